@@ -1,0 +1,1 @@
+"""Kohort: Apache Kafka's consumer-group system in Python."""

@@ -1,0 +1,45 @@
+"""What the coordinator asks of the shell around it, and what the shell tells the coordinator."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from kohort.coordinator.events import GroupEvent
+from kohort.coordinator.timers import Timer
+from kohort.model import Millis
+from kohort.wire.codec import Message
+
+Token = Hashable
+"""Names one request that waits for its answer; the shell makes it, the core only hands it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Facts about one request that are not in its body."""
+
+    token: Token
+    api_version: int
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(slots=True)
+class Record:
+    """One record of `__consumer_offsets`: messages of `kohort.wire.group_records`; a value of None is a tombstone."""
+
+    key: Message
+    value: Message | None
+
+
+@dataclass(slots=True)
+class Effects:
+    """Append `records` as one batch, replay them, and only then send `replies`.
+
+    A reply sent before its records are durable can acknowledge a commit that a failover forgets.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    replies: dict[Token, Message] = field(default_factory=dict)
+    timers: dict[Timer, Millis | None] = field(default_factory=dict)
+    """When to fire each; None cancels."""
+    events: list[GroupEvent] = field(default_factory=list)
+    """What happened to groups and why, for the recorder; dropping them changes nothing."""

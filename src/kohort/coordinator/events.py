@@ -1,0 +1,84 @@
+"""What happened in a group, told to the recorder: facts in the order in which they happened, each with its cause."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from kohort.model import TopicPartition
+
+
+class Cause(Enum):
+    """Why a rebalance began; the value is what the journal prints."""
+
+    FIRST_MEMBER = "first member"
+    MEMBER_JOINED = "member joined"
+    MEMBER_LEFT = "member left"
+    SESSION_EXPIRED = "session expired"
+    SYNC_MISSED = "sync missed"
+    POLL_TIMEOUT = "poll timeout"
+    SUBSCRIPTION_CHANGED = "subscription changed"
+    OWNED_CHANGED = "owned partitions changed"
+    LEADER_REJOINED = "leader rejoined"
+    STATIC_MEMBER_RETURNED = "static member returned"
+    REBALANCE_TIMEOUT = "rebalance timeout"
+    REMOVED_BY_ADMIN = "removed by an admin"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """Who a member is, as the broker saw it join."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceStarted:
+    """The group left Stable or Empty. `member_id` is who caused it, `reason` what that member said (KIP-800)."""
+
+    group_id: str
+    generation: int
+    cause: Cause
+    member_id: str | None
+    reason: str | None
+    protocol: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRejoined:
+    """A member's JoinGroup arrived in a rebalance: what it keeps processing is `owned`.
+
+    None: it speaks an eager assignor (or does not say), so it has given up everything.
+    """
+
+    group_id: str
+    member: MemberFacts
+    owned: frozenset[TopicPartition] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGone:
+    """A member left, was expelled or was replaced; whatever it owned is dark from now on."""
+
+    group_id: str
+    member: MemberFacts
+    cause: Cause
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentMade:
+    """The leader's assignment arrived: the rebalance is over and each member will be told its share."""
+
+    group_id: str
+    generation: int
+    protocol: str | None
+    leader_id: str
+    members: tuple[MemberFacts, ...]
+    assignment: Mapping[str, frozenset[TopicPartition]]
+    """By member id; empty where the bytes are not those of the consumer protocol."""
+
+
+GroupEvent = RebalanceStarted | MemberRejoined | MemberGone | AssignmentMade

@@ -1,0 +1,48 @@
+"""The coordinator's timers, as values: the shell fires each once at its time unless it was replaced or cancelled."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTimeout:
+    """The member's session may have ended; a heartbeat only moves its deadline, so the core looks again when it fires."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceTimeout:
+    """The group stops waiting for members that did not rejoin."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDelay:
+    """The first rebalance of an empty group stops waiting for more members (group.initial.rebalance.delay.ms)."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTimeout:
+    """Members that have not sent SyncGroup by then are removed (KAFKA-12890)."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMemberTimeout:
+    """A member id that was handed out (KIP-394) and never used is forgotten."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetExpiry:
+    """Look for offsets past offsets.retention.minutes, in every group of the shard."""
+
+
+Timer = SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout | OffsetExpiry

@@ -1,0 +1,150 @@
+"""The seam between a broker and where its partitions' logs lie: memory, local files, PostgreSQL.
+
+A store has no threads of its own. The shell appends on its event loop, takes what waits, syncs it in its one writer
+thread, and settles it on the event loop again: one sync serves everything that was appended meanwhile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from kohort.model import Millis
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the store keeps it."""
+
+    topic_id: UUID
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndTime:
+    """The answer to a look-up by time."""
+
+    offset: int
+    timestamp: Millis
+    leader_epoch: int
+
+
+class PartitionLog(Protocol):
+    """One partition: whole record batches v2, addressed by offset."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets; what lies between `stable_offset` and this is not synced yet."""
+        ...
+
+    @property
+    def stable_offset(self) -> int:
+        """All below is on disk and may be read and acknowledged (the high watermark)."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch at which this process owns the partition."""
+        ...
+
+    def append(self, batches: Buffer, leader_epoch: int) -> int:
+        """Queue one or several whole batches, set their base offsets and leader epoch; return the first base offset.
+
+        The caller has checked each batch's header and CRC. Takes ownership of the bytes. Raises StaleLeaderEpoch.
+        """
+        ...
+
+    def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+        """Whole batches from the one that holds `offset`, below `stable_offset`: at least one, then up to max_bytes.
+
+        Empty at the end. Raises OffsetOutOfRange below start_offset or above stable_offset.
+        """
+        ...
+
+    def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
+        """The first record at or after that time; None where all are older."""
+        ...
+
+    def find_max_time(self) -> OffsetAndTime | None:
+        """The record with the largest timestamp; None for an empty partition."""
+        ...
+
+    def truncate(self, offset: int) -> None:
+        """Drop everything from `offset` on."""
+        ...
+
+    def delete_before(self, offset: int) -> int:
+        """Move the start offset up to `offset`; return the new start."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        ...
+
+
+class Pending(Protocol):
+    """Appends that one sync will make durable; opaque to the shell."""
+
+
+class LogStore(Protocol):
+    """All topics and partitions of one broker."""
+
+    cluster_id: str
+
+    def topics(self) -> Mapping[str, Topic]:
+        """All topics by name."""
+        ...
+
+    def create_topic(self, topic: Topic) -> None:
+        """Durable when it returns."""
+        ...
+
+    def alter_topic(self, topic: Topic) -> None:
+        """Store new configs or a larger number of partitions for the topic of that id; durable when it returns."""
+        ...
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        """Durable when it returns; the partitions' logs are gone."""
+        ...
+
+    def partition(self, topic_id: UUID, partition: int) -> PartitionLog:
+        """The log of an existing partition, opened (and recovered) at first use. Raises KeyError."""
+        ...
+
+    def take(self) -> Pending | None:
+        """On the event loop: everything appended since the last take; None if nothing."""
+        ...
+
+    def sync(self, pending: Pending) -> None:
+        """In the writer thread: write it and make it durable. Raises OSError."""
+        ...
+
+    def settle(self, pending: Pending) -> None:
+        """On the event loop, after sync: what it holds may now be read."""
+        ...
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        """On the event loop, after sync raised: drop what it held and all that was appended behind it."""
+        ...
+
+    def close(self) -> None:
+        """Sync, mark the shutdown as clean, release the locks."""
+        ...
+
+
+class StaleLeaderEpoch(Exception):
+    """An append with an epoch that is not the partition's."""
+
+
+class OffsetOutOfRange(Exception):
+    """A read outside start_offset to stable_offset."""
