@@ -7,9 +7,8 @@ thread, and settles it on the event loop again: one sync serves everything that 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from uuid import UUID
 
-from kohort.model import Millis
+from kohort.model import UUID, Millis
 
 Buffer = bytes | bytearray | memoryview
 
