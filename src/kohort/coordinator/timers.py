@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionTimeout:
-    """The member's session may have ended; a heartbeat only moves its deadline, so the core looks again when it fires."""
+    """The member's session may have ended. A heartbeat only moves the deadline, so the core looks again on firing."""
 
     group_id: str
     member_id: str
