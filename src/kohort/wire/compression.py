@@ -1,0 +1,149 @@
+"""The codecs of record batches, as Kafka's clients write them, and a reader that no batch can make run out of memory.
+
+A broker never unpacks; a consumer, the Spark source and compaction do, and the bytes come from whoever could produce.
+"""
+
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+
+from kohort.errors import ErrorCode, KafkaError
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_INFLATED_BYTES = 256 << 20
+"""No batch may unpack to more; Kafka's own limit is the broker's message.max.bytes times whatever the codec reaches."""
+FREE_INFLATED_BYTES = 16 << 20
+"""Up to here any ratio is fine: a megabyte of one letter is 60 bytes of zstd."""
+MAX_RATIO = 1000
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_INT32 = struct.Struct(">i")
+
+
+class Codec(IntEnum):
+    """The lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class BatchError(KafkaError):
+    """A record batch that is not what Kafka's format allows; `code` is what a broker answers for it."""
+
+
+def compress(codec: Codec, data: Buffer) -> Buffer:
+    """Pack `data` at the level that Kafka's clients take by default."""
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            packer = zlib.compressobj(wbits=31)
+            return packer.compress(data) + packer.flush()
+        case Codec.SNAPPY:
+            return _compress_xerial(data)
+        case Codec.LZ4:
+            # Java refuses blocks that depend on each other.
+            lz4 = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+            lz4.compress(bytes(data))
+            return bytes(lz4.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, 3))
+
+
+def decompress(codec: Codec, data: bytes, max_bytes: int = MAX_INFLATED_BYTES) -> bytes:
+    """Unpack `data`; BatchError when it is damaged, or larger than `max_bytes` or what `MAX_RATIO` allows."""
+    limit = min(max_bytes, max(FREE_INFLATED_BYTES, MAX_RATIO * len(data)))
+    try:
+        match codec:
+            case Codec.NONE:
+                return data
+            case Codec.GZIP:
+                return _inflate_gzip(data, limit)
+            case Codec.SNAPPY:
+                return _inflate_snappy(data, limit)
+            case Codec.LZ4:
+                return _inflate_into(cramjam.lz4, data, limit)
+            case Codec.ZSTD:
+                return _inflate_into(cramjam.zstd, data, limit)
+    except (cramjam.DecompressionError, zlib.error, struct.error) as error:
+        raise BatchError(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch's {codec.name.lower()} data is damaged: {error}"
+        ) from None
+
+
+def _too_large(limit: int) -> BatchError:
+    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch unpacks to more than {limit} bytes, which is not allowed")
+
+
+def _inflate_into(module: object, data: bytes, limit: int) -> bytes:
+    """Unpack into buffers of growing size: cramjam stops at a buffer's end, but its streams grow without limit."""
+    size = min(limit, max(64 * 1024, 6 * len(data)))
+    while True:
+        out = bytearray(size)
+        try:
+            written: int = module.decompress_into(data, out)  # type: ignore[attr-defined]
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+            if size == limit:
+                raise _too_large(limit) from None
+            size = min(limit, size * 4)
+        else:
+            return bytes(memoryview(out)[:written])
+
+
+def _inflate_gzip(data: bytes, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left = limit
+    while data:  # one batch may hold several gzip members
+        inflater = zlib.decompressobj(wbits=31)
+        part = inflater.decompress(data, left + 1)
+        if len(part) > left:
+            raise _too_large(limit)
+        if not inflater.eof:
+            raise zlib.error("it ends too early")
+        parts.append(part)
+        left -= len(part)
+        data = inflater.unused_data
+    return b"".join(parts)
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    """Java's framing: a header of 16 bytes, then blocks of 32 KiB, each with its size before it."""
+    parts = [_XERIAL_HEADER]
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _inflate_snappy(data: bytes, limit: int) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _inflate_raw_snappy(data, limit)  # librdkafka and others write it without a frame
+    parts: list[bytes] = []
+    left, position = limit, len(_XERIAL_HEADER)
+    while position < len(data):
+        (size,) = _INT32.unpack_from(data, position)
+        start = position + 4
+        position = start + size
+        if size < 0 or position > len(data):
+            raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch's snappy data is damaged: a block passes the end")
+        part = _inflate_raw_snappy(data[start:position], left)
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _inflate_raw_snappy(block: bytes, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise _too_large(limit)
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,200 @@
+"""From records to the bytes of a record batch v2."""
+
+from collections.abc import Iterable, Sequence
+
+from kohort.model import Millis
+from kohort.wire.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, attributes_of, pack_header, seal
+from kohort.wire.compression import Buffer, Codec, compress
+from kohort.wire.record_reader import Header, Record
+
+_LENGTH_FROM = 12
+
+
+class BatchBuilder:
+    """Gathers records into one batch, whose records must fit where its owner says: `size` tells how far it is.
+
+    `append` packs at once, so `build` only compresses and seals.
+    """
+
+    __slots__ = ("_base_offset", "_base_timestamp", "_last_offset", "_max_timestamp", "_parts", "count", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._base_offset = 0
+        self._last_offset = 0
+        self._base_timestamp: Millis = 0
+        self._max_timestamp: Millis = -1
+        self.count = 0
+        self.size = HEADER_SIZE
+        """Bytes of the batch so far, uncompressed."""
+
+    def append(
+        self,
+        timestamp: Millis,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+        offset: int | None = None,
+    ) -> None:
+        """Add one record, behind the last one where no offset is given."""
+        if offset is None:
+            offset = self._last_offset + 1 if self.count else 0
+        if not self.count:
+            self._base_offset, self._base_timestamp = offset, timestamp
+        assert offset >= self._base_offset + self.count
+        body = b"".join(
+            (
+                b"\0",
+                _varint(timestamp - self._base_timestamp),
+                _varint(offset - self._base_offset),
+                b"\1" if key is None else _varint(len(key)) + key,
+                b"\1" if value is None else _varint(len(value)) + value,
+                _pack_headers(headers) if headers else b"\0",
+            )
+        )
+        length = _varint(len(body))
+        self._parts += (length, body)
+        self.size += len(length) + len(body)
+        self.count += 1
+        self._last_offset = offset
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+
+    def build(
+        self,
+        codec: Codec = Codec.NONE,
+        *,
+        leader_epoch: int = -1,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+    ) -> bytearray:
+        """The sealed batch. The builder may be built from again, with other numbers."""
+        assert self.count
+        records = compress(codec, b"".join(self._parts))
+        header = BatchHeader(
+            base_offset=self._base_offset,
+            batch_length=HEADER_SIZE - _LENGTH_FROM + len(records),
+            leader_epoch=leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=attributes_of(codec, transactional=transactional, control=control),
+            last_offset_delta=self._last_offset - self._base_offset,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
+        )
+        return _sealed(header, [records])
+
+
+def encode_batch(
+    records: Iterable[Record],
+    codec: Codec = Codec.NONE,
+    *,
+    leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytearray:
+    """One batch of at least one record, whose offsets rise; gaps stay, as compaction leaves them."""
+    builder = BatchBuilder()
+    for offset, timestamp, key, value, headers in records:
+        builder.append(timestamp, key, value, headers, offset)
+    return builder.build(
+        codec,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+    )
+
+
+def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis) -> bytearray:
+    """One uncompressed batch of these keys and values at one time: what a coordinator appends for a commit.
+
+    The hottest writer there is, hence the tables: every length up to 4095 is looked up, not computed.
+    """
+    count = len(pairs)
+    assert count
+    parts: list[Buffer] = []
+    varints, sizes, heads = _VARINTS, _SIZES, _HEADS
+    try:
+        for delta, (key, value) in enumerate(pairs):
+            key_size = len(key)
+            if value is None:
+                parts += (
+                    heads[sizes[key_size] + _DELTA_SIZES[delta]],
+                    varints[delta],
+                    varints[key_size],
+                    key,
+                    b"\1",
+                )
+            else:
+                value_size = len(value)
+                parts += (
+                    heads[sizes[key_size] + sizes[value_size] + _DELTA_SIZES[delta] - 1],
+                    varints[delta],
+                    varints[key_size],
+                    key,
+                    varints[value_size],
+                    value,
+                )
+    except IndexError:  # a long record, or very many
+        return encode_batch(Record(offset, timestamp, key, value) for offset, (key, value) in enumerate(pairs))
+    parts[0] = parts[0][1:]  # each head begins with the header count of the record before
+    parts.append(b"\0")
+    size = sum(map(len, parts))
+    header = BatchHeader(
+        0, HEADER_SIZE - _LENGTH_FROM + size, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp, -1, -1, -1, count
+    )
+    return _sealed(header, parts)
+
+
+def _sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
+    batch = bytearray(pack_header(header))
+    batch += b"".join(parts)
+    seal(batch)
+    return batch
+
+
+def _pack_headers(headers: Sequence[Header]) -> bytes:
+    parts = [_varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (_varint(len(name)), name)
+        parts.append(b"\1" if value is None else _varint(len(value)) + value)
+    return b"".join(parts)
+
+
+def _pack_varint(value: int) -> bytes:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_VARINTS = [_pack_varint(n) for n in range(8192)]
+
+
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < 8192 else _pack_varint(value)
+
+
+_SIZES = [n + len(_VARINTS[n]) for n in range(4096)]
+"""Bytes of a length and of what has that length."""
+_DELTA_SIZES = [4 + len(varint) for varint in _VARINTS]
+"""Bytes of a record beside its key and value: attributes, time delta, header count, a null value, this offset delta."""
+_HEADS = [b"\0" + _varint(n) + b"\0\0" for n in range(8448)]
+"""Header count of the record before, a record's length, its attributes and its time delta of 0."""

@@ -1,0 +1,36 @@
+"""Record batches v2, all of it: seen from outside (`batch`), read (`record_reader`) and written (`record_writer`)."""
+
+from kohort.wire.batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    batches,
+    check_batches,
+    crc_matches,
+    place,
+    read_header,
+    stamp,
+)
+from kohort.wire.compression import MAX_INFLATED_BYTES, BatchError, Buffer, Codec
+from kohort.wire.record_reader import Header, Record, decode_records
+from kohort.wire.record_writer import BatchBuilder, encode_batch, encode_pairs
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAX_INFLATED_BYTES",
+    "BatchBuilder",
+    "BatchError",
+    "BatchHeader",
+    "Buffer",
+    "Codec",
+    "Header",
+    "Record",
+    "batches",
+    "check_batches",
+    "crc_matches",
+    "decode_records",
+    "encode_batch",
+    "encode_pairs",
+    "place",
+    "read_header",
+    "stamp",
+]
