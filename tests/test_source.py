@@ -1,0 +1,225 @@
+"""Rules over the source itself, the ones that ruff and import-linter do not know.
+
+Each rule takes a parsed file and yields what breaks it; a table of small sources proves that each can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, its path from the root, its text; parsed when a rule asks."""
+
+    path: str
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        return enumerate(self.text.splitlines(), start=1)
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.endswith(".py")
+
+    def within(self, *prefixes: str) -> bool:
+        return any(self.path == prefix or self.path.startswith(prefix) for prefix in prefixes)
+
+
+TYPE_IGNORE = "type: " + "ignore"
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+
+CORE = (
+    "src/kohort/wire/",
+    "src/kohort/assignor/",
+    "src/kohort/coordinator/",
+    "src/kohort/member/",
+    "src/kohort/errors.py",
+)
+# A pure core gets these from its caller: the time, ids, randomness, sockets, threads, files, the environment.
+IMPURE = frozenset(
+    {
+        *("asyncio", "concurrent", "multiprocessing", "queue", "subprocess", "threading", "uvloop"),
+        *("datetime", "time", "random", "secrets", "uuid"),
+        *("os", "pathlib", "select", "selectors", "signal", "socket", "ssl", "tempfile"),
+        "logging",
+    }
+)
+# Names that say nothing about what a thing is.
+HOLLOW = re.compile(r"(Manager|Helper|Util|Utils|Base|Impl)$")
+KNOWN_HOSTS = re.compile(r"(^|\.)(apache\.org|w3\.org|python\.org|rfc-editor\.org|wikipedia\.org|example\.com)$")
+DOCUMENTATION = [ipaddress.IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+
+
+def impure_core(source: Source) -> Iterator[str]:
+    """The core knows no clock, socket, thread, environment or dice, not even by a function-local import."""
+    if not source.within(*CORE):
+        return
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Import(names=names):
+                found = [alias.name for alias in names]
+            case ast.ImportFrom(module=str(module), level=0):
+                found = [module]
+            case ast.Call(func=ast.Name(id="print" | "open" | "input" | "__import__" as name)):
+                found = [name] if name != "print" else []
+            case ast.AsyncFunctionDef(name=name):
+                found = [f"async def {name}"]
+            case _:
+                continue
+        for name in found:
+            if name.partition(".")[0] in IMPURE or name in {"open", "input", "__import__"} or name.startswith("async "):
+                yield f"{source.path}:{getattr(node, 'lineno', 0)}: {name} in the core"
+
+
+def printing(source: Source) -> Iterator[str]:
+    """Only the command line and the demo write to stdout: a library that prints breaks its caller's output."""
+    if not source.within("src/") or source.within("src/kohort/cli", "src/kohort/demo", "src/kohort/__main__.py"):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield f"{source.path}:{node.lineno}: print"
+
+
+def swallowed_errors(source: Source) -> Iterator[str]:
+    """A handler for everything that does nothing hides our own bugs."""
+    if not source.is_python:
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        everything = node.type is None or (
+            isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}
+        )
+        if everything and all(isinstance(step, ast.Pass | ast.Continue) for step in node.body):
+            yield f"{source.path}:{node.lineno}: every error is dropped"
+
+
+def hollow_names(source: Source) -> Iterator[str]:
+    """No class that "manages" or "helps", no module of leftovers."""
+    if not source.is_python:
+        return
+    if Path(source.path).stem in {"utils", "util", "helpers", "helper", "misc", "common"}:
+        yield f"{source.path}: a module's name says what it holds"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and HOLLOW.search(node.name):
+            yield f"{source.path}:{node.lineno}: class {node.name}"
+
+
+def unfinished_work(source: Source) -> Iterator[str]:
+    """What is not done is an issue, not a comment."""
+    for number, line in source.lines():
+        if found := UNFINISHED.search(line):
+            yield f"{source.path}:{number}: {found[0]}"
+
+
+def bare_type_ignores(source: Source) -> Iterator[str]:
+    """An ignored type error names its code, so that the next one is not ignored with it."""
+    for number, line in source.lines():
+        if TYPE_IGNORE in line and f"{TYPE_IGNORE}[" not in line:
+            yield f"{source.path}:{number}: bare {TYPE_IGNORE}"
+
+
+def addresses(source: Source) -> Iterator[str]:
+    """No address of a machine or of a package index: the repository runs where those do not exist."""
+    for number, line in source.lines():
+        for host in re.findall(r"\bhttps?://([\w.-]+)", line):
+            if not KNOWN_HOSTS.search(host) and not _is_local(host):
+                yield f"{source.path}:{number}: address {host}"
+        for quad in re.findall(r"(?<![\w.])(?<!==)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])", line):
+            if not _is_local(quad):
+                yield f"{source.path}:{number}: address {quad}"
+
+
+def _is_local(host: str) -> bool:
+    """Loopback, any-address and the ranges that RFC 5737 keeps for documentation."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified or any(address in net for net in DOCUMENTATION)
+
+
+RULES: dict[str, Callable[[Source], Iterator[str]]] = {
+    rule.__name__: rule
+    for rule in (
+        impure_core,
+        printing,
+        swallowed_errors,
+        hollow_names,
+        unfinished_work,
+        bare_type_ignores,
+        addresses,
+    )
+}
+
+
+def sources() -> Iterator[Source]:
+    """Every text file that we write: code, tests, benchmarks, documents and the files at the root."""
+    suffixes = {".py", ".md", ".toml", ".txt", ".c", ".h", ".sh", ".yml", ""}
+    folders = [ROOT / folder for folder in ("src", "tests", "bench", "docs", ".ci") if (ROOT / folder).is_dir()]
+    inside = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    for path in [*inside, *sorted(ROOT.iterdir())]:
+        if path.is_file() and path.suffix in suffixes and path.name != "LICENSE" and not path.name.startswith("."):
+            yield Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_source_keeps_the_rule(name: str) -> None:
+    rule = RULES[name]
+    python_only = name in {"impure_core", "printing", "swallowed_errors", "hollow_names"}
+    broken = [line for source in sources() if source.is_python or not python_only for line in rule(source)]
+    assert not broken, "\n".join([rule.__doc__ or name, *broken])
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("impure_core", "src/kohort/wire/a.py", "import time"),
+        ("impure_core", "src/kohort/coordinator/a.py", "def f():\n    from random import choice"),
+        ("impure_core", "src/kohort/member/a.py", "import os.path"),
+        ("impure_core", "src/kohort/member/a.py", "async def f(): ..."),
+        ("impure_core", "src/kohort/assignor/a.py", "open('x')"),
+        ("printing", "src/kohort/broker/a.py", "print('x')"),
+        ("swallowed_errors", "src/kohort/broker/a.py", "try:\n    f()\nexcept Exception:\n    pass"),
+        ("swallowed_errors", "tests/a.py", "try:\n    f()\nexcept:\n    pass"),
+        ("hollow_names", "src/kohort/log/utils.py", ""),
+        ("hollow_names", "src/kohort/log/a.py", "class LogManager: ..."),
+        ("unfinished_work", "src/kohort/log/a.py", "# TO" + "DO: later"),
+        ("bare_type_ignores", "tests/a.py", f"x = 1  # {TYPE_IGNORE}"),
+        ("addresses", "docs/a.md", "see http" + "://packages.internal/simple"),
+        ("addresses", "bench/a.py", "host = '10.1" + ".2.3'"),
+    ],
+)
+def test_each_rule_can_fail(name: str, path: str, text: str) -> None:
+    assert list(RULES[name](Source(path, text)))
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("impure_core", "src/kohort/broker/a.py", "import time"),
+        ("impure_core", "src/kohort/wire/a.py", "from struct import Struct"),
+        ("printing", "src/kohort/cli/topic.py", "print('x')"),
+        ("swallowed_errors", "src/kohort/a.py", "try:\n    f()\nexcept KeyError:\n    pass"),
+        ("bare_type_ignores", "tests/a.py", f"x = 1  # {TYPE_IGNORE}[assignment]"),
+        ("addresses", "docs/a.md", "127.0.0.1:9092, 192.0.2.7, https://kafka.apache.org/protocol, version 4.3.1"),
+    ],
+)
+def test_each_rule_lets_the_rest_be(name: str, path: str, text: str) -> None:
+    assert not list(RULES[name](Source(path, text)))
