@@ -128,7 +128,10 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def _inflate_snappy(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
-        return _inflate_raw_snappy(data, limit)  # librdkafka and others write it without a frame
+        # librdkafka and others write it without a frame.
+        if cramjam.snappy.decompress_raw_len(data) > limit:
+            raise _too_large(limit)
+        return bytes(cramjam.snappy.decompress_raw(data))
     parts: list[bytes] = []
     left, position = limit, len(_XERIAL_HEADER)
     while position < len(data):
@@ -137,13 +140,9 @@ def _inflate_snappy(data: bytes, limit: int) -> bytes:
         position = start + size
         if size < 0 or position > len(data):
             raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch's snappy data is damaged: a block passes the end")
-        part = _inflate_raw_snappy(data[start:position], left)
-        parts.append(part)
-        left -= len(part)
+        block = data[start:position]
+        left -= cramjam.snappy.decompress_raw_len(block)
+        if left < 0:
+            raise _too_large(limit)
+        parts.append(bytes(cramjam.snappy.decompress_raw(block)))
     return b"".join(parts)
-
-
-def _inflate_raw_snappy(block: bytes, limit: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise _too_large(limit)
-    return bytes(cramjam.snappy.decompress_raw(block))
