@@ -1,0 +1,50 @@
+"""Assignors by name: Kafka's own, or a user's by where its class is found."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from types import MappingProxyType
+
+from kohort.assignor.api import Assignor
+from kohort.assignor.range import RangeAssignor
+from kohort.assignor.roundrobin import RoundRobinAssignor
+from kohort.assignor.sticky import CooperativeStickyAssignor, StickyAssignor
+from kohort.errors import ConfigError
+
+ASSIGNORS: MappingProxyType[str, Assignor] = MappingProxyType(
+    {
+        assignor.name: assignor
+        for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+    }
+)
+"""What Apache Kafka's client ships, by the name that stands on the wire."""
+
+
+def find_assignors(names: Iterable[str | Assignor]) -> list[Assignor]:
+    """Each by its name, as `package.module:Class`, or given as an object. Raises ConfigError with what to do."""
+    found = [find_assignor(name) if isinstance(name, str) else name for name in names]
+    if not found:
+        raise ConfigError("partition.assignment.strategy is empty: name at least one assignor, such as range.")
+    if len({assignor.name for assignor in found}) < len(found):
+        listed = ", ".join(assignor.name for assignor in found)
+        raise ConfigError(f"partition.assignment.strategy names an assignor twice: {listed}.")
+    return found
+
+
+def find_assignor(name: str) -> Assignor:
+    """The assignor of that name; `package.module:Class` is imported and made without arguments."""
+    if name in ASSIGNORS:
+        return ASSIGNORS[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        known = ", ".join(ASSIGNORS)
+        raise ConfigError(f"There is no assignor {name!r}: use {known}, or package.module:Class for your own.")
+    try:
+        made = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError, ValueError) as problem:
+        raise ConfigError(f"The assignor {name!r} cannot be loaded: {problem}.") from problem
+    if not all(hasattr(made, needed) for needed in ("name", "protocol", "user_data", "assign")):
+        raise ConfigError(
+            f"The assignor {name!r} lacks name, protocol, user_data or assign (kohort.assignor.Assignor)."
+        )
+    checked: Assignor = made
+    return checked
