@@ -1,0 +1,116 @@
+"""Messages to bytes and back: what the rest of Kohort uses of the wire.
+
+    @message(key=12, versions=(0, 4), flexible=4)
+    class HeartbeatRequest(Message): ...
+
+    encode(HeartbeatRequest(group_id="g"), 4)
+    decode(HeartbeatRequest, 4, body).group_id
+
+A function per (message, version) is compiled when it is first needed.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kohort.wire.decoding import Decoder, compile_decoder
+from kohort.wire.encoding import Encoder, compile_encoder
+from kohort.wire.schema import (
+    Bool,
+    Buffer,
+    Bytes,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableBytes,
+    NullableString,
+    RecordParts,
+    Records,
+    String,
+    Struct,
+    UInt16,
+    Uuid,
+    array,
+    message,
+    since,
+    struct,
+)
+from kohort.wire.varint import DecodeError, EncodeError
+
+__all__ = [
+    "Bool",
+    "Buffer",
+    "Bytes",
+    "DecodeError",
+    "EncodeError",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Message",
+    "NullableBytes",
+    "NullableString",
+    "RecordParts",
+    "Records",
+    "String",
+    "Struct",
+    "UInt16",
+    "Uuid",
+    "array",
+    "decode",
+    "decoder",
+    "encode",
+    "encoder",
+    "message",
+    "since",
+    "struct",
+]
+
+_M = TypeVar("_M", bound=Message)
+
+
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
+
+
+def _check(kind: type[Message], version: int, error: type[Exception]) -> None:
+    low, high = kind.VERSIONS
+    if not low <= version <= high:
+        raise error(f"{kind.__name__} has versions {low} to {high}, not {version}")
+
+
+def encoder(kind: type[_M], version: int) -> Callable[[_M, list[Buffer]], None]:
+    """The function that appends a message's buffers to a list. Raises EncodeError, also for a version out of range."""
+    known = _encoders.get((kind, version))
+    if known is None:
+        _check(kind, version, EncodeError)
+        known = _encoders[kind, version] = compile_encoder(kind, version)
+    return known
+
+
+def decoder(kind: type[_M], version: int) -> Callable[[bytes, int], tuple[_M, int]]:
+    """The function of bytes and a position that returns a message and the position behind it.
+
+    The message may lie anywhere up to the end of the bytes; they must be `bytes`, which record batches then point into.
+    Raises DecodeError, also for a version out of range.
+    """
+    known = _decoders.get((kind, version))
+    if known is None:
+        _check(kind, version, DecodeError)
+        known = _decoders[kind, version] = compile_decoder(kind, version)
+    return known
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The bytes of a message. Raises EncodeError for what that version cannot carry."""
+    parts: list[Buffer] = []
+    encoder(type(message), version)(message, parts)
+    return b"".join(parts)
+
+
+def decode(kind: type[_M], version: int, buffer: Buffer) -> _M:
+    """The message that the bytes begin with; what follows it is ignored, as Kafka does. Raises DecodeError."""
+    return decoder(kind, version)(buffer if type(buffer) is bytes else bytes(buffer), 0)[0]

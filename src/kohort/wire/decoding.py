@@ -1,0 +1,303 @@
+"""Compile a decoder: straight-line code for one message in one version.
+
+Neighbouring numbers, and the length of what follows them, are read by one `struct` call; nested structs are unrolled
+in place. Positions only ever grow, so a length that points past the end makes the next read fail, or the check at
+the end: a string needs no check of its own. An array does, because its number decides how much is allocated.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from kohort.model import UUID
+from kohort.wire.schema import NEWEST, ArrayOf, Blob, Field, Fixed, Message, Nested, Struct, Text, UuidType, WireType
+from kohort.wire.varint import DecodeError, read_varint, skip_tags
+
+Decoder = Callable[[bytes, int], tuple[Any, int]]
+
+_SHORT = 32
+"""Arrays of fewer numbers have their unpacker ready."""
+
+
+@lru_cache(maxsize=4096)
+def _uuid(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
+
+
+def compile_decoder(kind: type[Message], version: int) -> Decoder:
+    """A function of the bytes and a position that returns the message and the position behind it."""
+    return _Compiler(kind, version).compile()
+
+
+def minimal_size(wire_type: WireType, version: int, flexible: bool, optional: bool = False) -> int:
+    """The fewest bytes that a value of that type takes."""
+    match wire_type:
+        case Fixed(size=size):
+            return size
+        case UuidType():
+            return 16
+        case Text():
+            return 1 if flexible else 2
+        case Blob() | ArrayOf():
+            return 1 if flexible else 4
+        case Nested() if optional:
+            return 1
+        case Nested(kind):
+            fields = (field for field in kind.FIELDS if field.exists(version) and field.tag is None)
+            return int(flexible) + sum(
+                minimal_size(field.type, version, flexible, field.nullable != NEWEST) for field in fields
+            )
+
+
+def nearly_fixed(kind: type[Struct], version: int) -> bool:
+    """Whether that struct is all numbers, but for strings that are mostly absent and tagged fields."""
+    fields = [field for field in kind.FIELDS if field.exists(version) and field.tag is None]
+    return sum(isinstance(field.type, Fixed) for field in fields) > 1 and all(
+        isinstance(field.type, Fixed | UuidType) or (isinstance(field.type, Text) and field.may_be_null(version))
+        for field in fields
+    )
+
+
+class _Compiler:
+    """Writes the source of one decoder; `run` collects what the next `struct` call reads."""
+
+    def __init__(self, kind: type[Message], version: int) -> None:
+        self.kind = kind
+        self.version = version
+        self.flexible = version >= kind.FLEXIBLE
+        self.scope: dict[str, Any] = {
+            "DecodeError": DecodeError,
+            "struct_error": struct.error,
+            "new": object.__new__,
+            "read_varint": read_varint,
+            "skip_tags": skip_tags,
+            "uuid": _uuid,
+            "unpack_from": struct.unpack_from,
+        }
+        self.lines: list[str] = []
+        self.depth = 2
+        self.names = 0
+        self.run: list[tuple[str, str]] = []
+        self.after: list[str] = []
+
+    def compile(self) -> Decoder:
+        self.lines = ["def decode(data, p):", " end = len(data)", " try:"]
+        header = len(self.lines)
+        self.struct(self.kind, "m")
+        self.flush()
+        if "view" in self.scope:
+            self.lines.insert(header, "  view = memoryview(data)")
+            del self.scope["view"]
+        self.emit("if p > end:", f" raise DecodeError('{self.kind.__name__} v{self.version} is cut short')")
+        self.emit("return m, p")
+        self.lines += [
+            " except (IndexError, struct_error, ValueError, OverflowError) as error:",
+            f"  raise DecodeError(f'{self.kind.__name__} v{self.version} is malformed: {{error}}') from error",
+        ]
+        exec(compile("\n".join(self.lines), f"<decode {self.kind.__name__} v{self.version}>", "exec"), self.scope)
+        made: Decoder = self.scope["decode"]
+        return made
+
+    def emit(self, *lines: str) -> None:
+        self.lines += [" " * self.depth + line for line in lines]
+
+    def name(self, prefix: str) -> str:
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def constant(self, value: Any, prefix: str) -> str:
+        name = self.name(prefix)
+        self.scope[name] = value
+        return name
+
+    # Runs of numbers
+
+    def read(self, form: str, target: str) -> None:
+        self.run.append((form, target))
+
+    def read_length(self, legacy: str) -> str:
+        """Read a length behind the run and end the run: the result is the length, below 0 for null."""
+        length = self.name("n")
+        self.read("B" if self.flexible else legacy, length)
+        self.flush()
+        if self.flexible:
+            self.emit(f"if {length} > 127:", f" {length}, p = read_varint(data, p - 1)", f"{length} -= 1")
+        return length
+
+    def flush(self) -> None:
+        run, self.run = self.run, []
+        after, self.after = self.after, []
+        if not run:
+            return
+        if len(run) == 1 and run[0][0] == "B":
+            self.emit(f"{run[0][1]} = data[p]", "p += 1")
+        else:
+            packer = struct.Struct(">" + "".join(form for form, _ in run))
+            unpack = self.constant(packer.unpack_from, "u")
+            self.emit(f"{', '.join(target for _, target in run)}, = {unpack}(data, p)", f"p += {packer.size}")
+        self.emit(*after)
+
+    # Structs and their fields
+
+    def struct(self, kind: type[Struct], target: str) -> None:
+        self.flush()
+        self.emit(f"{target} = new({self.constant(kind, 'K')})")
+        tagged = [field for field in kind.FIELDS if field.tag is not None and field.exists(self.version)]
+        for field in kind.FIELDS:
+            if field.tag is not None or not field.exists(self.version):
+                self.emit(f"{target}.{field.name} = {self.default(field)}")
+            else:
+                self.field(field, f"{target}.{field.name}")
+        if self.flexible:
+            self.tags(tagged, target)
+
+    def default(self, field: Field) -> str:
+        if isinstance(field.default, list):
+            return "[]"
+        if isinstance(field.default, type):
+            return f"{self.constant(field.default, 'K')}()"
+        if field.default is None or isinstance(field.default, int | str | bytes):
+            return repr(field.default)
+        return self.constant(field.default, "d")
+
+    def field(self, field: Field, target: str) -> None:
+        nullable = field.may_be_null(self.version)
+        if isinstance(field.type, Nested) and nullable:
+            present = self.name("n")
+            self.read("b", present)
+            self.flush()
+            self.emit(f"if {present} < 0:", f" {target} = None", "else:")
+            self.indented(lambda: self.value(field.type, target, False))
+        else:
+            self.value(field.type, target, nullable)
+
+    def value(self, wire_type: WireType, target: str, nullable: bool) -> None:
+        match wire_type:
+            case Fixed(form):
+                self.read(form, target)
+            case UuidType():
+                self.read("16s", target)
+                self.after.append(f"{target} = uuid({target})")
+            case Text():
+                self.sized(target, nullable, "h", "data[p:q].decode('utf-8', 'surrogateescape')")
+            case Blob(in_place=False):
+                self.sized(target, nullable, "i", "data[p:q]")
+            case Blob():
+                self.scope["view"] = None
+                self.sized(target, nullable, "i", "view[p:q]")
+            case ArrayOf(element):
+                self.array(element, target, nullable)
+            case Nested(kind):
+                inner = self.name("m")
+                self.struct(kind, inner)
+                self.flush()
+                self.emit(f"{target} = {inner}")
+
+    def indented(self, write: Callable[[], None]) -> None:
+        self.depth += 1
+        write()
+        self.flush()
+        self.depth -= 1
+
+    def null(self, target: str, nullable: bool) -> str:
+        return f" {target} = None" if nullable else f" raise DecodeError('{target} is null')"
+
+    def sized(self, target: str, nullable: bool, legacy: str, expression: str) -> None:
+        length = self.read_length(legacy)
+        self.emit(f"if {length} < 0:", self.null(target, nullable), "else:")
+        self.emit(f" q = p + {length}", f" {target} = {expression}", " p = q")
+
+    def array(self, element: WireType, target: str, nullable: bool) -> None:
+        count = self.read_length("i")
+        least = minimal_size(element, self.version, self.flexible)
+        self.emit(f"if {count} < 0:", self.null(target, nullable))
+        self.emit(f"elif {count} * {least} > end - p:", " raise DecodeError('an array is longer than its message')")
+        self.emit("else:")
+        self.indented(lambda: self.elements(element, target, count, least))
+
+    def elements(self, element: WireType, target: str, count: str, least: int) -> None:
+        if isinstance(element, Fixed):
+            unpackers = tuple(struct.Struct(f">{n}{element.format}").unpack_from for n in range(_SHORT))
+            ready = self.constant(unpackers, "u")
+            self.emit(
+                f"if {count} < {_SHORT}:",
+                f" {target} = list({ready}[{count}](data, p))",
+                "else:",
+                f" {target} = list(unpack_from(f'>{{{count}}}{element.format}', data, p))",
+                f"p += {count} * {element.size}",
+            )
+            return
+        items = self.name("a")
+        self.emit(f"{target} = {items} = []")
+        left = count
+        if isinstance(element, Nested) and nearly_fixed(element.kind, self.version):
+            self.fixed_prefix(element.kind, items, count, least)
+            left = f"{count} - len({items})"
+        self.emit(f"for _ in range({left}):")
+        item = self.name("e")
+
+        def body() -> None:
+            if isinstance(element, Nested):
+                self.struct(element.kind, item)
+            else:
+                self.value(element, item, False)
+            self.flush()
+            self.emit(f"{items}.append({item})")
+
+        self.indented(body)
+
+    def fixed_prefix(self, kind: type[Struct], items: str, count: str, size: int) -> None:
+        """Read the elements whose strings and tags are empty, up to the first that has one, by one call."""
+        form, targets, wanted, stores = ">", [], [], []
+        for field in kind.FIELDS:
+            if not field.exists(self.version) or field.tag is not None:
+                stores.append(f"x.{field.name} = {self.default(field)}")
+                continue
+            local = self.name("v")
+            targets.append(local)
+            match field.type:
+                case Fixed(piece):
+                    form += piece
+                    stores.append(f"x.{field.name} = {local}")
+                case UuidType():
+                    form += "16s"
+                    stores.append(f"x.{field.name} = uuid({local})")
+                case _:
+                    form += "B" if self.flexible else "h"
+                    wanted.append(f"{local} > {int(self.flexible)}")
+                    present = local if self.flexible else f"{local} == 0"
+                    stores.append(f"x.{field.name} = '' if {present} else None")
+        if self.flexible:
+            form += "B"
+            targets.append(self.name("v"))
+            wanted.append(targets[-1])
+        packer = struct.Struct(form)
+        assert packer.size == size
+        unpack, made = self.constant(packer.iter_unpack, "u"), self.constant(kind, "K")
+        self.emit(f"for {', '.join(targets)}, in {unpack}(data[p:p + {count} * {size}]):")
+        if wanted:
+            self.emit(f" if {' or '.join(wanted)}:", "  break")
+        self.emit(f" x = new({made})", *(f" {store}" for store in stores), f" {items}.append(x)")
+        self.emit(f"p += len({items}) * {size}")
+
+    def tags(self, known: list[Field], target: str) -> None:
+        count = self.name("t")
+        self.read("B", count)
+        self.flush()
+        if not known:
+            self.emit(f"if {count}:", " p = skip_tags(data, p - 1)")
+            return
+        self.emit(f"if {count}:")
+        self.depth += 1
+        stop = self.name("s")
+        self.emit(f"{count}, p = read_varint(data, p - 1)", f"for _ in range({count}):")
+        self.depth += 1
+        tag = self.name("t")
+        self.emit(f"{tag}, p = read_varint(data, p)", f"{stop}, p = read_varint(data, p)", f"{stop} += p")
+        for field in known:
+            self.emit(f"if {tag} == {field.tag}:")
+            self.indented(lambda field=field: self.field(field, f"{target}.{field.name}"))  # type: ignore[misc]
+        self.emit(f"if p > {stop} or {stop} > end:", " raise DecodeError('a tagged field is longer than it says')")
+        self.emit(f"p = {stop}")
+        self.depth -= 2

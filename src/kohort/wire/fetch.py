@@ -1,0 +1,129 @@
+"""Fetch: read record batches, in sessions that name only what changed (KIP-227)."""
+
+from kohort.wire.codec import (
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableString,
+    RecordParts,
+    String,
+    Struct,
+    Uuid,
+    array,
+    message,
+    since,
+    struct,
+)
+
+
+@struct
+class ReplicaState(Struct):
+    replica_id: Int32 = -1
+    replica_epoch: Int64 = -1
+
+
+@struct
+class FetchPartition(Struct):
+    partition: Int32 = 0
+    current_leader_epoch: Int32 = since(9, default=-1, ignorable=True)
+    fetch_offset: Int64 = 0
+    last_fetched_epoch: Int32 = since(12, default=-1)
+    log_start_offset: Int64 = since(5, default=-1, ignorable=True)
+    partition_max_bytes: Int32 = 0  # KIP-74
+    replica_directory_id: Uuid = since(17, ignorable=True, tag=0)
+    high_watermark: Int64 = since(18, default=0x7FFF_FFFF_FFFF_FFFF, ignorable=True, tag=1)
+
+
+@struct
+class FetchTopic(Struct):
+    topic: String = since(0, until=12, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)
+    partitions: list[FetchPartition] = array()
+
+
+@struct
+class ForgottenTopic(Struct):
+    topic: String = since(0, until=12, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)
+    partitions: list[Int32] = array()
+
+
+@message(key=1, versions=(4, 18), flexible=12)
+class FetchRequest(Message):
+    cluster_id: NullableString = since(12, default=None, ignorable=True, tag=0)
+    replica_id: Int32 = since(0, until=14, default=-1)
+    replica_state: ReplicaState | None = since(15, tag=1)
+    max_wait_ms: Int32 = 0
+    min_bytes: Int32 = 0
+    max_bytes: Int32 = 0x7FFFFFFF  # KIP-74
+    isolation_level: Int8 = 0
+    session_id: Int32 = since(7, ignorable=True)
+    session_epoch: Int32 = since(7, default=-1, ignorable=True)
+    topics: list[FetchTopic] = array()
+    forgotten_topics_data: list[ForgottenTopic] = since(7)
+    rack_id: String = since(11, default="", ignorable=True)
+
+
+@struct
+class EpochEndOffset(Struct):
+    epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@struct
+class LeaderIdAndEpoch(Struct):
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@struct
+class SnapshotId(Struct):
+    end_offset: Int64 = -1
+    epoch: Int32 = -1
+
+
+@struct
+class AbortedTransaction(Struct):
+    producer_id: Int64 = 0
+    first_offset: Int64 = 0
+
+
+@struct
+class PartitionData(Struct):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    high_watermark: Int64 = 0
+    last_stable_offset: Int64 = -1
+    log_start_offset: Int64 = since(5, default=-1, ignorable=True)
+    diverging_epoch: EpochEndOffset | None = since(12, tag=0)
+    current_leader: LeaderIdAndEpoch | None = since(12, tag=1)
+    snapshot_id: SnapshotId | None = since(12, tag=2)
+    aborted_transactions: list[AbortedTransaction] | None = array()
+    preferred_read_replica: Int32 = since(11, default=-1)
+    records: RecordParts = None
+
+
+@struct
+class FetchableTopicResponse(Struct):
+    topic: String = since(0, until=12, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)
+    partitions: list[PartitionData] = array()
+
+
+@struct
+class NodeEndpoint(Struct):
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: NullableString = None
+
+
+@message(key=1, versions=(4, 18), flexible=12)
+class FetchResponse(Message):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = since(7, ignorable=True)
+    session_id: Int32 = since(7)
+    responses: list[FetchableTopicResponse] = array()
+    node_endpoints: list[NodeEndpoint] = since(16, tag=0)

@@ -1,0 +1,31 @@
+"""FindCoordinator: which broker coordinates a group or a transactional id."""
+
+from kohort.wire.codec import Int8, Int16, Int32, Message, NullableString, String, Struct, message, since, struct
+
+
+@message(key=10, versions=(0, 6), flexible=3)
+class FindCoordinatorRequest(Message):
+    key: String = since(0, until=3)
+    key_type: Int8 = since(1)
+    coordinator_keys: list[String] = since(4)
+
+
+@struct
+class Coordinator(Struct):
+    key: String = ""
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = ""
+
+
+@message(key=10, versions=(0, 6), flexible=3)
+class FindCoordinatorResponse(Message):
+    throttle_time_ms: Int32 = since(1, ignorable=True)
+    error_code: Int16 = since(0, until=3)
+    error_message: NullableString = since(1, until=3, default="", ignorable=True)
+    node_id: Int32 = since(0, until=3)
+    host: String = since(0, until=3)
+    port: Int32 = since(0, until=3)
+    coordinators: list[Coordinator] = since(4)

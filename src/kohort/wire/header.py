@@ -1,0 +1,90 @@
+"""What stands before a request's and a response's body. By hand, since every message passes here.
+
+A frame is an int32 size and that many bytes; these functions see the bytes behind the size.
+"""
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from kohort.wire.api import APIS
+from kohort.wire.schema import NEWEST
+from kohort.wire.varint import DecodeError, skip_tags
+
+API_VERSIONS = 18
+
+_FIXED = Struct(">hhih")
+_CORRELATION = Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """The header of a request, and where its body begins."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def flexible_header(api_key: int, api_version: int) -> bool:
+    """Whether the request's header has tagged fields: header version 2, else 1. An unknown API counts as not."""
+    api = APIS.get(api_key)
+    return api_version >= (api.first_flexible if api else NEWEST)
+
+
+def read_request_header(data: bytes, position: int = 0) -> RequestHeader:
+    """Parse the header of a request. For an API or a version that is not ours it is parsed as far as it can be.
+
+    Such a request still has a correlation id to answer; its `body` means nothing. Raises DecodeError.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _FIXED.unpack_from(data, position)
+        position += 10
+        client_id = None
+        if length >= 0:
+            end = position + length
+            client_id = data[position:end].decode("utf-8", "surrogateescape")
+            position = end
+        # The client id keeps its int16 length in header version 2 (KIP-482).
+        if flexible_header(api_key, api_version):
+            position = position + 1 if not data[position] else skip_tags(data, position)
+    except (error, IndexError) as cause:
+        raise DecodeError(f"a request header is malformed: {cause}") from cause
+    if position > len(data):
+        raise DecodeError("a request header is cut short")
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The bytes of a request's header."""
+    raw = b"" if client_id is None else client_id.encode("utf-8", "surrogateescape")
+    length = -1 if client_id is None else len(raw)
+    tags = b"\0" if flexible_header(api_key, api_version) else b""
+    return _FIXED.pack(api_key, api_version, correlation_id, length) + raw + tags
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The bytes of a response's header."""
+    if flexible_response(api_key, api_version):
+        return _CORRELATION.pack(correlation_id) + b"\0"
+    return _CORRELATION.pack(correlation_id)
+
+
+def flexible_response(api_key: int, api_version: int) -> bool:
+    """Whether the response's header has tagged fields: header version 1, else 0."""
+    # KIP-511: a client that asked in a version unknown to the broker must be able to read the answer.
+    return api_key != API_VERSIONS and flexible_header(api_key, api_version)
+
+
+def read_response_header(data: bytes, api_key: int, api_version: int, position: int = 0) -> tuple[int, int]:
+    """The correlation id of a response, and where its body begins. Raises DecodeError."""
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(data, position)
+        position += 4
+        if flexible_response(api_key, api_version):
+            position = skip_tags(data, position)
+    except (error, IndexError) as cause:
+        raise DecodeError(f"a response header is malformed: {cause}") from cause
+    if position > len(data):
+        raise DecodeError("a response header is cut short")
+    return correlation_id, position

@@ -1,0 +1,24 @@
+"""ListGroups: the groups that a broker coordinates."""
+
+from kohort.wire.codec import Int16, Int32, Message, String, Struct, array, message, since, struct
+
+
+@message(key=16, versions=(0, 5), flexible=3)
+class ListGroupsRequest(Message):
+    states_filter: list[String] = since(4)
+    types_filter: list[String] = since(5)
+
+
+@struct
+class ListedGroup(Struct):
+    group_id: String = ""
+    protocol_type: String = ""
+    group_state: String = since(4, ignorable=True)
+    group_type: String = since(5, ignorable=True)
+
+
+@message(key=16, versions=(0, 5), flexible=3)
+class ListGroupsResponse(Message):
+    throttle_time_ms: Int32 = since(1, ignorable=True)
+    error_code: Int16 = 0
+    groups: list[ListedGroup] = array()

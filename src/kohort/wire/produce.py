@@ -1,0 +1,84 @@
+"""Produce: append record batches."""
+
+from kohort.wire.codec import (
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableString,
+    Records,
+    String,
+    Struct,
+    Uuid,
+    array,
+    message,
+    since,
+    struct,
+)
+
+
+@struct
+class PartitionProduceData(Struct):
+    index: Int32 = 0
+    records: Records = None
+
+
+@struct
+class TopicProduceData(Struct):
+    name: String = since(0, until=12, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)
+    partition_data: list[PartitionProduceData] = array()
+
+
+@message(key=0, versions=(3, 13), flexible=9)
+class ProduceRequest(Message):
+    transactional_id: NullableString = None
+    acks: Int16 = 0
+    timeout_ms: Int32 = 0
+    topic_data: list[TopicProduceData] = array()
+
+
+@struct
+class BatchIndexAndErrorMessage(Struct):
+    batch_index: Int32 = 0
+    batch_index_error_message: NullableString = None
+
+
+@struct
+class LeaderIdAndEpoch(Struct):
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@struct
+class PartitionProduceResponse(Struct):
+    index: Int32 = 0
+    error_code: Int16 = 0
+    base_offset: Int64 = 0
+    log_append_time_ms: Int64 = -1
+    log_start_offset: Int64 = since(5, default=-1, ignorable=True)
+    record_errors: list[BatchIndexAndErrorMessage] = since(8, ignorable=True)
+    error_message: NullableString = since(8, default=None, ignorable=True)
+    current_leader: LeaderIdAndEpoch | None = since(10, tag=0)
+
+
+@struct
+class TopicProduceResponse(Struct):
+    name: String = since(0, until=12, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)
+    partition_responses: list[PartitionProduceResponse] = array()
+
+
+@struct
+class NodeEndpoint(Struct):
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: NullableString = None
+
+
+@message(key=0, versions=(3, 13), flexible=9)
+class ProduceResponse(Message):
+    responses: list[TopicProduceResponse] = array()
+    throttle_time_ms: Int32 = 0
+    node_endpoints: list[NodeEndpoint] = since(10, tag=0)

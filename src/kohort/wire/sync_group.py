@@ -1,0 +1,41 @@
+"""SyncGroup: hand in the assignment (the leader) and fetch one's own (everybody)."""
+
+from kohort.wire.codec import (
+    Bytes,
+    Int16,
+    Int32,
+    Message,
+    NullableString,
+    String,
+    Struct,
+    array,
+    message,
+    since,
+    struct,
+)
+
+
+@struct
+class SyncGroupRequestAssignment(Struct):
+    member_id: String = ""
+    assignment: Bytes = b""
+
+
+@message(key=14, versions=(0, 5), flexible=4)
+class SyncGroupRequest(Message):
+    group_id: String = ""
+    generation_id: Int32 = 0
+    member_id: String = ""
+    group_instance_id: NullableString = since(3, default=None)
+    protocol_type: NullableString = since(5, default=None, ignorable=True)
+    protocol_name: NullableString = since(5, default=None, ignorable=True)
+    assignments: list[SyncGroupRequestAssignment] = array()
+
+
+@message(key=14, versions=(0, 5), flexible=4)
+class SyncGroupResponse(Message):
+    throttle_time_ms: Int32 = since(1, ignorable=True)
+    error_code: Int16 = 0
+    protocol_type: NullableString = since(5, default=None, ignorable=True)
+    protocol_name: NullableString = since(5, default=None, ignorable=True)
+    assignment: Bytes = b""
