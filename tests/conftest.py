@@ -1,4 +1,4 @@
-"""Fixtures that several packages' tests use."""
+"""Fixtures that several packages' tests use: a broker of ours, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -7,14 +7,45 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
+from tests.interop.kohort import KohortBroker, running_kohort
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        choices=("kohort", "kafka", "both"),
+        default="kohort",
+        help="which broker the tests of clients run against (default: kohort)",
+    )
 
 
 @pytest.fixture(scope="session")
-def apache_kafka() -> Iterator[ApacheKafka]:
+def apache_kafka(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
     """An Apache Kafka broker, one per test process; skips where it cannot run. Mark its tests `kafka`."""
+    need_jars(request.config)
+    with running_kafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(request: pytest.FixtureRequest) -> None:
+    """The Java console tools; skips where they cannot run."""
+    need_jars(request.config)
+
+
+@pytest.fixture(scope="session")
+def kohort_broker() -> Iterator[KohortBroker]:
+    """`kohort broker --memory` in a process of its own, one per test process."""
+    # Tests start many groups, and each would wait 3 s for members that do not come.
+    with running_kohort(group_initial_rebalance_delay_ms="0") as broker:
+        yield broker
+
+
+def need_jars(config: pytest.Config) -> None:
+    """Skip without Apache Kafka's jars; fail when the run was asked to use them."""
     try:
         jars()
     except Unavailable as missing:
-        pytest.skip(str(missing))
-    with running_kafka() as kafka:
-        yield kafka
+        if config.getoption("--broker") == "kohort":
+            pytest.skip(str(missing))
+        pytest.fail(str(missing))

@@ -1,0 +1,51 @@
+"""Our broker as users start it: the command, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.process import ServerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class KohortBroker:
+    """A running `kohort broker`."""
+
+    bootstrap: str
+    process: ServerProcess
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.bootstrap.rpartition(":")
+        return host, int(port)
+
+
+def kohort(*arguments: str) -> list[str]:
+    """The command line of our own command, from the environment that runs the tests."""
+    return [str(Path(sys.executable).with_name("kohort")), *arguments]
+
+
+@contextlib.contextmanager
+def running_kohort(*options: str, **settings: str) -> Iterator[KohortBroker]:
+    """Start `kohort broker` on a free port, in memory unless the options name a store; end it by SIGTERM.
+
+    `settings` are Kafka's names with underscores for dots. A broker that does not end cleanly fails the test.
+    """
+    store = [] if {"--data", "--postgres"} & set(options) else ["--memory"]
+    named = [part for name, value in settings.items() for part in ("--set", f"{name.replace('_', '.')}={value}")]
+    process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", *store, *named, *options))
+    try:
+        ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
+        yield KohortBroker(ready[1], process)
+        code = process.stop()
+        assert code == 0, f"the broker ended with {code} after SIGTERM\n{process.output()}"
+    finally:
+        process.kill()

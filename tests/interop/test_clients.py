@@ -1,0 +1,45 @@
+"""What a user of each client does first: a topic, records in every codec, a group that goes on where it stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.clients import CLIENTS, Client
+from tests.interop.conftest import Broker
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
+def client(request: pytest.FixtureRequest) -> Client:
+    found: Client = request.param
+    if found.name == "java":
+        request.getfixturevalue("kafka_tools")
+    return found
+
+
+def test_records_of_every_codec_come_back_as_they_were(client: Client, broker: Broker, fresh: str) -> None:
+    client.create_topic(broker.bootstrap, fresh, 1)
+    written = [f"{codec} {number} {'x' * 100}" for codec in client.codecs for number in range(20)]
+    for codec in client.codecs:
+        client.produce(broker.bootstrap, fresh, [value for value in written if value.startswith(f"{codec} ")], codec)
+
+    # One partition: the order is the partition's.
+    assert client.consume(broker.bootstrap, f"{fresh}-group", fresh, len(written)) == written
+
+
+def test_a_group_goes_on_from_its_commit(client: Client, broker: Broker, fresh: str) -> None:
+    group = f"{fresh}-group"
+    client.create_topic(broker.bootstrap, fresh, 3)
+    written = {f"value {number}" for number in range(30)}
+    client.produce(broker.bootstrap, fresh, sorted(written), "none")
+
+    first = client.consume(broker.bootstrap, group, fresh, 10)
+    between = client.describe(broker.bootstrap, group, fresh)
+    rest = client.consume(broker.bootstrap, group, fresh, 20)
+    after = client.describe(broker.bootstrap, group, fresh)
+
+    assert len(set(first)) == 10
+    assert set(first) | set(rest) == written
+    assert (between.state, between.members, sum(between.committed.values())) == ("Empty", 0, 10)
+    assert (after.state, after.members, sum(after.committed.values())) == ("Empty", 0, 30)
