@@ -1,0 +1,54 @@
+"""Members of three libraries in one group: the protocol between them is the subscription's and assignment's bytes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tests.interop.clients import Confluent
+from tests.interop.conftest import Broker
+from tests.interop.members import MEMBERS, Member
+from tests.interop.process import until
+
+pytestmark = pytest.mark.interop
+
+PARTITIONS = frozenset(range(12))
+
+
+def owns_each_once(members: list[Member]) -> bool:
+    owned = [partition for member in members for partition in member.owned]
+    return len(owned) == len(PARTITIONS) and frozenset(owned) == PARTITIONS
+
+
+def test_a_mixed_group_owns_every_partition_once(broker: Broker, fresh: str) -> None:
+    client = Confluent()
+    client.create_topic(broker.bootstrap, fresh, len(PARTITIONS))
+    written = [f"value {number}" for number in range(600)]
+
+    with contextlib.ExitStack() as running:
+        members: list[Member] = []
+        for kind in MEMBERS:
+            member = kind(broker.bootstrap, f"{fresh}-group", fresh)
+            running.callback(member.stop)
+            members.append(member)
+        until(30.0, "three members own 4 partitions each", lambda: [len(m.owned) for m in members] == [4, 4, 4])
+        assert owns_each_once(members)
+
+        client.produce(broker.bootstrap, fresh, written, "none")
+        until(20.0, "every record is read", lambda: sum(len(m.values) for m in members) >= len(written))
+        assert sorted(value for m in members for value in m.values) == sorted(written)
+        assert all(m.values for m in members)
+
+        leaver, *rest = members
+        leaver.stop()
+        until(30.0, "two members own 6 partitions each", lambda: [len(m.owned) for m in rest] == [6, 6])
+        assert owns_each_once(rest)
+
+        # What the leaver had read it had also committed: nothing is read twice.
+        client.produce(broker.bootstrap, fresh, ["last"] * 12, "none")
+        until(20.0, "the new records are read", lambda: sum(m.values.count("last") for m in rest) >= 12)
+        assert sorted(value for m in members for value in m.values) == sorted([*written, *["last"] * 12])
+
+    view = client.describe(broker.bootstrap, f"{fresh}-group", fresh)
+    assert (view.state, view.members, sum(view.committed.values())) == ("Empty", 0, 612)
