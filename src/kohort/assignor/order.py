@@ -1,4 +1,4 @@
-"""What every assignor needs of its input and its output: the members' order, their topics as sets, the answer's form."""
+"""What every assignor needs of its input and its output: members in order, topics as sets, the form of the answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -43,8 +43,6 @@ def find_assignor(name: str) -> Assignor:
     except (ImportError, AttributeError, TypeError, ValueError) as problem:
         raise ConfigError(f"The assignor {name!r} cannot be loaded: {problem}.") from problem
     if not all(hasattr(made, needed) for needed in ("name", "protocol", "user_data", "assign")):
-        raise ConfigError(
-            f"The assignor {name!r} lacks name, protocol, user_data or assign (kohort.assignor.Assignor)."
-        )
+        raise ConfigError(f"The assignor {name!r} lacks a part of kohort.assignor.Assignor.")
     checked: Assignor = made
     return checked
