@@ -1,0 +1,47 @@
+"""The client's half of a group, without I/O or clock: what a member sends, and what it tells its application."""
+
+from kohort.member.actions import Actions, CommitSettled, Send
+from kohort.member.classic import ClassicMember
+from kohort.member.config import MemberConfig
+from kohort.member.events import (
+    CallbackDone,
+    CommitAsked,
+    CoordinatorFound,
+    CoordinatorUnavailable,
+    Event,
+    Leave,
+    MemberTimer,
+    MetadataChanged,
+    PollEnded,
+    PollStarted,
+    RequestFailed,
+    Responded,
+    Subscribe,
+    TimerFired,
+)
+from kohort.member.offsets import OffsetAndMetadata
+from kohort.member.phase import Phase
+
+__all__ = [
+    "Actions",
+    "CallbackDone",
+    "ClassicMember",
+    "CommitAsked",
+    "CommitSettled",
+    "CoordinatorFound",
+    "CoordinatorUnavailable",
+    "Event",
+    "Leave",
+    "MemberConfig",
+    "MemberTimer",
+    "MetadataChanged",
+    "OffsetAndMetadata",
+    "Phase",
+    "PollEnded",
+    "PollStarted",
+    "RequestFailed",
+    "Responded",
+    "Send",
+    "Subscribe",
+    "TimerFired",
+]

@@ -1,0 +1,171 @@
+"""The commits of one member, one at a time and in the order in which they were asked for.
+
+Were two under way at once, a retried older one could overwrite a newer one and send the group back.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kohort.errors import ErrorCode, error_code
+from kohort.member.actions import CommitSettled
+from kohort.member.offsets import OffsetAndMetadata
+from kohort.model import Millis, TopicPartition
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+
+@dataclass(slots=True)
+class Commit:
+    """One commit until it is settled. `offsets` shrinks as partitions succeed or fail."""
+
+    number: int
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    deadline_at: Millis
+    attempts: int = 0
+    errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    waits_for_rebalance: bool = False
+    """The coordinator refused it until the group is stable again."""
+    given_up: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    """Partitions that must not be sent again after the request that is out."""
+
+    def fail(self, partitions: Iterable[TopicPartition], code: ErrorCode) -> None:
+        """Give these partitions up; those that are done already stay as they are."""
+        for partition in partitions:
+            if self.offsets.pop(partition, None) is not None:
+                self.errors[partition] = code
+
+
+class CommitQueue:
+    """The head is the commit under way; `sent` is set while its request is out."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Commit] = deque()
+        self.sent: int | None = None
+        """The number of the request that carries the head."""
+
+    @property
+    def head(self) -> Commit | None:
+        """The commit to send next, or the one that is out."""
+        return self._queue[0] if self._queue else None
+
+    @property
+    def blocks_rejoining(self) -> bool:
+        """A commit waits for its first answer; one that was tried and refused must not hold the group up."""
+        head = self.head
+        return head is not None and (head.attempts == 0 or (head.attempts == 1 and self.sent is not None))
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All that waits to be committed."""
+        return frozenset(partition for commit in self._queue for partition in commit.offsets)
+
+    def add(self, number: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_at: Millis) -> None:
+        """Queue a commit behind those that were asked for before."""
+        self._queue.append(Commit(number, dict(offsets), deadline_at))
+
+    def drop(self, partitions: frozenset[TopicPartition], code: ErrorCode) -> None:
+        """Never send these again: the member gave them up, another may be ahead of these offsets by now.
+
+        What a request that is out says of them still counts.
+        """
+        for commit in self._queue:
+            if commit is self.head and self.sent is not None:
+                commit.given_up.update((partition, code) for partition in partitions if partition in commit.offsets)
+            else:
+                commit.fail(partitions, code)
+
+    def drop_all(self, code: ErrorCode) -> None:
+        """The member's generation is gone, nothing that waits can be committed."""
+        for commit in self._queue:
+            self.drop(frozenset(commit.offsets), code)
+
+    def expire(self, now: Millis) -> None:
+        """Fail what is past its deadline."""
+        for commit in self._queue:
+            if commit.deadline_at <= now:
+                commit.fail(list(commit.offsets), ErrorCode.REQUEST_TIMED_OUT)
+
+    def next_deadline(self) -> Millis | None:
+        """When `expire` has something to do."""
+        return min((commit.deadline_at for commit in self._queue), default=None)
+
+    def settled(self) -> list[CommitSettled]:
+        """Take the commits at the head that are done. One whose request is out is done only at its deadline."""
+        done = []
+        while self._queue and not self._queue[0].offsets:
+            commit = self._queue.popleft()
+            self.sent = None
+            done.append(CommitSettled(commit.number, commit.errors))
+        return done
+
+    def rebalanced(self) -> None:
+        """The group is stable again."""
+        for commit in self._queue:
+            commit.waits_for_rebalance = False
+
+    def sent_with(self, request: int) -> None:
+        """The head went out with that request."""
+        head = self.head
+        assert head is not None and self.sent is None
+        head.attempts += 1
+        self.sent = request
+
+    def answered(self, request: int, response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
+        """Note what succeeded; return the errors of the rest, which the caller settles or leaves to be sent again."""
+        head = self.head
+        if request != self.sent or head is None:
+            return {}
+        self.sent = None
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in response.topics:
+            for answer in topic.partitions:
+                partition = TopicPartition(topic.name, answer.partition_index)
+                if answer.error_code == ErrorCode.NONE:
+                    head.offsets.pop(partition, None)
+                elif partition in head.offsets:
+                    errors[partition] = error_code(answer.error_code)
+        self._settle_given_up(head)
+        return {partition: code for partition, code in errors.items() if partition in head.offsets}
+
+    def unanswered(self, request: int) -> bool:
+        """The request got lost: what it carried is sent again. False where it carried nothing of this queue."""
+        if request != self.sent or self.head is None:
+            return False
+        self.sent = None
+        self._settle_given_up(self.head)
+        return True
+
+    @staticmethod
+    def _settle_given_up(commit: Commit) -> None:
+        for partition, code in commit.given_up.items():
+            commit.fail((partition,), code)
+
+
+def commit_request(
+    commit: Commit, group_id: str, member_id: str, generation: int | None, instance_id: str | None
+) -> OffsetCommitRequest:
+    """The request that carries what is left of `commit`; a generation of None: the group has no members."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for partition, position in commit.offsets.items():
+        topic = topics.setdefault(partition.topic, OffsetCommitRequestTopic(name=partition.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=position.offset,
+                committed_leader_epoch=-1 if position.leader_epoch is None else position.leader_epoch,
+                committed_metadata=position.metadata,
+            )
+        )
+    # KAFKA-14201: a commit without a generation must not carry the instance id, or the coordinator fences it.
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=-1 if generation is None else generation,
+        member_id=member_id,
+        group_instance_id=None if generation is None else instance_id,
+        topics=list(topics.values()),
+    )

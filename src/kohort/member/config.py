@@ -1,0 +1,26 @@
+"""What a member must know beforehand; names and defaults are Kafka's (facts: consumer configs)."""
+
+from dataclasses import dataclass
+
+from kohort.assignor import Assignor
+from kohort.model import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig:
+    """`assignors` in order of preference; the group takes the first that all its members offer."""
+
+    group_id: str
+    assignors: tuple[Assignor, ...]
+    instance_id: str | None = None
+    session_timeout_ms: Millis = 45_000
+    heartbeat_interval_ms: Millis = 3_000
+    max_poll_interval_ms: Millis = 300_000
+    retry_backoff_ms: Millis = 100
+    retry_backoff_max_ms: Millis = 1_000
+    rack_id: str | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """KIP-345: the member keeps its place in the group over a restart."""
+        return self.instance_id is not None

@@ -1,0 +1,85 @@
+"""The requests of a classic member, from what it knows."""
+
+from collections.abc import Collection
+
+from kohort.member.config import MemberConfig
+from kohort.member.leading import VERSION
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+PROTOCOL_TYPE = "consumer"
+NO_GENERATION = -1
+_LONGEST_REASON = 255  # KIP-800: a coordinator may refuse more
+
+
+def join_request(
+    config: MemberConfig,
+    member_id: str,
+    topics: Collection[str],
+    *,
+    owned: Collection[TopicPartition],
+    last: Collection[TopicPartition] | None,
+    generation: int,
+    reason: str,
+) -> JoinGroupRequest:
+    """`owned` is what the member goes on processing, `last` what it was last given, in `generation`."""
+    protocols = []
+    for assignor in config.assignors:
+        subscription = Subscription(
+            topics=sorted(topics),
+            user_data=assignor.user_data(topics, last, generation),
+            # KAFKA-12898: unsorted, equal subscriptions would differ in their bytes, and each join would rebalance.
+            owned_partitions=sorted(owned),
+            generation_id=generation,
+            rack_id=config.rack_id,
+        )
+        metadata = encode_subscription(subscription, VERSION)
+        protocols.append(JoinGroupRequestProtocol(name=assignor.name, metadata=metadata))
+    return JoinGroupRequest(
+        group_id=config.group_id,
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        member_id=member_id,
+        group_instance_id=config.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=protocols,
+        reason=reason[:_LONGEST_REASON],
+    )
+
+
+def sync_request(
+    config: MemberConfig,
+    member_id: str,
+    generation: int,
+    protocol_name: str,
+    assignments: list[SyncGroupRequestAssignment],
+) -> SyncGroupRequest:
+    """`assignments` is empty for all but the leader."""
+    return SyncGroupRequest(
+        group_id=config.group_id,
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=config.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=protocol_name,
+        assignments=assignments,
+    )
+
+
+def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> HeartbeatRequest:
+    """A sign of life."""
+    return HeartbeatRequest(
+        group_id=config.group_id, generation_id=generation, member_id=member_id, group_instance_id=config.instance_id
+    )
+
+
+def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
+    """KIP-345's form, LeaveGroup v3 and later."""
+    identity = MemberIdentity(
+        member_id=member_id, group_instance_id=config.instance_id, reason=reason[:_LONGEST_REASON]
+    )
+    return LeaveGroupRequest(group_id=config.group_id, members=[identity])
