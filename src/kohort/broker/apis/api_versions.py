@@ -1,0 +1,25 @@
+"""ApiVersions: what this broker serves; nothing is announced that does not work."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode
+from kohort.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
+    """The served versions. KIP-511: from v3 a client says what software it is."""
+    if call.version >= 3:
+        call.connection.client_software = f"{request.client_software_name} {request.client_software_version}"
+    call.reply(served(broker))
+
+
+def served(broker: "Broker", error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """The answer to any version of the request, an unserved one included."""
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in broker.served],
+    )

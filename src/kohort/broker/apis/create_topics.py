@@ -1,0 +1,97 @@
+"""CreateTopics and DeleteTopics."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.errors import ErrorCode, KafkaError
+from kohort.log.api import Topic
+from kohort.model import NO_TOPIC_ID
+from kohort.wire.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def create(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
+    """Each topic succeeds or fails on its own."""
+    named = Counter(topic.name for topic in request.topics)
+    results = [_create(broker, topic, request.validate_only, named[topic.name] > 1) for topic in request.topics]
+    call.reply(CreateTopicsResponse(topics=results))
+
+
+def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named_twice: bool) -> CreatableTopicResult:
+    try:
+        if named_twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' stands in the request twice.")
+        partitions = _partitions(broker, wanted)
+        configs = {config.name: config.value for config in wanted.configs if config.value is not None}
+        topic = broker.topics.check_new(wanted.name, partitions, configs)
+        if not validate_only:
+            topic = broker.topics.create(wanted.name, partitions, configs)
+    except KafkaError as error:
+        return CreatableTopicResult(
+            name=wanted.name, error_code=error.code, error_message=str(error), num_partitions=-1, replication_factor=-1
+        )
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=NO_TOPIC_ID if validate_only else topic.topic_id,
+        num_partitions=topic.partitions,
+        replication_factor=1,
+        configs=[],
+    )
+
+
+def _partitions(broker: "Broker", wanted: CreatableTopic) -> int:
+    if not wanted.assignments:
+        if wanted.replication_factor not in (-1, 1):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The replication factor must be 1 or -1 on one broker, not {wanted.replication_factor}.",
+            )
+        return wanted.num_partitions
+    if wanted.num_partitions != -1 or wanted.replication_factor != -1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "With an assignment, partitions and replication factor are -1.")
+    indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
+    here = all(assignment.broker_ids == [broker.node_id] for assignment in wanted.assignments)
+    if indexes != list(range(len(indexes))) or not here:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Assign partitions 0 to n-1, each to broker {broker.node_id} alone.",
+        )
+    return len(indexes)
+
+
+def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
+    """v6 and later may name a topic by its id."""
+    wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+    call.reply(DeleteTopicsResponse(responses=[_delete(broker, topic) for topic in wanted]))
+
+
+def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
+    by_id = wanted.topic_id != NO_TOPIC_ID
+    topic: Topic | None
+    if by_id:
+        topic, missing = broker.topics.with_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic, missing = broker.topics.named(wanted.name or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return DeletableTopicResult(
+            name=wanted.name, topic_id=wanted.topic_id, error_code=missing, error_message=missing.sentence
+        )
+    if topic.name in INTERNAL_TOPICS:
+        return DeletableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"{topic.name} holds the groups of this broker and cannot be deleted.",
+        )
+    broker.delete_topic(topic)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)

@@ -1,0 +1,43 @@
+"""FindCoordinator: the broker that leads the group's partition of `__consumer_offsets`; so far always this one."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode
+from kohort.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_GROUP = 0
+
+
+def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+    """v4 and later ask for many keys at once (KIP-699)."""
+    if call.version >= 4:
+        found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
+        call.reply(FindCoordinatorResponse(coordinators=found))
+        return
+    one = _find(broker, request.key, request.key_type)
+    call.reply(
+        FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+    )
+
+
+def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
+    if key_type == _GROUP:
+        return Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_message="")
+    return Coordinator(
+        key=key,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message="This broker coordinates consumer groups only: leave transactional.id unset.",
+    )

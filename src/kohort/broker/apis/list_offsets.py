@@ -1,0 +1,72 @@
+"""ListOffsets: the ends of a partition, or the first record at or after a time."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode
+from kohort.log.api import OffsetAndTime, PartitionLog
+from kohort.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
+_SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
+"""The version from which each special timestamp means something."""
+
+
+def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
+    """Every record here is committed, so both isolation levels see the same end."""
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[_look_up(broker, topic.name, wanted, call.version) for wanted in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    call.reply(ListOffsetsResponse(topics=topics))
+
+
+def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    log = broker.partition(name, index)
+    if log is None:
+        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if 0 <= wanted.current_leader_epoch < log.leader_epoch:
+        return _failed(index, ErrorCode.FENCED_LEADER_EPOCH)
+    if wanted.current_leader_epoch > log.leader_epoch:
+        return _failed(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
+        return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
+    found = _find(log, wanted.timestamp)
+    if found is None:
+        return _failed(index, ErrorCode.NONE)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch
+    )
+
+
+def _find(log: PartitionLog, timestamp: int) -> OffsetAndTime | None:
+    match timestamp:
+        case -1:
+            return OffsetAndTime(log.stable_offset, -1, log.leader_epoch)
+        case -2 | -4:
+            return OffsetAndTime(log.start_offset, -1, log.leader_epoch)
+        case -3:
+            return log.find_max_time()
+        case -5:
+            return None  # nothing is ever tiered
+        case _:
+            return log.find_time(timestamp)
+
+
+def _failed(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=index, error_code=code, offset=-1, timestamp=-1, leader_epoch=-1
+    )

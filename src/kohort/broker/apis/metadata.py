@@ -1,0 +1,79 @@
+"""Metadata: brokers, topics and who leads each partition; creates topics on the way where that is wanted."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.errors import ErrorCode, KafkaError
+from kohort.log.api import Topic
+from kohort.model import NO_TOPIC_ID
+from kohort.wire.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
+    """No topics given means all of them (v0: an empty list; later: null)."""
+    wanted = request.topics
+    if wanted is None or (call.version == 0 and not wanted):
+        topics = [_describe(broker, topic) for topic in broker.topics.all().values()]
+    else:
+        # Before v4 a client could not say that it does not want the topic to be created.
+        may_create = call.version < 4 or request.allow_auto_topic_creation
+        topics = [_look_up(broker, topic, may_create) for topic in wanted]
+    call.reply(
+        MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port)],
+            cluster_id=broker.cluster_id,
+            controller_id=broker.node_id,
+            topics=topics,
+        )
+    )
+
+
+def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+    if wanted.topic_id != NO_TOPIC_ID:
+        topic = broker.topics.with_id(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
+            )
+        return _describe(broker, topic)
+    name = wanted.name or ""
+    topic = broker.topics.named(name)
+    if topic is None and may_create and broker.config.flag("auto.create.topics.enable"):
+        try:
+            topic = broker.topics.create(name)
+        except KafkaError as error:
+            return MetadataResponseTopic(error_code=error.code, name=name, partitions=[])
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=[])
+    return _describe(broker, topic)
+
+
+def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
+    here = [broker.node_id]
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=broker.node_id,
+                leader_epoch=broker.leader_epoch(topic, index),
+                replica_nodes=here,
+                isr_nodes=here,
+            )
+            for index in range(topic.partitions)
+        ],
+    )

@@ -1,0 +1,158 @@
+"""OffsetCommit and OffsetFetch. What the coordinator does not know stands here: which topics exist, and their ids."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.gather import Gather
+from kohort.coordinator import RequestContext
+from kohort.errors import ErrorCode
+from kohort.wire.codec import Message
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kohort.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_TOPIC_IDS_FROM = 10
+_MANY_GROUPS_FROM = 8
+
+
+def commit(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
+    """Commits of partitions that do not exist are refused here; the rest goes to the coordinator."""
+    shard = broker.groups.shard(request.group_id)
+    refused = {}
+    for topic in request.topics:
+        refused.update(_identify(broker, topic, call.version))
+    if not refused:
+        connection = call.connection
+        shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+        return
+    known = [
+        replace(topic, partitions=[p for p in topic.partitions if (id(topic), p.partition_index) not in refused])
+        for topic in request.topics
+    ]
+    rest = replace(request, topics=[topic for topic in known if topic.partitions])
+    waiter = _PartlyRefused(call, request, rest, refused)
+    if rest.topics:
+        shard.handle(rest, waiter, RequestContext(waiter, call.version))
+    else:
+        waiter.reply(OffsetCommitResponse())
+
+
+_Refused = dict[tuple[int, int], ErrorCode]
+"""By identity of the request's topic, and partition."""
+
+
+def _identify(broker: "Broker", topic: OffsetCommitRequestTopic, version: int) -> _Refused:
+    """Fill in the topic's name or id, whichever the request lacks; return what is to be refused of it."""
+    if version >= _TOPIC_IDS_FROM:
+        found, missing = broker.topics.with_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        found, missing = broker.topics.named(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if found is None:
+        return {(id(topic), p.partition_index): missing for p in topic.partitions}
+    topic.name, topic.topic_id = found.name, found.topic_id
+    count = found.partitions
+    return {
+        (id(topic), p.partition_index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for p in topic.partitions
+        if not 0 <= p.partition_index < count
+    }
+
+
+class _PartlyRefused:
+    """Adds what was refused beforehand to the coordinator's answer, in the order of the request."""
+
+    __slots__ = ("_asked", "_call", "_refused", "request", "version")
+
+    def __init__(self, call: Call, asked: OffsetCommitRequest, rest: OffsetCommitRequest, refused: _Refused) -> None:
+        self._call = call
+        self._asked = asked
+        self._refused = refused
+        self.request: Message = rest
+        self.version = call.version
+
+    def reply(self, response: Message, /) -> None:
+        """Give the answer."""
+        assert isinstance(response, OffsetCommitResponse)
+        codes = {(t.name, p.partition_index): p.error_code for t in response.topics for p in t.partitions}
+        topics = []
+        for topic in self._asked.topics:
+            partitions = []
+            for asked in topic.partitions:
+                code = self._refused.get((id(topic), asked.partition_index))
+                if code is None:
+                    code = ErrorCode(codes[topic.name, asked.partition_index])
+                partitions.append(OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code))
+            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        self._call.reply(OffsetCommitResponse(topics=topics))
+
+
+def fetch(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
+    """One group before v8 (KIP-709), any number since; each from its own shard."""
+    if call.version < _MANY_GROUPS_FROM:
+        broker.groups.shard(request.group_id).handle(request, call, RequestContext(call, call.version))
+        return
+    unknown = [_name_topics(broker, group, call.version) for group in request.groups]
+
+    def join(answers: list[OffsetFetchResponse]) -> None:
+        groups = [answer.groups[0] for answer in answers]
+        for group, missing in zip(groups, unknown, strict=True):
+            _add_ids(broker, group, call.version)
+            group.topics.extend(missing)
+        call.reply(OffsetFetchResponse(groups=groups))
+
+    gather = Gather(len(request.groups), join, OffsetFetchResponse)
+    for place, group in enumerate(request.groups):
+        part = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
+        waiter = gather.waiter(place, part, call.version)
+        broker.groups.shard(group.group_id).handle(part, waiter, RequestContext(waiter, call.version))
+
+
+def _name_topics(broker: "Broker", group: OffsetFetchRequestGroup, version: int) -> list[OffsetFetchResponseTopics]:
+    """From v10 topics come by id: give them their names; return the answers for ids that nobody has."""
+    if version < _TOPIC_IDS_FROM or group.topics is None:
+        return []
+    unknown = []
+    named = []
+    for topic in group.topics:
+        found = broker.topics.with_id(topic.topic_id)
+        if found is None:
+            partitions = [
+                OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=-1, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                for index in topic.partition_indexes
+            ]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+        else:
+            topic.name = found.name
+            named.append(topic)
+    group.topics = named
+    return unknown
+
+
+def _add_ids(broker: "Broker", group: OffsetFetchResponseGroup, version: int) -> None:
+    if version < _TOPIC_IDS_FROM:
+        return
+    kept = []
+    for topic in group.topics:
+        found = broker.topics.named(topic.name)
+        if found is not None:  # an offset of a deleted topic has no id to stand under
+            topic.topic_id = found.topic_id
+            kept.append(topic)
+    group.topics = kept

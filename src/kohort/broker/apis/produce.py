@@ -1,0 +1,121 @@
+"""Produce: check each batch from outside, append it as it came, answer when it is on disk."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.durability import Commit
+from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.errors import ErrorCode
+from kohort.log.api import Buffer, Topic
+from kohort.log.producers import Accepted, Duplicate
+from kohort.model import NO_TOPIC_ID
+from kohort.wire.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kohort.wire.records import BatchError, check_batches
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_TOPIC_IDS_FROM = 13
+
+
+def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
+    """acks=0 gets no answer; 1 and -1 are the same here: written to disk."""
+    if request.acks not in (-1, 0, 1):
+        _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
+        return
+    answers = [_append_topic(broker, topic, call.version) for topic in request.topic_data]
+    broker.throttle_if_full(call.connection)
+    if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
+        _reply_when_durable(broker.writer.current(), call, request, answers)
+    else:
+        _reply(call, request, answers)
+
+
+def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> TopicProduceResponse:
+    if version >= _TOPIC_IDS_FROM:
+        topic, missing = broker.topics.with_id(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic, missing = broker.topics.named(data.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return _refuse_topic(data, missing)
+    if topic.name in INTERNAL_TOPICS:
+        # A record there would change a group behind its coordinator's back.
+        return _refuse_topic(data, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return TopicProduceResponse(
+        name=data.name,
+        topic_id=data.topic_id,
+        partition_responses=[_append(broker, topic, partition) for partition in data.partition_data],
+    )
+
+
+def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+    log = broker.topics.log(topic, data.index)
+    if log is None:
+        return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
+    except BatchError as error:
+        return _refused(data.index, error.code, str(error))
+    base_offset = None
+    if header.producer_id >= 0:
+        match log.producers.check(header):
+            case Accepted():
+                pass
+            case Duplicate(base_offset=base_offset):
+                pass  # KIP-98: the answer was lost, so it is given again; the batch may still be on its way to disk
+            case refused:
+                return _refused(data.index, refused.code)
+    if base_offset is None:
+        assert data.records is not None
+        base_offset = log.append(_writable(data.records), log.leader_epoch)
+    return PartitionProduceResponse(index=data.index, base_offset=base_offset, log_start_offset=log.start_offset)
+
+
+def _writable(records: Buffer) -> bytearray | memoryview:
+    """The log sets offset and epoch in place; only a small request's bytes must be copied for that."""
+    view = memoryview(records)
+    return bytearray(view) if view.readonly else view
+
+
+def _reply_when_durable(
+    commit: Commit, call: Call, request: ProduceRequest, answers: list[TopicProduceResponse]
+) -> None:
+    commit.then(lambda: _reply(call, request, answers), lambda: _reply(call, request, _unwritten(answers)))
+
+
+def _reply(call: Call, request: ProduceRequest, answers: list[TopicProduceResponse]) -> None:
+    if request.acks != 0:
+        call.reply(ProduceResponse(responses=answers))
+    elif any(p.error_code != ErrorCode.NONE for answer in answers for p in answer.partition_responses):
+        # As Kafka: with acks=0 a closed connection is the only way to tell the producer.
+        call.connection.refuse("a batch with acks=0 was refused")
+    else:
+        call.reply_nothing()
+
+
+def _unwritten(answers: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
+    for answer in answers:
+        answer.partition_responses = [
+            _refused(p.index, ErrorCode.KAFKA_STORAGE_ERROR) if p.error_code == ErrorCode.NONE else p
+            for p in answer.partition_responses
+        ]
+    return answers
+
+
+def _refuse_topic(data: TopicProduceData, code: ErrorCode) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=data.name,
+        topic_id=data.topic_id or NO_TOPIC_ID,
+        partition_responses=[_refused(partition.index, code) for partition in data.partition_data],
+    )
+
+
+def _refused(index: int, code: ErrorCode, detail: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=detail or code.sentence)

@@ -1,0 +1,80 @@
+"""One request that waits for its answer. It is also the coordinator's token: whoever holds it may reply, once."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kohort.broker.connection import Connection
+from kohort.log.api import Buffer
+from kohort.wire.codec import Message
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+Handler = Callable[["Broker", "Call", Any], None]
+"""Handles one request; it, or whoever it passes the call to, replies to the call."""
+
+_prefix = struct.Struct(">ii").pack
+_flexible_prefix = struct.Struct(">iiB").pack
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one version of one request is read, handled and answered."""
+
+    api_key: int
+    version: int
+    decode: Callable[[bytes | bytearray, int], tuple[Any, int]]
+    encode: Callable[[Any, list[Buffer]], None]
+    handler: Handler
+    flexible_request: bool
+    flexible_answer: bool
+    """The answer's header has tagged fields; never so for ApiVersions."""
+
+
+class Call:
+    """A request's place in its connection's queue of answers."""
+
+    __slots__ = ("answer", "connection", "correlation_id", "on_abandon", "request", "route", "version")
+
+    def __init__(self, connection: Connection, correlation_id: int, route: Route, request: Message) -> None:
+        self.connection = connection
+        self.correlation_id = correlation_id
+        self.route = route
+        self.version = route.version
+        self.request = request
+        self.answer: list[Buffer] | None = None
+        self.on_abandon: Callable[[], None] | None = None
+        """Whoever parks the call learns here that nobody waits for it any more."""
+
+    @property
+    def open(self) -> bool:
+        """Whether the peer still waits for this answer."""
+        return self.answer is None and self.connection.transport is not None
+
+    def reply(self, response: Message) -> None:
+        """Send `response` when every earlier request of the connection is answered."""
+        if self.answer is not None:
+            return  # abandoned: the connection is gone
+        parts: list[Buffer] = [b""]
+        self.route.encode(response, parts)
+        body = sum(map(len, parts))
+        if self.route.flexible_answer:
+            parts[0] = _flexible_prefix(body + 5, self.correlation_id, 0)
+        else:
+            parts[0] = _prefix(body + 4, self.correlation_id)
+        self.answer = parts
+        self.connection.advance()
+
+    def reply_nothing(self) -> None:
+        """The request gets no answer (Produce with acks=0); later ones need not wait for one."""
+        if self.answer is None:
+            self.answer = []
+            self.connection.advance()
+
+    def abandon(self) -> None:
+        """The connection is gone: a later reply is dropped."""
+        self.answer = []
+        if self.on_abandon is not None:
+            self.on_abandon()

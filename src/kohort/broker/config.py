@@ -1,0 +1,165 @@
+"""The broker's configuration: Kafka's names and defaults, and ours where Kafka has none.
+
+Values arrive as strings (`--set NAME=VALUE`, or lines of a file) and are checked once, here.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort.errors import ConfigError
+
+Value = int | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One configuration key: its default, its bounds, and what it means in a sentence."""
+
+    default: Value
+    doc: str
+    low: int | None = None
+    high: int | None = None
+
+    def parse(self, name: str, text: str) -> Value:
+        """The value that `text` stands for; ConfigError where it is of the wrong type or out of range."""
+        match self.default:
+            case bool():
+                if text.lower() not in ("true", "false"):
+                    raise ConfigError(f"{name} takes true or false, not {text!r}.")
+                return text.lower() == "true"
+            case int():
+                try:
+                    number = int(text)
+                except ValueError:
+                    raise ConfigError(f"{name} takes a whole number, not {text!r}.") from None
+                if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
+                    bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+                    raise ConfigError(f"{name} must be {bounds}, not {number}.")
+                return number
+            case _:
+                return text
+
+
+_INT32 = 2**31 - 1
+_INT64 = 2**63 - 1
+
+SETTINGS: Mapping[str, Setting] = {
+    "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
+    "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
+    "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, _INT64),
+    "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, _INT64),
+    "max.connections": Setting(20_000, "accept no more connections than this (bounded by default here)", 1, _INT32),
+    "max.queued.requests.per.connection": Setting(1_000, "unanswered requests before reading stops (ours)", 1, _INT32),
+    "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, _INT32),
+    "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
+    "log.segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32),
+    "log.retention.ms": Setting(604_800_000, "drop segments older than this; -1 keeps all", -1, _INT64),
+    "log.retention.bytes": Setting(-1, "drop the oldest segments of a partition over this size; -1 keeps all", -1),
+    "log.retention.check.interval.ms": Setting(300_000, "how often retention is applied", 1, _INT64),
+    "socket.request.max.bytes": Setting(104_857_600, "the largest request; a larger one closes its connection", 1),
+    "store.queued.max.bytes": Setting(128 << 20, "unsynced bytes before producers are made to wait (ours)", 1, _INT64),
+    "fetch.max.bytes": Setting(57_671_680, "the largest answer to a fetch", 1_024, _INT32),
+    "offsets.topic.num.partitions": Setting(50, "partitions of __consumer_offsets; fixed at first start", 1, 10_000),
+    "offsets.topic.segment.bytes": Setting(104_857_600, "segment size of __consumer_offsets", 1_024, _INT32),
+    "offset.metadata.max.bytes": Setting(4_096, "the longest metadata of a committed offset", 0, _INT32),
+    "offsets.retention.minutes": Setting(10_080, "forget offsets of a group that is empty for so long", 1, _INT32),
+    "offsets.retention.check.interval.ms": Setting(600_000, "how often expired offsets are looked for", 1, _INT64),
+    "group.min.session.timeout.ms": Setting(6_000, "the shortest session timeout of a classic member", 1, _INT32),
+    "group.max.session.timeout.ms": Setting(1_800_000, "the longest session timeout of a classic member", 1, _INT32),
+    "group.initial.rebalance.delay.ms": Setting(3_000, "wait for more members when an empty group starts", 0, _INT32),
+    "group.max.size": Setting(_INT32, "the most members of a group", 1, _INT32),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """All settings by Kafka's name, defaults filled in."""
+
+    values: Mapping[str, Value]
+
+    def number(self, name: str) -> int:
+        """A whole number's value."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A boolean's value."""
+        value = self.values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def text(self, name: str) -> str:
+        """A string's value."""
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+
+def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Check every setting and fill in the defaults; ConfigError names the nearest key for an unknown one."""
+    values = {name: setting.default for name, setting in SETTINGS.items()}
+    for name, text in (settings or {}).items():
+        values[name] = _known(name, SETTINGS).parse(name, text)
+    low, high = values["group.min.session.timeout.ms"], values["group.max.session.timeout.ms"]
+    if int(low) > int(high):
+        raise ConfigError(f"group.min.session.timeout.ms ({low}) is larger than group.max.session.timeout.ms ({high}).")
+    return BrokerConfig(values)
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Settings from a file of `name=value` lines, as Kafka's server.properties; blank lines and # are skipped."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+    lines = (line.strip() for line in text.splitlines())
+    return parse_assignments((line for line in lines if line and not line.startswith(("#", "!"))), origin=str(path))
+
+
+def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
+    """`name=value` strings as a mapping; ConfigError says where one without '=' stands."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"{origin}: {pair!r} is not of the form NAME=VALUE.")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+TOPIC_SETTINGS: Mapping[str, Setting] = {
+    "cleanup.policy": Setting("delete", "delete or compact"),
+    "compression.type": Setting("producer", "producer: batches are kept as they come"),
+    "retention.ms": Setting(604_800_000, "drop segments older than this; -1 keeps all", -1, _INT64),
+    "retention.bytes": Setting(-1, "drop the oldest segments over this size; -1 keeps all", -1, _INT64),
+    "segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32),
+    "max.message.bytes": Setting(1_048_588, "the largest record batch", 0, _INT32),
+    "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
+    "message.timestamp.type": Setting("CreateTime", "CreateTime"),
+}
+
+_CHOICES: Mapping[str, Callable[[str], bool]] = {
+    "cleanup.policy": lambda text: set(text.split(",")) <= {"delete", "compact"},
+    "compression.type": lambda text: text == "producer",
+    "message.timestamp.type": lambda text: text == "CreateTime",
+}
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """ConfigError for a topic configuration that is unknown or has a value that this broker cannot honour."""
+    for name, text in configs.items():
+        _known(name, TOPIC_SETTINGS).parse(name, text)
+        if name in _CHOICES and not _CHOICES[name](text):
+            raise ConfigError(f"{name} cannot be {text!r} here; leave it out for the default.")
+
+
+def _known(name: str, settings: Mapping[str, Setting]) -> Setting:
+    setting = settings.get(name)
+    if setting is None:
+        near = difflib.get_close_matches(name, settings, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; the documentation lists the names."
+        raise ConfigError(f"{name} is not a known configuration{hint}")
+    return setting

@@ -1,0 +1,64 @@
+"""The group coordinator's shell: which shard a group belongs to, and the requests that span several shards."""
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kohort.broker.shard import Shard
+from kohort.broker.topics import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_CACHED_GROUPS = 100_000
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, as a signed 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for (unit,) in struct.iter_unpack(">H", units):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code - (1 << 32) if code >> 31 else code
+
+
+def group_partition(group_id: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` that holds the group, as every Kafka client and broker computes it."""
+    code = java_string_hash(group_id)
+    return (0 if code == -(1 << 31) else abs(code)) % partitions
+
+
+class Groups:
+    """All shards of this broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        topic = broker.topics.named(OFFSETS_TOPIC)
+        assert topic is not None
+        self._shards: list[Shard] = []
+        for partition in range(topic.partitions):
+            log = broker.topics.log(topic, partition)
+            assert log is not None
+            self._shards.append(Shard(broker, partition, log))
+        self._of_group: dict[str, Shard] = {}
+
+    def __iter__(self) -> Iterator[Shard]:
+        return iter(self._shards)
+
+    def shard(self, group_id: str) -> Shard:
+        """The shard that coordinates the group."""
+        shard = self._of_group.get(group_id)
+        if shard is None:
+            if len(self._of_group) >= _CACHED_GROUPS:
+                self._of_group.clear()
+            shard = self._of_group[group_id] = self._shards[group_partition(group_id, len(self._shards))]
+        return shard
+
+    def load(self) -> None:
+        """Begin to load every shard; requests meanwhile get COORDINATOR_LOAD_IN_PROGRESS."""
+        for shard in self._shards:
+            shard.load()
+
+    def resign(self) -> None:
+        """The broker stops: whoever is parked is told to look for another coordinator."""
+        for shard in self._shards:
+            shard.resign()

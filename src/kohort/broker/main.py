@@ -1,0 +1,34 @@
+"""A broker as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+
+import uvloop
+
+from kohort.broker.server import Broker, BrokerOptions
+
+
+def run(options: BrokerOptions) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. Raises KohortError where it cannot start."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    return uvloop.run(_serve(options))
+
+
+async def _serve(options: BrokerOptions) -> int:
+    broker = Broker(options)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await broker.start()
+    # What start-up made lives as long as the process: full collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+    sys.stdout.write(f"ready {broker.host}:{broker.port}\n")
+    sys.stdout.flush()
+    await stop.wait()
+    await broker.stop()
+    return 0

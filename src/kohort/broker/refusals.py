@@ -1,0 +1,104 @@
+"""The answer that carries an error for a whole group request, in the place where that request's answer has one."""
+
+from typing import assert_never
+
+from kohort.errors import ErrorCode
+from kohort.wire.codec import Message
+from kohort.wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kohort.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+
+GroupRequest = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetFetchRequest
+    | DescribeGroupsRequest
+    | ListGroupsRequest
+)
+
+
+def refusal(request: Message, version: int, code: ErrorCode) -> Message:
+    """The whole request failed with `code`. `request` is one of GroupRequest."""
+    return _refusal(request, version, code)  # type: ignore[arg-type]  # tokens carry any message
+
+
+def _refusal(request: GroupRequest, version: int, code: ErrorCode) -> Message:
+    match request:
+        case JoinGroupRequest():
+            return JoinGroupResponse(error_code=code, generation_id=-1, member_id=request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+        case OffsetCommitRequest():
+            return _commit_refusal(request, code)
+        case OffsetFetchRequest():
+            return _fetch_refusal(request, version, code)
+        case DescribeGroupsRequest():
+            return DescribeGroupsResponse(
+                groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.groups]
+            )
+        case ListGroupsRequest():
+            return ListGroupsResponse(error_code=code)
+        case _:
+            assert_never(request)
+
+
+def _commit_refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _fetch_refusal(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
+    if version >= 8:
+        groups = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    if version >= 2:
+        return OffsetFetchResponse(error_code=code)
+    # KAFKA-19246: v1 has no error of its own, so each partition says it.
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or []
+        ]
+    )

@@ -1,0 +1,82 @@
+"""Which requests are served, in which versions, by which handler."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kohort.broker.apis import (
+    api_versions,
+    create_topics,
+    fetch,
+    find_coordinator,
+    groups,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offsets,
+    produce,
+)
+from kohort.broker.call import Handler, Route
+from kohort.wire.api import APIS
+from kohort.wire.codec import decoder, encoder
+from kohort.wire.header import flexible_header, flexible_response
+
+Served = Sequence[tuple[int, int, int]]
+"""Api key, lowest and highest version, as ApiVersions announces them."""
+
+API_VERSIONS = 18
+
+_HANDLERS: dict[int, tuple[Handler, int]] = {
+    0: (produce.handle, 13),
+    1: (fetch.handle, 17),
+    2: (list_offsets.handle, 10),
+    3: (metadata.handle, 13),
+    8: (offsets.commit, 10),
+    9: (offsets.fetch, 10),
+    10: (find_coordinator.handle, 6),
+    11: (groups.member, 9),
+    12: (groups.heartbeat, 4),
+    13: (groups.member, 5),
+    14: (groups.member, 5),
+    15: (groups.describe, 6),
+    16: (groups.list_all, 5),
+    API_VERSIONS: (api_versions.handle, 4),
+    19: (create_topics.create, 7),
+    20: (create_topics.delete, 6),
+    22: (init_producer_id.handle, 5),
+}
+"""By api key: who handles it, and the highest version that is served of those that the codec knows."""
+
+SERVED: Served = [
+    (key, APIS[key].min_version, min(highest, APIS[key].max_version)) for key, (_, highest) in sorted(_HANDLERS.items())
+]
+
+_VERSIONS = {key: (low, high) for key, low, high in SERVED}
+
+
+def _compile(api_key: int, version: int) -> Route:
+    api = APIS[api_key]
+    handler, _ = _HANDLERS[api_key]
+    decode: Any = decoder(api.request, version)
+    encode: Any = encoder(api.response, version)
+    return Route(
+        api_key=api_key,
+        version=version,
+        decode=decode,
+        encode=encode,
+        handler=handler,
+        flexible_request=flexible_header(api_key, version),
+        flexible_answer=flexible_response(api_key, version),
+    )
+
+
+_routes: dict[tuple[int, int], Route] = {}
+
+
+def route(api_key: int, version: int) -> Route | None:
+    """How that request is read, handled and answered; None if it is not served. Compiled when first asked for."""
+    found = _routes.get((api_key, version))
+    if found is None:
+        low, high = _VERSIONS.get(api_key, (0, -1))
+        if low <= version <= high:
+            found = _routes[api_key, version] = _compile(api_key, version)
+    return found

@@ -1,0 +1,274 @@
+"""The broker: sockets on one side, topics and groups on the other, and the dispatch between them.
+
+Everything runs on one event loop; only the log's writer has a thread. A request is handled to its end when its bytes
+are there, and waits afterwards only for a sync, for records, or for its group.
+"""
+
+import asyncio
+import errno
+import logging
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from kohort.broker.apis import api_versions
+from kohort.broker.call import Call
+from kohort.broker.clock import now_ms
+from kohort.broker.config import BrokerConfig, parse_config
+from kohort.broker.connection import BadFrame, Connection, FlushQueue
+from kohort.broker.durability import Writer
+from kohort.broker.groups import Groups
+from kohort.broker.journal import BrokerJournal
+from kohort.broker.parked_fetches import ParkedFetches
+from kohort.broker.routes import SERVED, Served, route
+from kohort.broker.timers import Timers
+from kohort.broker.topics import OFFSETS_TOPIC, Topics
+from kohort.coordinator import GroupConfig, GroupShard
+from kohort.errors import ConfigError, ErrorCode, KohortError
+from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.model import Millis
+from kohort.wire.api_versions import ApiVersionsRequest
+from kohort.wire.varint import skip_tags
+
+log = logging.getLogger("kohort.broker")
+
+_head = struct.Struct(">hhih").unpack_from
+_API_VERSIONS = 18
+_SWEEP_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """How one broker is started. `data` None keeps the log in memory; port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 9092
+    data: Path | None = None
+    node_id: int = 1
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+class Broker:
+    """One broker node on the running event loop: `async with Broker(options) as broker: broker.port`."""
+
+    served: Served = SERVED
+
+    def __init__(self, options: BrokerOptions) -> None:
+        """Checks the settings; ConfigError for a bad one. Nothing is opened yet."""
+        self.config: BrokerConfig = parse_config(options.settings)
+        self.node_id = options.node_id
+        self.host, self.port = options.host, options.port
+        self.fetch_max_bytes = self.config.number("fetch.max.bytes")
+        self._advertised = _host_and_port(self.config.text("advertised.listeners"))
+        self._max_batch_bytes = self.config.number("message.max.bytes")
+        self._options = options
+        self._group_config = _group_config(self.config)
+        self._connections: set[Connection] = set()
+        self._throttled: set[Connection] = set()
+        self._stopped = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Open the store, listen, and begin to load the groups. Raises KohortError with what to do."""
+        loop = self._loop = asyncio.get_running_loop()
+        self.store: LogStore = MemoryStore() if self._options.data is None else FileStore(self._options.data)
+        self.cluster_id = self.store.cluster_id
+        try:
+            self.topics = Topics(self.store, self.config)
+            if self.topics.named(OFFSETS_TOPIC) is None:
+                configs = {
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
+                }
+                self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
+            self.writer = Writer(self.store, loop, self._settled)
+            self.timers = Timers(loop, now_ms)
+            self.parked_fetches = ParkedFetches()
+            self.journal = BrokerJournal(self)
+            self.groups = Groups(self)
+            await self._listen()
+        except BaseException:
+            self.store.close()
+            raise
+        self.groups.load()
+        self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+
+    async def stop(self) -> None:
+        """Answer or refuse whoever waits, sync, close. Calling it again does nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._server.close()
+        self._sweeper.cancel()
+        self.journal.close()
+        self.parked_fetches.expire_all()
+        self.groups.resign()
+        await self.writer.close()
+        self.timers.close()
+        self._flushes.run()
+        for connection in list(self._connections):
+            connection.close()
+        await self._server.wait_closed()
+        self.store.close()
+
+    async def __aenter__(self) -> "Broker":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def _listen(self) -> None:
+        self._flushes = FlushQueue(self._loop)
+        host, port = self._options.host, self._options.port
+        try:
+            self._server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+        except OSError as error:
+            raise KohortError(_listen_failure(host, port, error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        if self._advertised is not None:
+            self.host, self.port = self._advertised
+
+    # What handlers use
+
+    def now(self) -> Millis:
+        """Epoch milliseconds that never go back."""
+        return now_ms()
+
+    def new_group_shard(self) -> GroupShard:
+        """An empty shard with this broker's settings."""
+        return GroupShard(self._group_config, lambda: str(uuid4()))
+
+    def partition(self, topic: str, partition: int) -> PartitionLog | None:
+        """The partition's log, by the topic's name."""
+        found = self.topics.named(topic)
+        return None if found is None else self.topics.log(found, partition)
+
+    def leader_epoch(self, topic: Topic, partition: int) -> int:
+        """The epoch at which this broker leads the partition."""
+        found = self.topics.log(topic, partition)
+        return -1 if found is None else found.leader_epoch
+
+    def max_batch_bytes(self, topic: Topic) -> int:
+        """The largest batch that the topic takes."""
+        own = topic.configs.get("max.message.bytes") if topic.configs else None
+        return self._max_batch_bytes if own is None else int(own)
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Remove a topic, and wake whoever waits for its records."""
+        self.topics.delete(topic)
+        self.parked_fetches.expire_all()
+
+    def throttle_if_full(self, connection: Connection) -> None:
+        """Read no more from a producer until the log has caught up."""
+        if self.store.queued_bytes > self.config.number("store.queued.max.bytes"):
+            connection.throttle()
+            self._throttled.add(connection)
+
+    # Connections
+
+    def _new_connection(self) -> Connection:
+        return Connection(
+            self._dispatch,
+            self._opened,
+            self._closed,
+            self._flushes,
+            max_frame=self.config.number("socket.request.max.bytes"),
+            max_waiting=self.config.number("max.queued.requests.per.connection"),
+        )
+
+    def _opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if self._stopped:
+            connection.close()
+        elif len(self._connections) > self.config.number("max.connections"):
+            connection.refuse("there are max.connections connections already")
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._throttled.discard(connection)
+
+    def _sweep(self) -> None:
+        idle_s = self.config.number("connections.max.idle.ms") / 1000
+        frame_s = self.config.number("frame.read.timeout.ms") / 1000
+        now = self._loop.time()
+        for connection in list(self._connections):
+            if connection.mid_frame_since is not None and now - connection.mid_frame_since > frame_s:
+                connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
+            elif now - connection.busy_at > idle_s and not connection.waiting:
+                connection.close()
+        self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
+
+    def _settled(self) -> None:
+        self.parked_fetches.look()
+        if self._throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
+            throttled, self._throttled = self._throttled, set()
+            for connection in throttled:
+                connection.unthrottle()
+
+    # Dispatch
+
+    def _dispatch(self, connection: Connection, frame: bytes | bytearray) -> None:
+        try:
+            api_key, version, correlation_id, length = _head(frame)
+        except struct.error:
+            raise BadFrame("a request is too short for its header") from None
+        found = route(api_key, version)
+        if found is None:
+            self._unserved(connection, api_key, version, correlation_id)
+            return
+        position = 10
+        if length > 0:
+            position += length
+            if connection.client_id_bytes != (raw := frame[10:position]):
+                connection.client_id_bytes = raw
+                connection.client_id = raw.decode("utf-8", "surrogateescape")
+        if found.flexible_request:
+            position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
+        request, _ = found.decode(frame, position)
+        call = Call(connection, correlation_id, found, request)
+        connection.enqueue(call)
+        try:
+            found.handler(self, call, request)
+        except Exception:  # our bug: it costs this connection, never another
+            log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
+            connection.refuse("the request met an error of the broker's own")
+
+    def _unserved(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
+        if api_key != _API_VERSIONS:
+            raise BadFrame(f"request {api_key} version {version} is not served")
+        # KIP-511: answered in version 0, so that any client can read what it may ask for instead.
+        found = route(_API_VERSIONS, 0)
+        assert found is not None
+        call = Call(connection, correlation_id, found, ApiVersionsRequest())
+        connection.enqueue(call)
+        call.reply(api_versions.served(self, ErrorCode.UNSUPPORTED_VERSION))
+
+
+def _group_config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config.number("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.number("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
+        max_size=config.number("group.max.size"),
+        offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),
+    )
+
+
+def _host_and_port(listener: str) -> tuple[str, int] | None:
+    if not listener:
+        return None
+    host, colon, port = listener.removeprefix("PLAINTEXT://").rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise ConfigError(f"advertised.listeners takes HOST:PORT, not {listener!r}.")
+    return host, int(port)
+
+
+def _listen_failure(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken: choose another with --listen, or port 0 for a free one."
+    return f"Cannot listen on {host}:{port}: {error.strerror or error}."

@@ -1,0 +1,186 @@
+"""One shard of the group coordinator and its partition of `__consumer_offsets`.
+
+Effects are applied in one order always: append the records, replay them, set the timers, and answer once the append
+is on disk. An answer that follows an append of the same shard waits for it too, so nobody reads what a crash could
+take back. A shard whose append failed is thrown away and loaded again from what the log really holds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+
+from kohort.broker.durability import Commit
+from kohort.broker.refusals import refusal
+from kohort.coordinator import Effects, Record, RequestContext, Timer
+from kohort.errors import ErrorCode
+from kohort.log.api import PartitionLog
+from kohort.model import Millis
+from kohort.wire.codec import DecodeError, Message
+from kohort.wire.group_records import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.records import decode_records, encode_pairs
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+log = logging.getLogger("kohort.broker")
+
+_LOAD_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 19
+
+
+class Waiter(Protocol):
+    """What the coordinator's tokens are here: a `Call`, or something that adds to the answer before passing it on."""
+
+    request: Message
+    version: int
+
+    def reply(self, response: Message, /) -> None:
+        """Give the answer."""
+
+
+class Shard:
+    """The shell around one `GroupShard`."""
+
+    def __init__(self, broker: "Broker", partition: int, partition_log: PartitionLog) -> None:
+        self.partition = partition
+        self.ready = False
+        self._broker = broker
+        self._log = partition_log
+        self._machine = broker.new_group_shard()
+        self._commit: Commit | None = None
+        """The last commit that this shard appended to; None once it is known to be settled."""
+        self._pairs: list[tuple[bytes, bytes | None]] = []
+        self._pair_bytes = 0
+        self._loading: asyncio.Task[None] | None = None
+
+    # Requests
+
+    def handle(self, request: Message, waiter: Waiter, context: RequestContext) -> None:
+        """Pass one request to the coordinator; `waiter` gets the answer now, after a sync, or much later."""
+        if not self.ready:
+            waiter.reply(refusal(request, waiter.version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        now = self._broker.now()
+        self._apply(self._machine.handle(request, context, now), now)
+
+    def abandoned(self, token: Hashable) -> None:
+        """The connection of a parked request is gone."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.disconnected(token, now), now)
+
+    def _fire(self, timer: Timer, now: Millis) -> None:
+        self._apply(self._machine.fire(timer, now), now)
+
+    def _apply(self, effects: Effects, now: Millis) -> None:
+        if effects.records:
+            self._append(effects.records, now)
+            for record in effects.records:
+                self._machine.replay(record)
+        for timer, at in effects.timers.items():
+            self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
+        for event in effects.events:
+            self._broker.journal.observe(event, now)
+        for token, response in effects.replies.items():
+            self._answer(cast("Waiter", token), response)
+
+    def _answer(self, waiter: Waiter, response: Message) -> None:
+        commit = self._commit
+        if commit is None or commit.done:
+            self._commit = None
+            waiter.reply(response)
+        else:
+            commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))
+
+    def _refuse(self, waiter: Waiter) -> None:
+        waiter.reply(refusal(waiter.request, waiter.version, ErrorCode.NOT_COORDINATOR))
+
+    # The log
+
+    def _append(self, records: list[Record], now: Millis) -> None:
+        commit = self._broker.writer.current()
+        if commit is not self._commit:
+            self._commit = commit
+            commit.then(_nothing, lambda: self._lost(commit))
+        if not self._pairs:
+            self._broker.writer.before_take(self._flush)
+        for record in records:
+            key = encode_key(record.key)
+            value = None if record.value is None else encode_value(record.value)
+            self._pairs.append((key, value))
+            self._pair_bytes += len(key) + (0 if value is None else len(value))
+        if self._pair_bytes > _BATCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pairs:
+            pairs, self._pairs, self._pair_bytes = self._pairs, [], 0
+            self._log.append(encode_pairs(pairs, self._broker.now()), self._log.leader_epoch)
+
+    def _lost(self, commit: Commit) -> None:
+        """The log took none of `commit`: what the machine lived through since did not happen."""
+        if self._commit is commit:
+            self._commit = None
+            self.resign()
+            self._machine = self._broker.new_group_shard()
+            self.load()
+
+    # Loading and stopping
+
+    def load(self) -> None:
+        """Replay the partition, in slices that let other work go on; at once where it is empty."""
+        if self._log.stable_offset == self._log.start_offset:
+            self._loaded()
+        else:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def resign(self) -> None:
+        """Answer nobody any more: parked requests are told that this is not their coordinator."""
+        if self._loading is not None:
+            self._loading.cancel()
+        if self.ready:
+            self.ready = False
+            effects = self._machine.resign()
+            for timer in effects.timers:
+                self._broker.timers.set((self.partition, timer), None, _never)
+            for token, response in effects.replies.items():
+                cast("Waiter", token).reply(response)
+
+    async def _load(self) -> None:
+        offset, end, count = self._log.start_offset, self._log.stable_offset, 0
+        while offset < end:
+            for buffer in self._log.read(offset, _LOAD_BYTES):
+                for record in decode_records(buffer):
+                    offset = record.offset + 1
+                    count += 1
+                    self._replay(record.key, record.value)
+            await asyncio.sleep(0)
+        log.info("loaded shard=%d records=%d", self.partition, count)
+        self._loading = None
+        self._loaded()
+
+    def _replay(self, key_bytes: bytes | None, value_bytes: bytes | None) -> None:
+        try:
+            key = decode_key(key_bytes or b"")
+            if key is None:
+                return  # a newer Kafka's record type: not ours to judge, and kept in the log
+            value = None if value_bytes is None else decode_value(key, value_bytes)
+        except DecodeError as error:
+            log.error("skipped an unreadable record of __consumer_offsets-%d: %s", self.partition, error)
+            return
+        self._machine.replay(Record(key, value))
+
+    def _loaded(self) -> None:
+        self.ready = True
+        now = self._broker.now()
+        self._apply(self._machine.loaded(now), now)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(now: Millis) -> None:
+    raise AssertionError("a cancelled timer fired")

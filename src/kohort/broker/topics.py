@@ -1,0 +1,102 @@
+"""The topics of this broker: look-ups by name and id, the partitions' logs, creation and deletion."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from kohort.broker.config import BrokerConfig, check_topic_configs
+from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.log.api import LogStore, PartitionLog, Topic
+
+OFFSETS_TOPIC = "__consumer_offsets"
+JOURNAL_TOPIC = "__kohort_rebalances"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class PartitionKey(NamedTuple):
+    """One partition by topic id: a topic that is deleted and made again under its name is another."""
+
+    topic_id: UUID
+    partition: int
+
+
+class Topics:
+    """A cache over the store: every look-up here is a dict's."""
+
+    def __init__(self, store: LogStore, config: BrokerConfig) -> None:
+        self._store = store
+        self._config = config
+        self._by_name: dict[str, Topic] = dict(store.topics())
+        self._by_id: dict[UUID, Topic] = {topic.topic_id: topic for topic in self._by_name.values()}
+        self._logs: dict[tuple[UUID, int], PartitionLog] = {}
+
+    def all(self) -> Mapping[str, Topic]:
+        """Every topic by name."""
+        return self._by_name
+
+    def named(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: UUID) -> Topic | None:
+        """The topic of that id."""
+        return self._by_id.get(topic_id)
+
+    def log(self, topic: Topic, partition: int) -> PartitionLog | None:
+        """The partition's log; None if the topic has no such partition."""
+        key = PartitionKey(topic.topic_id, partition)
+        log = self._logs.get(key)
+        if log is None and 0 <= partition < topic.partitions and topic.topic_id in self._by_id:
+            log = self._logs[key] = self._store.partition(topic.topic_id, partition)
+        return log
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """The topic as it would be created. `partitions` -1 takes num.partitions. Raises KafkaError."""
+        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if name in self._by_name:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        clash = name.replace(".", "_")
+        if ("." in name or "_" in name) and any(other.replace(".", "_") == clash for other in self._by_name):
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"'{name}' collides with another topic: '.' and '_' count as the same in metric names.",
+            )
+        if partitions == -1:
+            partitions = self._config.number("num.partitions")
+        if not 1 <= partitions <= 100_000:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a topic has between 1 and 100000 partitions")
+        try:
+            check_topic_configs(configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return Topic(uuid4(), name, partitions, dict(configs))
+
+    def create(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> Topic:
+        """Make a topic; durable when it returns. Raises KafkaError."""
+        topic = self.check_new(name, partitions, configs or {})
+        self._store.create_topic(topic)
+        self._keep(topic)
+        return topic
+
+    def grow(self, topic: Topic, partitions: int) -> Topic:
+        """The topic with more partitions; durable when it returns."""
+        grown = replace(topic, partitions=partitions)
+        self._store.alter_topic(grown)
+        self._keep(grown)
+        return grown
+
+    def delete(self, topic: Topic) -> None:
+        """Remove a topic and its records."""
+        del self._by_name[topic.name], self._by_id[topic.topic_id]
+        for partition in range(topic.partitions):
+            self._logs.pop(PartitionKey(topic.topic_id, partition), None)
+        self._store.delete_topic(topic.topic_id)
+
+    def _keep(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
