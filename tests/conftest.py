@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
 
@@ -17,6 +18,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="kohort",
         help="which broker the tests of clients run against (default: kohort)",
     )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `broker` runs once for each that `--broker` names."""
+    if "broker" in metafunc.fixturenames:
+        kohort = pytest.param("kohort_broker", id="kohort")
+        kafka = pytest.param("apache_kafka", id="kafka", marks=pytest.mark.kafka)
+        chosen = {"kohort": [kohort], "kafka": [kafka], "both": [kohort, kafka]}
+        metafunc.parametrize("broker", chosen[metafunc.config.getoption("--broker")], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """The broker that this run of the test is about, known by its address alone."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.interop.broker import Broker
 from tests.interop.clients import CLIENTS, Client
-from tests.interop.conftest import Broker
 
 pytestmark = pytest.mark.interop
 

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
+from tests.interop.broker import Broker
 from tests.interop.clients import Confluent
-from tests.interop.conftest import Broker
 from tests.interop.members import MEMBERS, Member
 from tests.interop.process import until
 

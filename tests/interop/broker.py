@@ -1,0 +1,15 @@
+"""What the tests need of a broker, ours or Apache Kafka."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Broker(Protocol):
+    """Any running broker."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
