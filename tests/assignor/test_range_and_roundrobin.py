@@ -1,0 +1,84 @@
+from kohort.assignor import ASSIGNORS
+from kohort.wire.consumer_protocol import Subscription
+from tests.assignor.groups import shares
+
+RANGE, ROUND_ROBIN = ASSIGNORS["range"], ASSIGNORS["roundrobin"]
+
+BOTH = Subscription(topics=["orders", "payments"])
+
+
+def test_range_gives_the_longer_ranges_to_the_first_members() -> None:
+    assert shares(RANGE, {"orders": 7}, dict.fromkeys("cab", BOTH)) == {
+        "a": "orders-0 orders-1 orders-2",
+        "b": "orders-3 orders-4",
+        "c": "orders-5 orders-6",
+    }
+
+
+def test_range_gives_the_same_numbers_of_copartitioned_topics_to_one_member() -> None:
+    assert shares(RANGE, {"orders": 3, "payments": 3}, {"a": BOTH, "b": BOTH}) == {
+        "a": "orders-0 orders-1 payments-0 payments-1",
+        "b": "orders-2 payments-2",
+    }
+
+
+def test_range_leaves_members_out_when_there_are_more_of_them_than_partitions() -> None:
+    assert shares(RANGE, {"orders": 1}, {"a": BOTH, "b": BOTH}) == {"a": "orders-0", "b": ""}
+
+
+def test_range_cuts_a_topic_among_its_own_subscribers_only() -> None:
+    one = Subscription(topics=["orders"])
+    assert shares(RANGE, {"orders": 2, "payments": 2}, {"a": one, "b": BOTH}) == {
+        "a": "orders-0",
+        "b": "orders-1 payments-0 payments-1",
+    }
+
+
+def test_round_robin_goes_on_with_the_next_member_at_the_next_topic() -> None:
+    assert shares(ROUND_ROBIN, {"orders": 3, "payments": 3}, {"a": BOTH, "b": BOTH}) == {
+        "a": "orders-0 orders-2 payments-1",
+        "b": "orders-1 payments-0 payments-2",
+    }
+
+
+def test_round_robin_passes_over_members_that_do_not_subscribe() -> None:
+    members = {
+        "a": Subscription(topics=["t0"]),
+        "b": Subscription(topics=["t0", "t1"]),
+        "c": Subscription(topics=["t0", "t1", "t2"]),
+    }
+    assert shares(ROUND_ROBIN, {"t0": 1, "t1": 2, "t2": 3}, members) == {
+        "a": "t0-0",
+        "b": "t1-0",
+        "c": "t1-1 t2-0 t2-1 t2-2",
+    }
+
+
+def test_static_members_come_first_and_in_the_order_of_their_instance_ids() -> None:
+    # A static member that returns has a new member id (KIP-345); its partitions must not wander for that.
+    before = {"zz": "instance-1", "b": "instance-2", "a": None}
+    after = {"yy": "instance-1", "b": "instance-2", "a": None}
+    for assignor in (RANGE, ROUND_ROBIN):
+        first = assignor.assign({"orders": 3}, dict.fromkeys(before, BOTH), before)
+        then = assignor.assign({"orders": 3}, dict.fromkeys(after, BOTH), after)
+        assert first["zz"].partitions == then["yy"].partitions == [("orders", 0)]
+        assert first["b"].partitions == then["b"].partitions == [("orders", 1)]
+        assert first["a"].partitions == then["a"].partitions == [("orders", 2)]
+
+
+def test_a_topic_that_does_not_exist_or_that_nobody_wants_is_left_alone() -> None:
+    for assignor in ASSIGNORS.values():
+        wants = Subscription(topics=["missing"])
+        assert shares(assignor, {"orders": 2}, {"a": wants, "b": wants}) == {"a": "", "b": ""}
+        assert shares(assignor, {"orders": 2}, {"a": Subscription(topics=[]), "b": wants}) == {"a": "", "b": ""}
+
+
+def test_a_topic_named_twice_counts_once() -> None:
+    for assignor in ASSIGNORS.values():
+        wants = Subscription(topics=["orders", "orders"])
+        assert shares(assignor, {"orders": 1}, {"a": wants}) == {"a": "orders-0"}
+
+
+def test_a_group_without_members_gets_an_empty_assignment() -> None:
+    for assignor in ASSIGNORS.values():
+        assert assignor.assign({"orders": 2}, {}) == {}
