@@ -1,0 +1,121 @@
+"""What a user can do wrong is one sentence on stderr and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.peer import Batch, Peer
+from tests.interop.kohort import kohort, running_kohort
+from tests.interop.process import ServerProcess
+
+
+def refused(*arguments: str) -> str:
+    """Run the command to its end; what it wrote to stderr, once it is proven to be a user's error."""
+    done = subprocess.run(kohort(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "ready" not in done.stdout
+    return done.stderr.strip()
+
+
+def is_one_sentence(text: str) -> bool:
+    return text.endswith(".") and "\n" not in text
+
+
+def test_a_data_directory_has_one_broker(tmp_path: Path) -> None:
+    with running_kohort("--data", str(tmp_path)):
+        said = refused("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path))
+    assert str(tmp_path) in said
+    assert is_one_sentence(said)
+
+
+def test_a_directory_is_free_again_when_its_broker_has_ended(tmp_path: Path) -> None:
+    for _ in range(2):
+        with running_kohort("--data", str(tmp_path)):
+            pass
+
+
+def test_a_directory_is_free_again_when_its_broker_was_killed(tmp_path: Path) -> None:
+    process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path)))
+    process.wait_for("^ready ", timeout=20.0)
+    process.kill()
+    with running_kohort("--data", str(tmp_path)):
+        pass
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused("broker", "--memory", "--listen", address)
+    assert address in said
+    assert is_one_sentence(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--set", "group.initial.rebalance.delay=5"), "group.initial.rebalance.delay.ms"),
+        (("--set", "num.partitions=many"), "num.partitions"),
+        (("--set", "num.partitions=0"), "num.partitions"),
+        (("--set", "num.partitions"), "num.partitions"),
+        (("--config", "/nonexistent/server.properties"), "/nonexistent/server.properties"),
+        (("--listen", "127.0.0.1"), "127.0.0.1"),
+        (("--listen", "127.0.0.1:99999"), "99999"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_value_is_named(arguments: tuple[str, ...], named: str) -> None:
+    said = refused("broker", "--memory", *arguments)
+    assert named in said
+    assert is_one_sentence(said)
+
+
+def test_an_unknown_option_is_named() -> None:
+    assert "--no-such-option" in refused("broker", "--no-such-option")
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a directory")
+    said = refused("broker", "--listen", "127.0.0.1:0", "--data", str(file))
+    assert str(file) in said
+    assert is_one_sentence(said)
+
+
+needs_namespaces = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-rm", "true"], stderr=subprocess.DEVNULL).returncode != 0,
+    reason="needs user namespaces for a small file system (unshare -rm)",
+)
+
+
+@needs_namespaces
+def test_a_disk_that_fills_up_ends_the_broker_with_a_sentence(tmp_path: Path) -> None:
+    # A file system of 8 MB that only this process sees; it goes with it.
+    script = f'mount -t tmpfs -o size=8m none "{tmp_path}" && exec "$0" "$@"'
+    command = kohort("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    process = ServerProcess(["unshare", "-rm", "sh", "-c", script, *command])
+    try:
+        ready = process.wait_for(r"^ready (\S+)$", timeout=20.0)
+        acknowledged = 0
+        with Peer(ready[1]) as peer:
+            peer.create_topic("full")
+            for _ in range(30):
+                try:
+                    error, _ = peer.produce("full", bytes(Batch(values=(b"x" * 900_000,))))
+                except (AssertionError, ConnectionError):
+                    break
+                acknowledged += error == 0
+        assert 0 < acknowledged < 10
+        assert process.wait(20.0) == 2, process.output()
+        assert not any("Traceback" in line for line in process.stderr)
+        (said,) = [line for line in process.stderr if re.search(r"[Nn]o space|full", line)]
+        assert str(tmp_path) in said
+    finally:
+        process.kill()
