@@ -15,6 +15,7 @@ from typing import TypeVar
 from kohort.wire.decoding import Decoder, compile_decoder
 from kohort.wire.encoding import Encoder, compile_encoder
 from kohort.wire.schema import (
+    NOT_ASKED,
     Bool,
     Buffer,
     Bytes,
@@ -40,6 +41,7 @@ from kohort.wire.schema import (
 from kohort.wire.varint import DecodeError, EncodeError
 
 __all__ = [
+    "NOT_ASKED",
     "Bool",
     "Buffer",
     "Bytes",

@@ -19,18 +19,24 @@ from kohort.wire.codec import (
 
 @struct
 class CreatableReplicaAssignment(Struct):
+    """Which brokers hold one partition."""
+
     partition_index: Int32 = 0
     broker_ids: list[Int32] = array()
 
 
 @struct
 class CreatableTopicConfig(Struct):
+    """A config of the new topic."""
+
     name: String = ""
     value: NullableString = ""
 
 
 @struct
 class CreatableTopic(Struct):
+    """A new topic; -1 partitions or replicas means the broker's default (KIP-464)."""
+
     name: String = ""
     num_partitions: Int32 = 0
     replication_factor: Int16 = 0
@@ -40,6 +46,8 @@ class CreatableTopic(Struct):
 
 @message(key=19, versions=(2, 7), flexible=5)
 class CreateTopicsRequest(Message):
+    """Create topics, each by itself, or only say whether they could be."""
+
     topics: list[CreatableTopic] = array()
     timeout_ms: Int32 = 60000
     validate_only: Bool = False
@@ -47,6 +55,8 @@ class CreateTopicsRequest(Message):
 
 @struct
 class CreatableTopicConfigs(Struct):
+    """A config that the topic came out with."""
+
     name: String = ""
     value: NullableString = ""
     read_only: Bool = False
@@ -56,11 +66,13 @@ class CreatableTopicConfigs(Struct):
 
 @struct
 class CreatableTopicResult(Struct):
+    """What became of one topic; it is told with its configs from version 5 on (KIP-525)."""
+
     name: String = ""
     topic_id: Uuid = since(7, ignorable=True)
     error_code: Int16 = 0
-    error_message: NullableString = ""
-    topic_config_error_code: Int16 = since(5, ignorable=True, tag=0)
+    error_message: NullableString = None
+    topic_config_error_code: Int16 = since(5, ignorable=True, tag=0)  # why `configs` is null
     num_partitions: Int32 = since(5, default=-1, ignorable=True)
     replication_factor: Int16 = since(5, default=-1, ignorable=True)
     configs: list[CreatableTopicConfigs] | None = since(5, ignorable=True)
@@ -68,5 +80,7 @@ class CreatableTopicResult(Struct):
 
 @message(key=19, versions=(2, 7), flexible=5)
 class CreateTopicsResponse(Message):
+    """What became of the topics."""
+
     throttle_time_ms: Int32 = 0
     topics: list[CreatableTopicResult] = array()

@@ -6,12 +6,16 @@ from kohort.wire.codec import Int16, Int32, Message, NullableString, String, Str
 
 @struct
 class DeleteTopicState(Struct):
+    """A topic by name or by id."""
+
     name: NullableString = None
-    topic_id: Uuid = NO_TOPIC_ID
+    topic_id: Uuid = NO_TOPIC_ID  # KIP-516
 
 
 @message(key=20, versions=(1, 6), flexible=4)
 class DeleteTopicsRequest(Message):
+    """Delete topics, each by itself."""
+
     topics: list[DeleteTopicState] = since(6)
     topic_names: list[String] = since(0, until=5, ignorable=True)
     timeout_ms: Int32 = 0
@@ -19,6 +23,8 @@ class DeleteTopicsRequest(Message):
 
 @struct
 class DeletableTopicResult(Struct):
+    """Whether one topic was deleted."""
+
     name: NullableString = since(0, default="", nullable=6)
     topic_id: Uuid = since(6, ignorable=True)
     error_code: Int16 = 0
@@ -27,5 +33,7 @@ class DeletableTopicResult(Struct):
 
 @message(key=20, versions=(1, 6), flexible=4)
 class DeleteTopicsResponse(Message):
+    """Whether the topics were deleted."""
+
     throttle_time_ms: Int32 = 0
     responses: list[DeletableTopicResult] = array()

@@ -1,6 +1,7 @@
 """DescribeGroups: state and members of classic groups."""
 
 from kohort.wire.codec import (
+    NOT_ASKED,
     Bool,
     Bytes,
     Int16,
@@ -18,12 +19,16 @@ from kohort.wire.codec import (
 
 @message(key=15, versions=(0, 6), flexible=5)
 class DescribeGroupsRequest(Message):
+    """Ask for groups by their ids."""
+
     groups: list[String] = array()
     include_authorized_operations: Bool = since(3)
 
 
 @struct
 class DescribedGroupMember(Struct):
+    """A member, with its subscription for the group's assignor and its assignment."""
+
     member_id: String = ""
     group_instance_id: NullableString = since(4, default=None, ignorable=True)
     client_id: String = ""
@@ -34,17 +39,21 @@ class DescribedGroupMember(Struct):
 
 @struct
 class DescribedGroup(Struct):
+    """A group; one that does not exist is Dead."""
+
     error_code: Int16 = 0
-    error_message: NullableString = since(6, default=None)
+    error_message: NullableString = since(6, default=None, ignorable=True)  # KIP-1043
     group_id: String = ""
     group_state: String = ""
     protocol_type: String = ""
     protocol_data: String = ""
     members: list[DescribedGroupMember] = array()
-    authorized_operations: Int32 = since(3, default=-2147483648)
+    authorized_operations: Int32 = since(3, default=NOT_ASKED)
 
 
 @message(key=15, versions=(0, 6), flexible=5)
 class DescribeGroupsResponse(Message):
+    """The groups."""
+
     throttle_time_ms: Int32 = since(1, ignorable=True)
     groups: list[DescribedGroup] = array()

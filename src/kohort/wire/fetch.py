@@ -20,31 +20,39 @@ from kohort.wire.codec import (
 
 @struct
 class ReplicaState(Struct):
+    """Which follower asks (KIP-903)."""
+
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
 @struct
 class FetchPartition(Struct):
+    """From where on a partition is wanted, and how much of it."""
+
     partition: Int32 = 0
-    current_leader_epoch: Int32 = since(9, default=-1, ignorable=True)
+    current_leader_epoch: Int32 = since(9, default=-1, ignorable=True)  # KIP-320
     fetch_offset: Int64 = 0
     last_fetched_epoch: Int32 = since(12, default=-1)
     log_start_offset: Int64 = since(5, default=-1, ignorable=True)
     partition_max_bytes: Int32 = 0  # KIP-74
-    replica_directory_id: Uuid = since(17, ignorable=True, tag=0)
-    high_watermark: Int64 = since(18, default=0x7FFF_FFFF_FFFF_FFFF, ignorable=True, tag=1)
+    replica_directory_id: Uuid = since(17, ignorable=True, tag=0)  # KIP-853
+    high_watermark: Int64 = since(18, default=0x7FFF_FFFF_FFFF_FFFF, ignorable=True, tag=1)  # KIP-1166
 
 
 @struct
 class FetchTopic(Struct):
+    """The wanted partitions of one topic."""
+
     topic: String = since(0, until=12, ignorable=True)
-    topic_id: Uuid = since(13, ignorable=True)
+    topic_id: Uuid = since(13, ignorable=True)  # KIP-516
     partitions: list[FetchPartition] = array()
 
 
 @struct
 class ForgottenTopic(Struct):
+    """Partitions that leave the fetch session."""
+
     topic: String = since(0, until=12, ignorable=True)
     topic_id: Uuid = since(13, ignorable=True)
     partitions: list[Int32] = array()
@@ -52,61 +60,75 @@ class ForgottenTopic(Struct):
 
 @message(key=1, versions=(4, 18), flexible=12)
 class FetchRequest(Message):
+    """Records of several partitions: wait until there are `min_bytes` or `max_wait_ms` have passed."""
+
     cluster_id: NullableString = since(12, default=None, ignorable=True, tag=0)
     replica_id: Int32 = since(0, until=14, default=-1)
-    replica_state: ReplicaState | None = since(15, tag=1)
+    replica_state: ReplicaState | None = since(15, tag=1)  # KIP-903
     max_wait_ms: Int32 = 0
     min_bytes: Int32 = 0
-    max_bytes: Int32 = 0x7FFFFFFF  # KIP-74
-    isolation_level: Int8 = 0
-    session_id: Int32 = since(7, ignorable=True)
+    max_bytes: Int32 = 0x7FFF_FFFF  # KIP-74
+    isolation_level: Int8 = 0  # 1: committed transactions only
+    session_id: Int32 = since(7, ignorable=True)  # KIP-227
     session_epoch: Int32 = since(7, default=-1, ignorable=True)
     topics: list[FetchTopic] = array()
     forgotten_topics_data: list[ForgottenTopic] = since(7)
-    rack_id: String = since(11, default="", ignorable=True)
+    rack_id: String = since(11, default="", ignorable=True)  # KIP-392
 
 
 @struct
 class EpochEndOffset(Struct):
+    """Where an epoch ended."""
+
     epoch: Int32 = -1
     end_offset: Int64 = -1
 
 
 @struct
 class LeaderIdAndEpoch(Struct):
+    """Who leads a partition now (KIP-951)."""
+
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
 @struct
 class SnapshotId(Struct):
+    """A snapshot of the metadata log."""
+
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
 @struct
 class AbortedTransaction(Struct):
+    """A transaction whose records are to be dropped."""
+
     producer_id: Int64 = 0
     first_offset: Int64 = 0
 
 
 @struct
 class PartitionData(Struct):
+    """What a partition held; within a session only partitions with news are named."""
+
     partition_index: Int32 = 0
     error_code: Int16 = 0
     high_watermark: Int64 = 0
     last_stable_offset: Int64 = -1
     log_start_offset: Int64 = since(5, default=-1, ignorable=True)
     diverging_epoch: EpochEndOffset | None = since(12, tag=0)
-    current_leader: LeaderIdAndEpoch | None = since(12, tag=1)
+    current_leader: LeaderIdAndEpoch | None = since(12, tag=1)  # KIP-951
     snapshot_id: SnapshotId | None = since(12, tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array()
-    preferred_read_replica: Int32 = since(11, default=-1)
+    preferred_read_replica: Int32 = since(11, default=-1)  # KIP-392
     records: RecordParts = None
 
 
 @struct
 class FetchableTopicResponse(Struct):
+    """What one topic's partitions held."""
+
     topic: String = since(0, until=12, ignorable=True)
     topic_id: Uuid = since(13, ignorable=True)
     partitions: list[PartitionData] = array()
@@ -114,6 +136,8 @@ class FetchableTopicResponse(Struct):
 
 @struct
 class NodeEndpoint(Struct):
+    """Where a broker named above listens (KIP-951)."""
+
     node_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
@@ -122,6 +146,8 @@ class NodeEndpoint(Struct):
 
 @message(key=1, versions=(4, 18), flexible=12)
 class FetchResponse(Message):
+    """Whole batches, the first of which may begin before the wanted offset and be larger than any limit (KIP-74)."""
+
     throttle_time_ms: Int32 = 0
     error_code: Int16 = since(7, ignorable=True)
     session_id: Int32 = since(7)

@@ -5,6 +5,8 @@ from kohort.wire.codec import Int8, Int16, Int32, Message, NullableString, Strin
 
 @message(key=10, versions=(0, 6), flexible=3)
 class FindCoordinatorRequest(Message):
+    """One key or, from version 4, several (KIP-699); `key_type` 0 is a group, 1 a transactional id."""
+
     key: String = since(0, until=3)
     key_type: Int8 = since(1)
     coordinator_keys: list[String] = since(4)
@@ -12,19 +14,23 @@ class FindCoordinatorRequest(Message):
 
 @struct
 class Coordinator(Struct):
+    """Who coordinates one key."""
+
     key: String = ""
     node_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
     error_code: Int16 = 0
-    error_message: NullableString = ""
+    error_message: NullableString = None
 
 
 @message(key=10, versions=(0, 6), flexible=3)
 class FindCoordinatorResponse(Message):
+    """In the fields for one key below version 4, else in `coordinators`."""
+
     throttle_time_ms: Int32 = since(1, ignorable=True)
     error_code: Int16 = since(0, until=3)
-    error_message: NullableString = since(1, until=3, default="", ignorable=True)
+    error_message: NullableString = since(1, until=3, default=None, ignorable=True)
     node_id: Int32 = since(0, until=3)
     host: String = since(0, until=3)
     port: Int32 = since(0, until=3)

@@ -191,7 +191,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: NullableString = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: NullableString = ""
-    classic_member_metadata: ClassicMemberMetadata | None = since(0, default=None, nullable=0, tag=0)
+    classic_member_metadata: ClassicMemberMetadata | None = since(0, nullable=0, tag=0)
 
 
 @message(key=6, versions=(0, 0))

@@ -5,16 +5,20 @@ from kohort.wire.codec import Bool, Int16, Int32, Int64, Message, NullableString
 
 @message(key=22, versions=(0, 6), flexible=2)
 class InitProducerIdRequest(Message):
-    transactional_id: NullableString = ""
+    """Ask for an id, or with a transactional id for the next epoch of the one it has."""
+
+    transactional_id: NullableString = None
     transaction_timeout_ms: Int32 = 0
-    producer_id: Int64 = since(3, default=-1)
+    producer_id: Int64 = since(3, default=-1)  # KIP-360
     producer_epoch: Int16 = since(3, default=-1)
-    enable2_pc: Bool = since(6)
+    enable_2pc: Bool = since(6)  # KIP-939
     keep_prepared_txn: Bool = since(6)
 
 
 @message(key=22, versions=(0, 6), flexible=2)
 class InitProducerIdResponse(Message):
+    """The id and epoch that the producer's batches carry from now on."""
+
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     producer_id: Int64 = -1

@@ -18,24 +18,30 @@ from kohort.wire.codec import (
 
 @struct
 class JoinGroupRequestProtocol(Struct):
+    """An assignor that the member supports, with the subscription it would send to it."""
+
     name: String = ""
     metadata: Bytes = b""
 
 
 @message(key=11, versions=(0, 9), flexible=6)
 class JoinGroupRequest(Message):
+    """Enter a classic group; the answer is parked until every expected member has joined."""
+
     group_id: String = ""
     session_timeout_ms: Int32 = 0
-    rebalance_timeout_ms: Int32 = since(1, default=-1, ignorable=True)
-    member_id: String = ""
-    group_instance_id: NullableString = since(5, default=None)
+    rebalance_timeout_ms: Int32 = since(1, default=-1, ignorable=True)  # KIP-62; version 0 uses the session timeout
+    member_id: String = ""  # empty for a new member; see MEMBER_ID_REQUIRED (KIP-394)
+    group_instance_id: NullableString = since(5, default=None)  # KIP-345; an error below v5 when set
     protocol_type: String = ""
     protocols: list[JoinGroupRequestProtocol] = array()
-    reason: NullableString = since(8, default=None, ignorable=True)
+    reason: NullableString = since(8, default=None, ignorable=True)  # KIP-800
 
 
 @struct
 class JoinGroupResponseMember(Struct):
+    """A member, as the leader sees it."""
+
     member_id: String = ""
     group_instance_id: NullableString = since(5, default=None, ignorable=True)
     metadata: Bytes = b""
@@ -43,12 +49,14 @@ class JoinGroupResponseMember(Struct):
 
 @message(key=11, versions=(0, 9), flexible=6)
 class JoinGroupResponse(Message):
+    """The new generation; only the leader is told of the members."""
+
     throttle_time_ms: Int32 = since(2, ignorable=True)
     error_code: Int16 = 0
     generation_id: Int32 = -1
-    protocol_type: NullableString = since(7, default=None, ignorable=True)
+    protocol_type: NullableString = since(7, default=None, ignorable=True)  # KIP-559
     protocol_name: NullableString = since(0, default="", nullable=7)
     leader: String = ""
-    skip_assignment: Bool = since(9)
+    skip_assignment: Bool = since(9)  # KIP-814: a static leader that returned keeps the assignment
     member_id: String = ""
     members: list[JoinGroupResponseMember] = array()

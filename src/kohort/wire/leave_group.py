@@ -5,13 +5,17 @@ from kohort.wire.codec import Int16, Int32, Message, NullableString, String, Str
 
 @struct
 class MemberIdentity(Struct):
+    """A member that leaves; a static one may be named by its instance id alone."""
+
     member_id: String = ""
     group_instance_id: NullableString = None
-    reason: NullableString = since(5, default=None, ignorable=True)
+    reason: NullableString = since(5, default=None, ignorable=True)  # KIP-800
 
 
 @message(key=13, versions=(0, 5), flexible=4)
 class LeaveGroupRequest(Message):
+    """One member leaves or, from version 3, several are removed (KIP-345)."""
+
     group_id: String = ""
     member_id: String = since(0, until=2)
     members: list[MemberIdentity] = since(3)
@@ -19,13 +23,17 @@ class LeaveGroupRequest(Message):
 
 @struct
 class MemberResponse(Struct):
+    """What became of one member."""
+
     member_id: String = ""
-    group_instance_id: NullableString = ""
+    group_instance_id: NullableString = None
     error_code: Int16 = 0
 
 
 @message(key=13, versions=(0, 5), flexible=4)
 class LeaveGroupResponse(Message):
+    """Whether they left."""
+
     throttle_time_ms: Int32 = since(1, ignorable=True)
     error_code: Int16 = 0
     members: list[MemberResponse] = since(3)

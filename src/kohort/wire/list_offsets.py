@@ -5,6 +5,8 @@ from kohort.wire.codec import Int8, Int16, Int32, Int64, Message, String, Struct
 
 @struct
 class ListOffsetsPartition(Struct):
+    """The timestamp to look up: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734)."""
+
     partition_index: Int32 = 0
     current_leader_epoch: Int32 = since(4, default=-1, ignorable=True)
     timestamp: Int64 = 0
@@ -12,20 +14,26 @@ class ListOffsetsPartition(Struct):
 
 @struct
 class ListOffsetsTopic(Struct):
+    """What is wanted of one topic."""
+
     name: String = ""
     partitions: list[ListOffsetsPartition] = array()
 
 
 @message(key=2, versions=(1, 11), flexible=6)
 class ListOffsetsRequest(Message):
-    replica_id: Int32 = 0
+    """Ask for the first offset at or after a timestamp."""
+
+    replica_id: Int32 = -1  # -1: a consumer
     isolation_level: Int8 = since(2)
     topics: list[ListOffsetsTopic] = array()
-    timeout_ms: Int32 = since(10, ignorable=True)
+    timeout_ms: Int32 = since(10, ignorable=True)  # KIP-1075
 
 
 @struct
 class ListOffsetsPartitionResponse(Struct):
+    """The offset and its record's timestamp; -1 where no record is that new."""
+
     partition_index: Int32 = 0
     error_code: Int16 = 0
     timestamp: Int64 = -1
@@ -35,11 +43,15 @@ class ListOffsetsPartitionResponse(Struct):
 
 @struct
 class ListOffsetsTopicResponse(Struct):
+    """What was found in one topic."""
+
     name: String = ""
     partitions: list[ListOffsetsPartitionResponse] = array()
 
 
 @message(key=2, versions=(1, 11), flexible=6)
 class ListOffsetsResponse(Message):
+    """The offsets that were found."""
+
     throttle_time_ms: Int32 = since(2, ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array()

@@ -1,6 +1,7 @@
 """Metadata: brokers, topics, partitions and who leads them."""
 
 from kohort.wire.codec import (
+    NOT_ASKED,
     Bool,
     Int16,
     Int32,
@@ -18,12 +19,16 @@ from kohort.wire.codec import (
 
 @struct
 class MetadataRequestTopic(Struct):
+    """A topic by name or, from version 10, by id (KIP-516)."""
+
     topic_id: Uuid = since(10, ignorable=True)
     name: NullableString = since(0, default="", nullable=10)
 
 
 @message(key=3, versions=(0, 13), flexible=9)
 class MetadataRequest(Message):
+    """Ask for some topics, for all (null; in version 0 an empty list) or for none (an empty list)."""
+
     topics: list[MetadataRequestTopic] | None = since(0, nullable=1)
     allow_auto_topic_creation: Bool = since(4, default=True)
     include_cluster_authorized_operations: Bool = since(8, until=10)
@@ -32,6 +37,8 @@ class MetadataRequest(Message):
 
 @struct
 class MetadataResponseBroker(Struct):
+    """Where a broker listens."""
+
     node_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
@@ -40,10 +47,12 @@ class MetadataResponseBroker(Struct):
 
 @struct
 class MetadataResponsePartition(Struct):
+    """Who leads a partition, and who replicates it."""
+
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
-    leader_epoch: Int32 = since(7, default=-1, ignorable=True)
+    leader_epoch: Int32 = since(7, default=-1, ignorable=True)  # KIP-320
     replica_nodes: list[Int32] = array()
     isr_nodes: list[Int32] = array()
     offline_replicas: list[Int32] = since(5, ignorable=True)
@@ -51,20 +60,24 @@ class MetadataResponsePartition(Struct):
 
 @struct
 class MetadataResponseTopic(Struct):
+    """A topic, or why it cannot be had."""
+
     error_code: Int16 = 0
     name: NullableString = since(0, default="", nullable=12)
-    topic_id: Uuid = since(10, ignorable=True)
+    topic_id: Uuid = since(10, ignorable=True)  # KIP-516
     is_internal: Bool = since(1, ignorable=True)
     partitions: list[MetadataResponsePartition] = array()
-    topic_authorized_operations: Int32 = since(8, default=-2147483648)
+    topic_authorized_operations: Int32 = since(8, default=NOT_ASKED)
 
 
 @message(key=3, versions=(0, 13), flexible=9)
 class MetadataResponse(Message):
+    """The cluster as this broker sees it."""
+
     throttle_time_ms: Int32 = since(3, ignorable=True)
     brokers: list[MetadataResponseBroker] = array()
     cluster_id: NullableString = since(2, default=None, ignorable=True)
     controller_id: Int32 = since(1, default=-1, ignorable=True)
     topics: list[MetadataResponseTopic] = array()
-    cluster_authorized_operations: Int32 = since(8, until=10, default=-2147483648)
-    error_code: Int16 = since(13, ignorable=True)
+    cluster_authorized_operations: Int32 = since(8, until=10, default=NOT_ASKED)
+    error_code: Int16 = since(13, ignorable=True)  # KIP-1102

@@ -19,19 +19,25 @@ from kohort.wire.codec import (
 
 @struct
 class OffsetFetchRequestTopic(Struct):
+    """Partitions of one topic, below version 8."""
+
     name: String = ""
     partition_indexes: list[Int32] = array()
 
 
 @struct
 class OffsetFetchRequestTopics(Struct):
+    """Partitions of one topic, from version 8."""
+
     name: String = since(0, until=9, ignorable=True)
-    topic_id: Uuid = since(10, ignorable=True)
+    topic_id: Uuid = since(10, ignorable=True)  # KIP-848
     partition_indexes: list[Int32] = array()
 
 
 @struct
 class OffsetFetchRequestGroup(Struct):
+    """What is wanted of one group; null topics mean all that it has committed."""
+
     group_id: String = ""
     member_id: NullableString = since(9, default=None, ignorable=True)
     member_epoch: Int32 = since(9, default=-1, ignorable=True)  # KIP-848
@@ -40,29 +46,37 @@ class OffsetFetchRequestGroup(Struct):
 
 @message(key=9, versions=(1, 10), flexible=6)
 class OffsetFetchRequest(Message):
+    """Ask for one group's offsets or, from version 8, for those of several (KIP-709)."""
+
     group_id: String = since(0, until=7)
     topics: list[OffsetFetchRequestTopic] | None = since(0, until=7, nullable=2)
     groups: list[OffsetFetchRequestGroup] = since(8)
-    require_stable: Bool = since(7)
+    require_stable: Bool = since(7)  # KIP-447: refuse offsets that a transaction may still change
 
 
 @struct
 class OffsetFetchResponsePartition(Struct):
+    """The next offset to read, or -1; below version 8."""
+
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
-    committed_leader_epoch: Int32 = since(5, default=-1, ignorable=True)
+    committed_leader_epoch: Int32 = since(5, default=-1, ignorable=True)  # KIP-320
     metadata: NullableString = ""
     error_code: Int16 = 0
 
 
 @struct
 class OffsetFetchResponseTopic(Struct):
+    """Offsets of one topic, below version 8."""
+
     name: String = ""
     partitions: list[OffsetFetchResponsePartition] = array()
 
 
 @struct
 class OffsetFetchResponsePartitions(Struct):
+    """The next offset to read, or -1; from version 8."""
+
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
     committed_leader_epoch: Int32 = -1
@@ -72,6 +86,8 @@ class OffsetFetchResponsePartitions(Struct):
 
 @struct
 class OffsetFetchResponseTopics(Struct):
+    """Offsets of one topic, from version 8."""
+
     name: String = since(0, until=9, ignorable=True)
     topic_id: Uuid = since(10, ignorable=True)
     partitions: list[OffsetFetchResponsePartitions] = array()
@@ -79,6 +95,8 @@ class OffsetFetchResponseTopics(Struct):
 
 @struct
 class OffsetFetchResponseGroup(Struct):
+    """Offsets of one group."""
+
     group_id: String = ""
     topics: list[OffsetFetchResponseTopics] = array()
     error_code: Int16 = 0
@@ -86,6 +104,8 @@ class OffsetFetchResponseGroup(Struct):
 
 @message(key=9, versions=(1, 10), flexible=6)
 class OffsetFetchResponse(Message):
+    """In the fields for one group below version 8, else in `groups`."""
+
     throttle_time_ms: Int32 = since(3, ignorable=True)
     topics: list[OffsetFetchResponseTopic] = since(0, until=7)
     error_code: Int16 = since(2, until=7, ignorable=True)

@@ -15,6 +15,9 @@ from kohort.model import NO_TOPIC_ID, UUID
 NEWEST = 32767
 """The upper bound of a field that no version has removed."""
 
+NOT_ASKED = -(2**31)
+"""What stands for the operations that a caller may do where it did not ask for them (KIP-430)."""
+
 Buffer = bytes | bytearray | memoryview
 
 

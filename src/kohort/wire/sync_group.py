@@ -17,23 +17,29 @@ from kohort.wire.codec import (
 
 @struct
 class SyncGroupRequestAssignment(Struct):
+    """What the leader gives one member."""
+
     member_id: String = ""
     assignment: Bytes = b""
 
 
 @message(key=14, versions=(0, 5), flexible=4)
 class SyncGroupRequest(Message):
+    """Ask for one's assignment; the leader's carries all of them."""
+
     group_id: String = ""
     generation_id: Int32 = 0
     member_id: String = ""
-    group_instance_id: NullableString = since(3, default=None)
-    protocol_type: NullableString = since(5, default=None, ignorable=True)
+    group_instance_id: NullableString = since(3, default=None)  # KIP-345
+    protocol_type: NullableString = since(5, default=None, ignorable=True)  # KIP-559
     protocol_name: NullableString = since(5, default=None, ignorable=True)
     assignments: list[SyncGroupRequestAssignment] = array()
 
 
 @message(key=14, versions=(0, 5), flexible=4)
 class SyncGroupResponse(Message):
+    """The member's own assignment."""
+
     throttle_time_ms: Int32 = since(1, ignorable=True)
     error_code: Int16 = 0
     protocol_type: NullableString = since(5, default=None, ignorable=True)

@@ -1,0 +1,46 @@
+"""AlterConfigs: replace all configs of a resource; newer clients send IncrementalAlterConfigs."""
+
+from kohort.wire.codec import Bool, Int8, Int16, Int32, Message, NullableString, String, Struct, array, message, struct
+
+
+@struct
+class AlterableConfig(Struct):
+    """A config and its new value; null means the default."""
+
+    name: String = ""
+    value: NullableString = ""
+
+
+@struct
+class AlterConfigsResource(Struct):
+    """A resource (type 2: topic, 4: broker, 32: group) and its new configs."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configs: list[AlterableConfig] = array()
+
+
+@message(key=33, versions=(0, 2), flexible=2)
+class AlterConfigsRequest(Message):
+    """Whatever is not named goes back to its default."""
+
+    resources: list[AlterConfigsResource] = array()
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse(Struct):
+    """Whether one resource was changed."""
+
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@message(key=33, versions=(0, 2), flexible=2)
+class AlterConfigsResponse(Message):
+    """Whether they were changed."""
+
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = array()

@@ -1,0 +1,56 @@
+"""DescribeProducers: the producers that a partition knows (KIP-664)."""
+
+from kohort.wire.codec import Int16, Int32, Int64, Message, NullableString, String, Struct, array, message, struct
+
+
+@struct
+class TopicRequest(Struct):
+    """A topic that is asked for."""
+
+    name: String = ""
+    partition_indexes: list[Int32] = array()
+
+
+@message(key=61, versions=(0, 0), flexible=0)
+class DescribeProducersRequest(Message):
+    """Ask for the producers of partitions."""
+
+    topics: list[TopicRequest] = array()
+
+
+@struct
+class ProducerState(Struct):
+    """A producer and its last batch."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int32 = 0
+    last_sequence: Int32 = -1
+    last_timestamp: Int64 = -1
+    coordinator_epoch: Int32 = 0
+    current_txn_start_offset: Int64 = -1
+
+
+@struct
+class PartitionResponse(Struct):
+    """The producers of one partition."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    active_producers: list[ProducerState] = array()
+
+
+@struct
+class TopicResponse(Struct):
+    """The producers of one topic."""
+
+    name: String = ""
+    partitions: list[PartitionResponse] = array()
+
+
+@message(key=61, versions=(0, 0), flexible=0)
+class DescribeProducersResponse(Message):
+    """The producers."""
+
+    throttle_time_ms: Int32 = 0
+    topics: list[TopicResponse] = array()
