@@ -22,6 +22,7 @@ class Cause(Enum):
     STATIC_MEMBER_RETURNED = "static member returned"
     REBALANCE_TIMEOUT = "rebalance timeout"
     REMOVED_BY_ADMIN = "removed by an admin"
+    GROUP_TOO_LARGE = "group larger than group.max.size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,11 @@ class MemberGone:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentMade:
-    """The leader's assignment arrived: the rebalance is over and each member will be told its share."""
+    """The leader's assignment arrived: the rebalance is over and each member will be told its share.
+
+    Without members: nobody is left, and the group is empty. The same generation again: a static member came back
+    under a new id and took its assignment over without a rebalance.
+    """
 
     group_id: str
     generation: int

@@ -1,0 +1,23 @@
+"""The group coordinator: a state machine without I/O and without a clock.
+
+`GroupShard` is one partition of `__consumer_offsets`; `Effects` is what it asks of the shell around it.
+"""
+
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.effects import Effects, Record, RequestContext, Token
+from kohort.coordinator.events import GroupEvent
+from kohort.coordinator.shard import GroupShard
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.timers import Timer
+
+__all__ = [
+    "Effects",
+    "GroupConfig",
+    "GroupEvent",
+    "GroupShard",
+    "GroupState",
+    "Record",
+    "RequestContext",
+    "Timer",
+    "Token",
+]

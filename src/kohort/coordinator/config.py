@@ -1,0 +1,29 @@
+"""What an operator may set of the group coordinator: Kafka's names, less their dots, and Kafka's defaults."""
+
+from dataclasses import dataclass
+
+from kohort.model import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The settings of one coordinator; the broker checks what users give before it gets here."""
+
+    min_session_timeout_ms: Millis = 6_000
+    """group.min.session.timeout.ms"""
+    max_session_timeout_ms: Millis = 1_800_000
+    """group.max.session.timeout.ms"""
+    initial_rebalance_delay_ms: Millis = 3_000
+    """group.initial.rebalance.delay.ms"""
+    max_size: int = 2**31 - 1
+    """group.max.size"""
+    new_member_join_timeout_ms: Millis = 300_000
+    """How long a member that never got an answer may wait in a rebalance; fixed in Kafka."""
+    max_pending_members: int = 10_000
+    """Member ids handed out per group and not used yet; beyond, the oldest is forgotten. Kafka has no bound."""
+    offset_metadata_max_bytes: int = 4_096
+    """offset.metadata.max.bytes; as in Kafka it counts characters."""
+    offsets_retention_ms: Millis = 10_080 * 60_000
+    """offsets.retention.minutes"""
+    offsets_retention_check_interval_ms: Millis = 600_000
+    """offsets.retention.check.interval.ms"""

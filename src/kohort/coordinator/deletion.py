@@ -1,0 +1,71 @@
+"""DeleteGroups and OffsetDelete: what an admin may forget."""
+
+from collections.abc import Iterable
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects, Record, RequestContext
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.records import tombstone
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import CONSUMER
+from kohort.coordinator.timers import PendingMemberTimeout
+from kohort.errors import ErrorCode
+from kohort.wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from kohort.wire.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def delete_groups(groups: Groups, request: DeleteGroupsRequest, out: Effects) -> list[DeletableGroupResult]:
+    """Delete each group with all its offsets (KIP-229); one that has members stays."""
+    wanted = dict.fromkeys(request.groups_names)
+    return [DeletableGroupResult(group_id=name, error_code=_delete(groups.get(name), out)) for name in wanted]
+
+
+def _delete(group: ClassicGroup | None, out: Effects) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY:
+        return ErrorCode.NON_EMPTY_GROUP
+    out.records += [Record(record.key, None) for stored in group.offsets.values() for record in stored.values()]
+    out.records.append(tombstone(group))
+    for member_id in group.pending:
+        out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
+    group.pending.clear()
+    return ErrorCode.NONE
+
+
+def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: RequestContext, out: Effects) -> None:
+    """Forget offsets of topics that no member is subscribed to (KIP-496)."""
+    group = groups.get(request.group_id)
+    error = _refusal(group)
+    if error:
+        out.replies[context.token] = OffsetDeleteResponse(error_code=error)
+        return
+    assert group is not None
+    topics = []
+    for topic in request.topics:
+        indexes = [one.partition_index for one in topic.partitions]
+        subscribed = group.is_subscribed(topic.name)
+        if not subscribed:
+            out.records += _tombstones(group, topic.name, indexes)
+        answer = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=answer) for index in indexes]
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    out.replies[context.token] = OffsetDeleteResponse(topics=topics)
+
+
+def _refusal(group: ClassicGroup | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP  # what such members are subscribed to is not ours to know
+    return ErrorCode.NONE
+
+
+def _tombstones(group: ClassicGroup, topic: str, indexes: Iterable[int]) -> list[Record]:
+    stored = group.offsets.get(topic, {})
+    return [Record(stored[index].key, None) for index in dict.fromkeys(indexes) if index in stored]

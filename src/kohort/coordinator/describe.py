@@ -1,0 +1,68 @@
+"""DescribeGroups and ListGroups: what tools show."""
+
+from collections.abc import Iterator
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.states import GroupState
+from kohort.errors import ErrorCode
+from kohort.wire.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from kohort.wire.list_groups import ListedGroup, ListGroupsRequest
+
+_NOT_FOUND = 6
+"""From this version of DescribeGroups on, a group that does not exist is an error; before, it is Dead (KIP-1043)."""
+_CLASSIC = "classic"
+
+
+def describe(groups: Groups, request: DescribeGroupsRequest, api_version: int) -> list[DescribedGroup]:
+    """The groups that are asked for, in that order."""
+    return [_describe(groups.get(group_id), group_id, api_version) for group_id in request.groups]
+
+
+def _describe(group: ClassicGroup | None, group_id: str, api_version: int) -> DescribedGroup:
+    if group is None:
+        described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if api_version >= _NOT_FOUND:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} not found."
+        return described
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
+        members=list(_members(group)),
+    )
+
+
+def _members(group: ClassicGroup) -> Iterator[DescribedGroupMember]:
+    """Subscriptions and assignments are told of a Stable group alone: otherwise they belong to no generation."""
+    for member in group.members.values():
+        described = DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+        )
+        if group.state is GroupState.STABLE:
+            described.member_metadata = member.protocols[group.protocol or ""]
+            described.member_assignment = member.assignment
+        yield described
+
+
+def listed(groups: Groups, request: ListGroupsRequest) -> list[ListedGroup]:
+    """The shard's groups, of the states (KIP-518) and types (KIP-848) that are asked for, whatever their case."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    if types and _CLASSIC not in types:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=_CLASSIC,
+        )
+        for group in groups.by_id.values()
+        if not states or group.state.value.lower() in states
+    ]

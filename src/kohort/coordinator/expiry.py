@@ -1,0 +1,51 @@
+"""When offsets are forgotten: offsets.retention.minutes after nobody wants them any more (KIP-211, KIP-496)."""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.records import tombstone
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import CONSUMER
+from kohort.coordinator.timers import OffsetExpiry
+from kohort.model import Millis
+from kohort.wire.group_records import OffsetCommitValue
+
+
+def expire(groups: Groups, now: Millis, out: Effects) -> None:
+    """Write a tombstone for every offset that is past its time, and for every group that has nothing left."""
+    for group in groups.by_id.values():
+        expired = [
+            record
+            for topic, stored in group.offsets.items()
+            if _may_expire(group, topic)
+            for record in stored.values()
+            if _has_expired(group, record, groups.config.offsets_retention_ms, now)
+        ]
+        out.records += [Record(record.key, None) for record in expired]
+        left = sum(map(len, group.offsets.values())) - len(expired)
+        if not left and group.state is GroupState.EMPTY and not group.pending:
+            out.records.append(tombstone(group))
+    out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
+
+
+def _may_expire(group: ClassicGroup, topic: str) -> bool:
+    """Whether the group has no use for its offsets of that topic.
+
+    Never in the middle of a rebalance: members that are about to return would find their offsets gone (KAFKA-13636).
+    """
+    if group.protocol_type is None or group.state is GroupState.EMPTY:
+        return True
+    if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER:
+        return False
+    return not group.is_subscribed(topic)
+
+
+def _has_expired(group: ClassicGroup, record: Record, retention_ms: Millis, now: Millis) -> bool:
+    value = record.value
+    assert isinstance(value, OffsetCommitValue)
+    if value.expire_timestamp >= 0:
+        return now >= value.expire_timestamp
+    unwanted_since = value.commit_timestamp
+    if group.protocol_type is not None and group.state is GroupState.EMPTY and group.since is not None:
+        unwanted_since = group.since
+    return now - unwanted_since >= retention_ms

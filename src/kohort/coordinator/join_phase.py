@@ -1,0 +1,146 @@
+"""A rebalance from its cause to the new generation: everybody is asked to join again, and who does forms the next one.
+
+The assignment comes after that: see sync.
+"""
+
+from dataclasses import dataclass
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceStarted
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.rebalance import Rebalance
+from kohort.coordinator.records import empty_generation
+from kohort.coordinator.replies import joined, sync_refused
+from kohort.coordinator.sessions import expect_heartbeat
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SessionTimeout, SyncTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What brought a rebalance about: the cause, who gave it, and what that member said (KIP-800)."""
+
+    cause: Cause
+    member_id: str | None = None
+    reason: str | None = None
+
+
+def begin(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> bool:
+    """Ask everybody to join again, unless that is under way. The caller changes the members and then calls `proceed`.
+
+    Returns whether a rebalance began.
+    """
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return False
+    for member_id, parked in group.rebalance.syncing.items():
+        groups.answer(parked, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
+        # While it waited for its assignment nothing was expected of the member.
+        expect_heartbeat(group, group.members[member_id], now, out)
+    out.timers[SyncTimeout(group.group_id)] = None
+    if group.state is GroupState.EMPTY:
+        group.rebalance = Rebalance(initial=True, delay_ms=groups.config.initial_rebalance_delay_ms)
+    else:
+        group.rebalance = Rebalance()
+    group.transition_to(GroupState.PREPARING_REBALANCE)
+    out.events.append(
+        RebalanceStarted(group.group_id, group.generation, why.cause, why.member_id, why.reason, group.protocol)
+    )
+    return True
+
+
+def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: Effects) -> None:
+    """After a change of who is expected or who has joined: complete the join phase, or wait.
+
+    Only the beginning of a rebalance sets the time by which it ends; who comes later does not prolong it.
+    """
+    rebalance = group.rebalance
+    if not began:
+        complete_if_all_joined(groups, group, now, out)
+    elif rebalance.initial:
+        rebalance.remaining_ms = max(group.rebalance_timeout_ms - rebalance.delay_ms, 0)
+        out.timers[InitialDelay(group.group_id)] = now + rebalance.delay_ms
+    elif group.all_have_joined:
+        complete(groups, group, now, out)
+    else:
+        out.timers[RebalanceTimeout(group.group_id)] = now + group.rebalance_timeout_ms
+
+
+def rebalance(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
+    """Begin a rebalance for a change of the members that has happened already."""
+    proceed(groups, group, begin(groups, group, why, now, out), now, out)
+
+
+def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """End the join phase when nobody is missing; the first one of a group lasts its delay whoever is there."""
+    if group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial and group.all_have_joined:
+        complete(groups, group, now, out)
+
+
+def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Wait on while members keep coming, in legs of the delay, up to the rebalance timeout."""
+    rebalance = group.rebalance
+    if group.state is not GroupState.PREPARING_REBALANCE or not rebalance.initial:
+        return
+    if rebalance.member_added and rebalance.remaining_ms > 0:
+        rebalance.member_added = False
+        leg = min(groups.config.initial_rebalance_delay_ms, rebalance.remaining_ms)
+        rebalance.remaining_ms = max(rebalance.remaining_ms - rebalance.delay_ms, 0)
+        rebalance.delay_ms = leg
+        out.timers[InitialDelay(group.group_id)] = now + leg
+    else:
+        complete(groups, group, now, out)
+
+
+def rebalance_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Go on without those that did not join."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete(groups, group, now, out)
+
+
+def complete(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Form the next generation of who has joined, tell each, and wait for the leader's assignment.
+
+    Static members stay though they did not join: they are restarting, and their session decides (KAFKA-8220).
+    """
+    out.timers[InitialDelay(group.group_id)] = None
+    out.timers[RebalanceTimeout(group.group_id)] = None
+    _remove_absent(group, out)
+    if not group.members:
+        _become_empty(group, now, out)
+    elif not group.elect_leader():
+        # Only static members are left and none of them has joined: their sessions will end this.
+        out.timers[RebalanceTimeout(group.group_id)] = now + group.rebalance_timeout_ms
+    else:
+        _start_generation(groups, group, now, out)
+
+
+def _remove_absent(group: ClassicGroup, out: Effects) -> None:
+    joining = group.rebalance.joining
+    absent = [m for m in group.members.values() if m.member_id not in joining and m.instance_id is None]
+    for member in absent:
+        group.remove(member.member_id)
+        out.timers[SessionTimeout(group.group_id, member.member_id)] = None
+        out.events.append(MemberGone(group.group_id, member.facts, Cause.REBALANCE_TIMEOUT, None))
+
+
+def _become_empty(group: ClassicGroup, now: Millis, out: Effects) -> None:
+    record = empty_generation(group, group.generation + 1, now)
+    out.records.append(record)
+    out.events.append(AssignmentMade(group.group_id, group.generation + 1, None, "", (), {}))
+
+
+def _start_generation(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    group.generation += 1
+    group.protocol = group.vote()
+    group.transition_to(GroupState.COMPLETING_REBALANCE)
+    rebalance = group.rebalance
+    parked, rebalance.joining = rebalance.joining, {}
+    for member_id, member in group.members.items():
+        groups.answer(parked.get(member_id), joined(group, member_id), out)
+        member.is_new = False
+        expect_heartbeat(group, member, now, out)
+    rebalance.sync_due = set(group.members)
+    out.timers[SyncTimeout(group.group_id)] = now + group.rebalance_timeout_ms

@@ -1,0 +1,48 @@
+"""One member of a classic group."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kohort.coordinator.events import MemberFacts
+from kohort.model import Millis
+from kohort.wire.join_group import JoinGroupRequestProtocol
+
+
+@dataclass(slots=True)
+class Member:
+    """What the group knows of a member.
+
+    Everything but `session_deadline`, `is_new` and the protocols that were not chosen is durable from the moment that
+    its generation is written.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: Millis
+    rebalance_timeout_ms: Millis
+    protocols: Mapping[str, bytes]
+    """What it said to each assignor that it supports, by name, the preferred one first."""
+    assignment: bytes = b""
+    session_deadline: Millis = field(default=0, compare=False)
+    """When the session ends unless the member is heard of; a heartbeat only moves this."""
+    is_new: bool = False
+    """It waits for the answer to its first join: it has no generation yet, so it cannot send heartbeats."""
+
+    @property
+    def facts(self) -> MemberFacts:
+        """Who it is, for the recorder."""
+        return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The candidate that it likes best; it must support one."""
+        return next(name for name in self.protocols if name in candidates)
+
+
+def protocols_of(offered: Iterable[JoinGroupRequestProtocol]) -> dict[str, bytes]:
+    """By name and in order of preference; of a name given twice the first counts, as in Kafka."""
+    protocols: dict[str, bytes] = {}
+    for protocol in offered:
+        protocols.setdefault(protocol.name, protocol.metadata)
+    return protocols

@@ -1,0 +1,136 @@
+"""How members are heard of, and how they go: heartbeats, LeaveGroup, sessions and unused member ids that end."""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects, RequestContext
+from kohort.coordinator.events import Cause, MemberGone
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.join_phase import Why, complete_if_all_joined, rebalance
+from kohort.coordinator.replies import join_refused, sync_refused
+from kohort.coordinator.sessions import has_expired
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+_BATCH = 3
+"""From this version on LeaveGroup names several members; before, it names one and has one error."""
+_BY_ADMIN = "member was removed by an admin"
+"""How the reason begins that the Java admin client gives."""
+_POLL_TIMEOUT = "poll timeout"
+"""What the Java consumer's reason contains when the application did not poll in max.poll.interval.ms."""
+
+
+def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+    """Keep a member's session. The cheapest request there is, and the most frequent."""
+    group = groups.by_id.get(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    member = group.members.get(request.member_id)
+    if member is None or request.group_instance_id is not None:
+        error = group.check_member(request.member_id, request.group_instance_id)
+        if error:
+            return error
+        assert member is not None
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    member.session_deadline = now + member.session_timeout_ms
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+    """Remove a member that was not heard of; one that was is looked at again when its time comes."""
+    member = group.members.get(member_id)
+    if member is None or not has_expired(group, member, now, out):
+        return
+    why = Why(Cause.SESSION_EXPIRED, member_id)
+    _remove(groups, group, why, out)
+    _go_on_without(groups, group, why, now, out)
+
+
+def pending_member_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+    """Forget a member id that nobody came back with; the others no longer wait for it (KAFKA-7909)."""
+    if group.pending.pop(member_id, member_id) is None:
+        complete_if_all_joined(groups, group, now, out)
+
+
+def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+    """Let one or several members go, each with its own answer, and then rebalance once."""
+    identities = [MemberIdentity(member_id=request.member_id)] if context.api_version < _BATCH else request.members
+    if not request.group_id:
+        out.replies[context.token] = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return
+    group = groups.get(request.group_id)
+    errors: list[ErrorCode] = []
+    gone: list[Why] = []
+    for identity in identities:
+        error, member_id = _who_leaves(group, identity)
+        errors.append(error)
+        if group is not None and member_id is not None:
+            gone.append(Why(_cause(identity), member_id, identity.reason))
+            _remove(groups, group, gone[-1], out)
+        elif group is not None and not error:
+            # It took an id and goes before it joined: nobody but a rebalance under way had counted on it.
+            del group.pending[identity.member_id]
+            out.timers[PendingMemberTimeout(group.group_id, identity.member_id)] = None
+    out.replies[context.token] = _left(identities, errors, context)
+    if group is not None and gone:
+        _go_on_without(groups, group, gone[0], now, out)
+    elif group is not None:
+        complete_if_all_joined(groups, group, now, out)
+
+
+def _who_leaves(group: ClassicGroup | None, identity: MemberIdentity) -> tuple[ErrorCode, str | None]:
+    """Whether it may leave, and which member that is; no error and no member for an id that was only handed out."""
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID, None
+    if not identity.member_id:
+        # An admin removes a static member by its instance id alone (KIP-345).
+        member_id = group.static_ids.get(identity.group_instance_id or "")
+        return (ErrorCode.UNKNOWN_MEMBER_ID if member_id is None else ErrorCode.NONE), member_id
+    if identity.member_id in group.pending:
+        return ErrorCode.NONE, None
+    error = group.check_member(identity.member_id, identity.group_instance_id)
+    return error, None if error else identity.member_id
+
+
+def _left(identities: list[MemberIdentity], errors: list[ErrorCode], context: RequestContext) -> LeaveGroupResponse:
+    if context.api_version < _BATCH:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
+        for one, error in zip(identities, errors, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)
+
+
+def _cause(identity: MemberIdentity) -> Cause:
+    reason = identity.reason or ""
+    if not identity.member_id or reason.startswith(_BY_ADMIN):
+        return Cause.REMOVED_BY_ADMIN
+    return Cause.POLL_TIMEOUT if _POLL_TIMEOUT in reason else Cause.MEMBER_LEFT
+
+
+def _remove(groups: Groups, group: ClassicGroup, why: Why, out: Effects) -> None:
+    """Remove a member; if its client still waits for an answer, it is told to join again under a new id."""
+    member_id = why.member_id
+    assert member_id is not None
+    parked_join = group.rebalance.joining.get(member_id)
+    if parked_join is not None:
+        refused = join_refused(ErrorCode.UNKNOWN_MEMBER_ID, "", parked_join.api_version)
+        groups.answer(parked_join, refused, out)
+    groups.answer(group.rebalance.syncing.get(member_id), sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), out)
+    member = group.remove(member_id)
+    out.timers[SessionTimeout(group.group_id, member_id)] = None
+    out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
+
+
+def _go_on_without(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
+    """Rebalance, or if that is under way, see whether the one that went was the last to be waited for."""
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        rebalance(groups, group, why, now, out)
+    else:
+        complete_if_all_joined(groups, group, now, out)

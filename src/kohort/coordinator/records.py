@@ -1,0 +1,53 @@
+"""The group's durable state as records of `__consumer_offsets`."""
+
+from collections.abc import Mapping
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Record
+from kohort.coordinator.member import Member
+from kohort.model import Millis
+from kohort.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+
+def generation(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis) -> Record:
+    """The group's present generation with what each member is assigned; who is not named gets nothing."""
+    assert group.protocol is not None
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader_id,
+        current_state_timestamp=now,
+        members=[_member(m, group.protocol, assignment.get(m.member_id, b"")) for m in group.members.values()],
+    )
+    return Record(GroupMetadataKey(group=group.group_id), value)
+
+
+def empty_generation(group: ClassicGroup, number: int, now: Millis) -> Record:
+    """A generation without members: of a group that was just created, or that everybody has left."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=number,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=now,
+    )
+    return Record(GroupMetadataKey(group=group.group_id), value)
+
+
+def tombstone(group: ClassicGroup) -> Record:
+    """The end of a group."""
+    return Record(GroupMetadataKey(group=group.group_id), None)
+
+
+def _member(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.protocols[protocol],
+        assignment=assignment,
+    )

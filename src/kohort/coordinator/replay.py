@@ -1,0 +1,121 @@
+"""From records to state: the only writer of what is durable.
+
+A shard replays its own records as it appends them and, after a failover, those that it finds; so what a group is
+never depends on which of the two happened.
+"""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Record
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.member import Member
+from kohort.coordinator.states import GroupState
+from kohort.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+
+def replay(groups: Groups, record: Record) -> None:
+    """Let one record take effect. Records of other kinds of groups pass by."""
+    key = record.key
+    if type(key) is OffsetCommitKey:
+        _replay_offset(groups, key, record)
+    elif type(key) is LegacyOffsetCommitKey:
+        modern = _modernised(key, record)
+        replay(groups, modern)
+    elif type(key) is GroupMetadataKey:
+        value = record.value
+        assert value is None or isinstance(value, GroupMetadataValue)
+        _replay_group(groups, key.group, value)
+
+
+def _modernised(key: LegacyOffsetCommitKey, record: Record) -> Record:
+    """What a broker before 0.9 wrote, as it would be written today."""
+    modern = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+    old = record.value
+    if old is None:
+        return Record(modern, None)
+    assert isinstance(old, LegacyOffsetCommitValue)
+    value = OffsetCommitValue(offset=old.offset, metadata=old.metadata, commit_timestamp=old.commit_timestamp)
+    return Record(modern, value)
+
+
+def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None:
+    group = groups.by_id.get(key.group)
+    if record.value is not None:
+        if group is None:
+            group = groups.get_or_create(key.group)  # a simple consumer's: nobody ever joins it
+        stored = group.offsets.get(key.topic)
+        if stored is None:
+            stored = group.offsets[key.topic] = {}
+        stored[key.partition] = record
+    elif group is not None:
+        stored = group.offsets.get(key.topic, {})
+        stored.pop(key.partition, None)
+        if not stored:
+            group.offsets.pop(key.topic, None)
+        groups.drop_if_forgettable(group)
+
+
+def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | None) -> None:
+    if value is None:
+        group = groups.get(group_id)
+        if group is not None:
+            _forget_generation(groups, group)
+        return
+    group = groups.get_or_create(group_id)
+    group.stored = value
+    if group.state is GroupState.PREPARING_REBALANCE and value.generation <= group.generation:
+        return  # the first record of a group that its first member is already entering
+    _adopt(group, value)
+
+
+def _forget_generation(groups: Groups, group: ClassicGroup) -> None:
+    """The group was deleted; what still has offsets lives on as a simple consumer's."""
+    assert not group.rebalance.joining and not group.rebalance.syncing
+    group.transition_to(GroupState.DEAD)
+    del groups.by_id[group.group_id]
+    if group.offsets:
+        groups.get_or_create(group.group_id).offsets = group.offsets
+
+
+def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
+    """Have the generation that was written."""
+    state = GroupState.STABLE if value.members else GroupState.EMPTY
+    if group.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
+        group.transition_to(state)
+    else:
+        group.state = state  # it is loading, or a static member got a new id
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol = value.protocol
+    group.leader_id = value.leader
+    group.since = None if value.current_state_timestamp < 0 else value.current_state_timestamp
+    group.restore({one.member_id: _member(group, one) for one in value.members})
+
+
+def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:
+    """The member as written. What only a living coordinator knows of it stays: its session, its other protocols."""
+    member = group.members.get(stored.member_id)
+    protocol = group.protocol or ""
+    if member is None or member.protocols.get(protocol) != stored.subscription:
+        session = 0 if member is None else member.session_deadline
+        member = Member(
+            member_id=stored.member_id,
+            instance_id=stored.group_instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout_ms=stored.session_timeout,
+            rebalance_timeout_ms=stored.rebalance_timeout,
+            protocols={protocol: stored.subscription},
+            session_deadline=session,
+        )
+    member.session_timeout_ms = stored.session_timeout
+    member.rebalance_timeout_ms = stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout
+    member.assignment = stored.assignment
+    return member

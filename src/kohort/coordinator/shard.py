@@ -1,0 +1,177 @@
+"""`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.deletion import delete_groups, delete_offsets
+from kohort.coordinator.describe import describe, listed
+from kohort.coordinator.effects import Effects, Record, RequestContext, Token
+from kohort.coordinator.events import Cause
+from kohort.coordinator.expiry import expire
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.join import join
+from kohort.coordinator.join_phase import Why, initial_delay_passed, rebalance, rebalance_timed_out
+from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
+from kohort.coordinator.offsets import commit, fetch
+from kohort.coordinator.replay import replay
+from kohort.coordinator.replies import join_refused, sync_refused
+from kohort.coordinator.sessions import expect_heartbeat
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.sync import sync, sync_timed_out
+from kohort.coordinator.timers import (
+    InitialDelay,
+    OffsetExpiry,
+    PendingMemberTimeout,
+    RebalanceTimeout,
+    SessionTimeout,
+    SyncTimeout,
+    Timer,
+)
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.wire.codec import Message
+from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.leave_group import LeaveGroupRequest
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.offset_commit import OffsetCommitRequest
+from kohort.wire.offset_delete import OffsetDeleteRequest
+from kohort.wire.offset_fetch import OffsetFetchRequest
+from kohort.wire.sync_group import SyncGroupRequest
+
+
+class GroupShard:
+    """All groups of one partition of `__consumer_offsets`.
+
+    For every call that returns Effects the caller appends the records as one batch, replays each, sets the timers,
+    and sends the replies once the records are durable; only then it calls again. When an append fails it throws the
+    shard away and loads another from the log: what the shard lived through since did not happen.
+
+    To load: `replay` every record of the partition in order, then `loaded`.
+    """
+
+    def __init__(self, config: GroupConfig, fresh_id: Callable[[], str]) -> None:
+        """`fresh_id` gives ids that nobody can guess, such as random UUIDs: they become parts of member ids."""
+        self._groups = Groups(config, fresh_id)
+
+    def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
+        """Take one request. The reply is in these Effects, or in later ones when it has to wait for other members.
+
+        An OffsetFetch, DescribeGroups or DeleteGroups names groups of this shard alone, in any version's form;
+        topics have names also where the version has ids.
+        """
+        out = Effects()
+        groups = self._groups
+        match request:
+            case HeartbeatRequest():
+                out.replies[context.token] = HeartbeatResponse(error_code=heartbeat(groups, request, now))
+            case OffsetCommitRequest():
+                commit(groups, request, context, now, out)
+            case JoinGroupRequest():
+                join(groups, request, context, now, out)
+            case SyncGroupRequest():
+                sync(groups, request, context, now, out)
+            case LeaveGroupRequest():
+                leave(groups, request, context, now, out)
+            case OffsetFetchRequest():
+                fetch(groups, request, context, out)
+            case DescribeGroupsRequest():
+                described = describe(groups, request, context.api_version)
+                out.replies[context.token] = DescribeGroupsResponse(groups=described)
+            case ListGroupsRequest():
+                out.replies[context.token] = ListGroupsResponse(groups=listed(groups, request))
+            case DeleteGroupsRequest():
+                out.replies[context.token] = DeleteGroupsResponse(results=delete_groups(groups, request, out))
+            case OffsetDeleteRequest():
+                delete_offsets(groups, request, context, out)
+            case _:
+                raise AssertionError(f"{type(request).__name__} is no request to a group coordinator")
+        return out
+
+    def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+        """`handle` for a heartbeat, without Effects: it needs no record, no timer and no second thought."""
+        return heartbeat(self._groups, request, now)
+
+    def fire(self, timer: Timer, now: Millis) -> Effects:
+        """Take a timer whose time has come. One for what is gone meanwhile does nothing."""
+        out = Effects()
+        if isinstance(timer, OffsetExpiry):
+            expire(self._groups, now, out)
+            return out
+        group = self._groups.get(timer.group_id)
+        if group is not None:
+            self._fire(timer, group, now, out)
+        return out
+
+    def _fire(
+        self,
+        timer: SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout,
+        group: ClassicGroup,
+        now: Millis,
+        out: Effects,
+    ) -> None:
+        groups = self._groups
+        match timer:
+            case SessionTimeout():
+                session_timed_out(groups, group, timer.member_id, now, out)
+            case RebalanceTimeout():
+                rebalance_timed_out(groups, group, now, out)
+            case InitialDelay():
+                initial_delay_passed(groups, group, now, out)
+            case SyncTimeout():
+                sync_timed_out(groups, group, now, out)
+            case PendingMemberTimeout():
+                pending_member_timed_out(groups, group, timer.member_id, now, out)
+            case _:
+                assert_never(timer)
+
+    def replay(self, record: Record) -> None:
+        """Let a record take effect: one that was just appended, or one that is found when the shard is loaded."""
+        replay(self._groups, record)
+
+    def loaded(self, now: Millis) -> Effects:
+        """After a load: give every member a whole session, since nobody knows when it was last heard of."""
+        out = Effects()
+        for group in self._groups.by_id.values():
+            for member in group.members.values():
+                expect_heartbeat(group, member, now, out)
+            if len(group.members) > self._groups.config.max_size:
+                rebalance(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
+        out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
+        return out
+
+    def disconnected(self, token: Token, now: Millis) -> Effects:
+        """The connection of a parked request is gone: its reply will not be made. The member stays for its session."""
+        self._groups.disconnected(token)
+        return Effects()
+
+    def resign(self) -> Effects:
+        """The shard moves away, or its append failed: whoever is parked shall look for the coordinator again."""
+        out = Effects()
+        groups = self._groups
+        for group in groups.by_id.values():
+            for member_id, parked in group.rebalance.joining.items():
+                refused = join_refused(ErrorCode.NOT_COORDINATOR, member_id, parked.api_version)
+                groups.answer(parked, refused, out)
+            for parked in group.rebalance.syncing.values():
+                groups.answer(parked, sync_refused(ErrorCode.NOT_COORDINATOR), out)
+            _cancel_timers(group, out)
+            group.transition_to(GroupState.DEAD)
+        out.timers[OffsetExpiry()] = None
+        groups.by_id = {}
+        assert not groups.parked
+        return out
+
+
+def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
+    group_id = group.group_id
+    for timer in (InitialDelay(group_id), RebalanceTimeout(group_id), SyncTimeout(group_id)):
+        out.timers[timer] = None
+    for member_id in group.members:
+        out.timers[SessionTimeout(group_id, member_id)] = None
+    for member_id in group.pending:
+        out.timers[PendingMemberTimeout(group_id, member_id)] = None

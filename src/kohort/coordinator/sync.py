@@ -1,0 +1,111 @@
+"""SyncGroup: the leader hands in the assignment, and everybody fetches a share."""
+
+from collections.abc import Mapping
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects, RequestContext
+from kohort.coordinator.events import AssignmentMade, Cause, MemberGone
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.join_phase import Why, rebalance
+from kohort.coordinator.records import generation
+from kohort.coordinator.replies import sync_refused, synced
+from kohort.coordinator.sessions import expect_heartbeat
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import assigned_partitions
+from kohort.coordinator.timers import SessionTimeout, SyncTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.wire.sync_group import SyncGroupRequest
+
+
+def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+    """Answer, or park, one SyncGroup."""
+    group = groups.get(request.group_id)
+    error = _refusal(group, request)
+    if error:
+        out.replies[context.token] = sync_refused(error)
+        return
+    assert group is not None
+    member_id = request.member_id
+    group.rebalance.sync_due.discard(member_id)
+    if not group.rebalance.sync_due:
+        out.timers[SyncTimeout(group.group_id)] = None
+    if group.state is GroupState.STABLE:
+        # A late SyncGroup: the leader's came before, so the answer is ready.
+        out.replies[context.token] = synced(group, group.members[member_id].assignment)
+        return
+    _park(groups, group, member_id, context, out)
+    if member_id == group.leader_id:
+        _distribute(groups, group, request, now, out)
+
+
+def _refusal(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # KIP-559
+    if request.protocol_name is not None and group.protocol is not None and request.protocol_name != group.protocol:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _park(groups: Groups, group: ClassicGroup, member_id: str, context: RequestContext, out: Effects) -> None:
+    """Let the sync wait for the leader's. One that waited before for the same member was given up by its client."""
+    syncing = group.rebalance.syncing
+    groups.answer(syncing.get(member_id), sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
+    syncing[member_id] = groups.park(context)
+
+
+def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, now: Millis, out: Effects) -> None:
+    """Write the leader's assignment and answer all that wait for it. Replaying the record makes the group Stable.
+
+    Members that the leader left out get an empty assignment; what it assigned to strangers is dropped.
+    """
+    assignment = {one.member_id: bytes(one.assignment) for one in request.assignments}
+    assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
+    out.records.append(generation(group, assignment, now))
+    out.events.append(assignment_made(group, assignment))
+    waiting, group.rebalance.syncing = group.rebalance.syncing, {}
+    for member_id, parked in waiting.items():
+        groups.answer(parked, synced(group, assignment[member_id]), out)
+        # While it waited for this, nothing was expected of the member.
+        expect_heartbeat(group, group.members[member_id], now, out)
+
+
+def assignment_made(group: ClassicGroup, assignment: Mapping[str, bytes]) -> AssignmentMade:
+    """What the recorder is told of a generation."""
+    return AssignmentMade(
+        group_id=group.group_id,
+        generation=group.generation,
+        protocol=group.protocol,
+        leader_id=group.leader_id or "",
+        members=tuple(member.facts for member in group.members.values()),
+        assignment={
+            member_id: assigned_partitions(group.protocol_type, share) for member_id, share in assignment.items()
+        },
+    )
+
+
+def sync_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Remove the members that never fetched their assignment, and go on without them.
+
+    Without this a group whose leader died between its join and its sync would wait for as long as the others sent
+    heartbeats (KAFKA-12890).
+    """
+    if not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.rebalance.sync_due:
+        return
+    missing = [member_id for member_id in group.members if member_id in group.rebalance.sync_due]
+    for member_id in missing:
+        member = group.remove(member_id)
+        out.timers[SessionTimeout(group.group_id, member_id)] = None
+        out.events.append(MemberGone(group.group_id, member.facts, Cause.SYNC_MISSED, None))
+    rebalance(groups, group, Why(Cause.SYNC_MISSED, missing[0]), now, out)
