@@ -14,6 +14,11 @@ class ParkedFetches:
         self._seen: dict[PartitionLog, int] = {}
         """The stable offset of each log that somebody waits for, as of the last look."""
 
+    @property
+    def count(self) -> int:
+        """How many fetches wait."""
+        return len({fetch for waiting in self._by_log.values() for fetch in waiting})
+
     def add(self, fetch: "ParkedFetch") -> None:
         """Wake it when one of its logs moves."""
         for log in fetch.logs:

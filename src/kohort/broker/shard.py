@@ -19,6 +19,7 @@ from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_records import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import decode_records, encode_pairs
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.broker")
 
+_ALIVE = HeartbeatResponse()
+_LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _LOAD_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 19
 
@@ -64,6 +67,11 @@ class Shard:
             return
         now = self._broker.now()
         self._apply(self._machine.handle(request, context, now), now)
+
+    def heartbeat(self, request: HeartbeatRequest, waiter: Waiter) -> None:
+        """`handle` for the most frequent request, which has no effects but its answer."""
+        code = self._machine.heartbeat(request, self._broker.now()) if self.ready else _LOADING
+        self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
     def abandoned(self, token: Hashable) -> None:
         """The connection of a parked request is gone."""

@@ -20,7 +20,7 @@ MemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGr
 
 def heartbeat(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
     """The most frequent of all requests."""
-    broker.groups.shard(request.group_id).handle(request, call, RequestContext(call, call.version))
+    broker.groups.shard(request.group_id).heartbeat(request, call)
 
 
 def member(broker: "Broker", call: Call, request: MemberRequest) -> None:

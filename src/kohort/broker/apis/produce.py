@@ -1,13 +1,13 @@
 """Produce: check each batch from outside, append it as it came, answer when it is on disk."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from kohort.broker.call import Call
 from kohort.broker.durability import Commit
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode
 from kohort.log.api import Buffer, Topic
-from kohort.log.producers import Accepted, Duplicate
+from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.produce import (
     PartitionProduceData,
@@ -63,18 +63,18 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
     except BatchError as error:
         return _refused(data.index, error.code, str(error))
-    base_offset = None
-    if header.producer_id >= 0:
-        match log.producers.check(header):
-            case Accepted():
-                pass
-            case Duplicate(base_offset=base_offset):
-                pass  # KIP-98: the answer was lost, so it is given again; the batch may still be on its way to disk
-            case refused:
-                return _refused(data.index, refused.code)
-    if base_offset is None:
-        assert data.records is not None
-        base_offset = log.append(_writable(data.records), log.leader_epoch)
+    match log.producers.check(header):
+        case Accepted():
+            assert data.records is not None
+            base_offset = log.append(_writable(data.records), log.leader_epoch)
+        case Duplicate(base_offset=base_offset):
+            pass  # KIP-98: the answer was lost, so it is given again, once the batch is on disk
+        case OutOfOrder(detail=detail):
+            return _refused(data.index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
+        case Fenced(detail=detail):
+            return _refused(data.index, ErrorCode.INVALID_PRODUCER_EPOCH, detail)
+        case verdict:
+            assert_never(verdict)
     return PartitionProduceResponse(index=data.index, base_offset=base_offset, log_start_offset=log.start_offset)
 
 

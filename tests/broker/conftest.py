@@ -1,0 +1,58 @@
+"""A broker inside the test's event loop, and connections to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from tests.broker.peer import Peer
+
+QUICK = {"group.initial.rebalance.delay.ms": "0"}
+
+
+Connect = Callable[[], Awaitable[Peer]]
+MakeBroker = Callable[[BrokerOptions], Awaitable[Broker]]
+
+
+@pytest.fixture
+async def start_broker() -> AsyncIterator[MakeBroker]:
+    """Starts brokers that are stopped when the test ends."""
+    brokers: list[Broker] = []
+
+    async def start(options: BrokerOptions) -> Broker:
+        broker = Broker(options)
+        await broker.start()
+        brokers.append(broker)
+        return broker
+
+    yield start
+    for broker in brokers:
+        await broker.stop()
+
+
+@pytest.fixture
+async def broker(start_broker: MakeBroker) -> Broker:
+    """A broker in memory whose groups start without delay."""
+    return await start_broker(BrokerOptions(port=0, settings=QUICK))
+
+
+@pytest.fixture
+async def connect(broker: Broker) -> AsyncIterator[Connect]:
+    """Opens connections to `broker` that are closed when the test ends."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def open_one() -> Peer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        writers.append(writer)
+        return Peer(reader, writer)
+
+    yield open_one
+    for writer in writers:
+        writer.close()
+
+
+@pytest.fixture
+async def peer(connect: Connect) -> Peer:
+    """One connection to `broker`."""
+    return await connect()

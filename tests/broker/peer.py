@@ -1,0 +1,55 @@
+"""A peer that speaks to a broker in plain messages over a real socket."""
+
+import asyncio
+import struct
+from typing import TypeVar
+
+from kohort.wire.api import APIS
+from kohort.wire.codec import Message, decode, encode
+from kohort.wire.header import read_response_header, request_header
+
+M = TypeVar("M", bound=Message)
+
+
+class Peer:
+    """One connection. `ask` sends a request and waits for its answer; `send` and `answer` do it in two steps."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._correlation_id = 0
+        self._asked: list[tuple[int, int, int]] = []
+
+    def send(self, request: Message, version: int, client_id: str = "peer") -> None:
+        self._correlation_id += 1
+        self._asked.append((request.KEY, version, self._correlation_id))
+        head = request_header(request.KEY, version, self._correlation_id, client_id)
+        self.send_frame(head + encode(request, version))
+
+    def send_frame(self, frame: bytes) -> None:
+        self.writer.write(struct.pack(">i", len(frame)) + frame)
+
+    async def receive_frame(self) -> bytes:
+        async with asyncio.timeout(20):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            return await self.reader.readexactly(size)
+
+    async def answer(self, kind: type[M]) -> M:
+        frame = await self.receive_frame()
+        key, version, correlation_id = self._asked.pop(0)
+        found, position = read_response_header(frame, key, version)
+        assert found == correlation_id, "answers must come in the order of the requests"
+        assert APIS[key].response is kind
+        return decode(kind, version, frame[position:])
+
+    async def ask(self, request: Message, version: int, kind: type[M]) -> M:
+        self.send(request, version)
+        return await self.answer(kind)
+
+    async def closed(self) -> bool:
+        """Whether the broker closes the connection without another byte."""
+        async with asyncio.timeout(20):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionResetError:
+                return True
