@@ -1,0 +1,218 @@
+"""On an executor: fetch ranges from their partitions' leaders and yield them as Arrow batches.
+
+While a response is decoded, the request for what follows it is already with the broker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kohort.wire.records import BatchError
+from pyspark_kohort import kernels
+from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.connection import Connection
+from pyspark_kohort.decode import Batches, Decoder, index_batches
+from pyspark_kohort.offsets import EARLIEST
+from pyspark_kohort.options import Broker
+from pyspark_kohort.plan import Range
+
+_MAX_WAIT_MS = 500
+_FIRST_FETCH = 1 << 20
+"""Until a topic's records' size is known; a range of few small records should not fetch megabytes behind it."""
+
+_clusters: dict[Broker, Cluster] = {}
+
+
+def cluster_of_process(broker: Broker) -> Cluster:
+    """Python workers live from task to task: their connections do too."""
+    return _clusters.setdefault(broker, Cluster(broker))
+
+
+def read_ranges(
+    ranges: Sequence[Range], schema: pa.Schema, broker: Broker, *, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    """All records of the ranges as batches of that schema.
+
+    Raises KohortError where records are gone that the ranges promise, unless `fail_on_data_loss` is off.
+    """
+    decoder = Decoder(schema, read_committed=broker.read_committed)
+    for piece in _Reading(cluster_of_process(broker), ranges, fail_on_data_loss).pieces():
+        yield from decoder.feed(
+            piece.buffer, piece.batches, piece.tp, first=piece.first, until=piece.until, aborted=piece.aborted
+        )
+    yield from decoder.finish()
+
+
+@dataclass(slots=True)
+class _Part:
+    """A range, and how far it has been fetched."""
+
+    tp: TopicPartition
+    next: int
+    until: int
+
+    @property
+    def left(self) -> int:
+        return self.until - self.next
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Whole batches of one partition out of one response."""
+
+    tp: TopicPartition
+    buffer: memoryview
+    batches: Batches
+    first: int
+    until: int
+    aborted: Sequence[tuple[int, int]]
+
+
+class _Reading:
+    """The ranges of one task."""
+
+    def __init__(self, cluster: Cluster, ranges: Sequence[Range], fail_on_data_loss: bool) -> None:
+        self._cluster = cluster
+        self._broker = cluster.broker
+        self._parts = [_Part(part.tp, part.start, part.until) for part in ranges]
+        self._fail_on_data_loss = fail_on_data_loss
+        self._record_bytes: dict[str, float] = {}
+        self._progress_at = time.monotonic()
+
+    def pieces(self) -> Iterator[_Piece]:
+        pause = self._broker.retry_interval_ms / 1000
+        while parts := [part for part in self._parts if part.left > 0]:
+            progress_at = self._progress_at
+            try:
+                leader = self._cluster.leader(parts[0].tp)
+                yield from self._pieces_from(leader, [part for part in parts if self._led_by(leader, part)])
+            except BatchError:
+                raise
+            except KafkaError as error:
+                self._check_patience(error)
+                for part in parts:
+                    self._cluster.forget(part.tp)
+                if self._progress_at > progress_at:
+                    pause = self._broker.retry_interval_ms / 1000
+                time.sleep(pause)
+                pause = min(1.0, 2 * pause)
+
+    def _led_by(self, leader: Connection, part: _Part) -> bool:
+        try:
+            return self._cluster.leader(part.tp) is leader
+        except KafkaError:
+            return False  # its own turn will tell
+
+    def _pieces_from(self, leader: Connection, parts: list[_Part]) -> Iterator[_Piece]:
+        """Fetch parts from their common leader, one request ahead; ends when all are done."""
+        clean = False
+        try:
+            if error := self._ask(leader, parts):
+                raise error
+            while parts:
+                answer = leader.receive(FetchResponse)
+                pieces, error = self._accept(answer, {part.tp: part for part in parts})
+                parts = [part for part in parts if part.left > 0]
+                if parts and error is None:
+                    error = self._ask(leader, parts)
+                # The parts have moved on behind these pieces: an error must not swallow them.
+                yield from pieces
+                if error is not None:
+                    raise error
+            clean = True
+        finally:
+            if not clean:  # an error, or Spark wants no more: an answer may be under way
+                self._cluster.drop(leader)
+
+    def _ask(self, leader: Connection, parts: Sequence[_Part]) -> KafkaError | None:
+        try:
+            leader.send(self._request(parts))
+        except KafkaError as error:
+            return error
+        return None
+
+    def _request(self, parts: Sequence[_Part]) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for part in parts:
+            entry = FetchPartition(
+                partition=part.tp.partition, fetch_offset=part.next, partition_max_bytes=self._worth(part)
+            )
+            topics.setdefault(part.tp.topic, []).append(entry)
+        return FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._broker.fetch_bytes,
+            isolation_level=int(self._broker.read_committed),
+            topics=[FetchTopic(topic=topic, partitions=entries) for topic, entries in topics.items()],
+        )
+
+    def _worth(self, part: _Part) -> int:
+        """Bytes to ask for: what is left by what records of that topic took so far, and a little more."""
+        size = self._record_bytes.get(part.tp.topic)
+        estimate = _FIRST_FETCH if size is None else int(part.left * size * 1.1) + 16_384
+        return min(estimate, self._broker.partition_fetch_bytes)
+
+    def _accept(
+        self, answer: FetchResponse, parts: dict[TopicPartition, _Part]
+    ) -> tuple[list[_Piece], KafkaError | None]:
+        """Move the parts on behind what came; with it the first error that a partition had."""
+        if answer.error_code:
+            return [], KafkaError(error_code(answer.error_code))
+        pieces: list[_Piece] = []
+        failed: KafkaError | None = None
+        for topic in answer.responses:
+            for data in topic.partitions:
+                part = parts[TopicPartition(topic.topic, data.partition_index)]
+                code = error_code(data.error_code)
+                if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._skip_lost(part)
+                elif code is not ErrorCode.NONE:
+                    failed = failed or KafkaError(code, f"{part.tp}: {code.sentence}")
+                elif data.records and (piece := self._accept_partition(data, part)):
+                    pieces.append(piece)
+        if not pieces and failed is None:
+            self._check_patience(None)
+        return pieces, failed
+
+    def _accept_partition(self, data: PartitionData, part: _Part) -> _Piece | None:
+        assert isinstance(data.records, bytes | bytearray | memoryview)
+        buffer = memoryview(data.records)
+        batches = index_batches(buffer, part.tp)
+        if not batches:
+            return None
+        last = batches[-1]
+        if last[kernels.LAST_OFFSET] < part.next:
+            return None
+        records = last[kernels.LAST_OFFSET] - batches[0][kernels.BASE_OFFSET] + 1
+        self._record_bytes[part.tp.topic] = last[kernels.END] / records
+        aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
+        piece = _Piece(part.tp, buffer, batches, part.next, part.until, aborted)
+        part.next = last[kernels.LAST_OFFSET] + 1
+        self._progress_at = time.monotonic()
+        return piece
+
+    def _skip_lost(self, part: _Part) -> None:
+        """The offset is not in the log: retention took it, or the topic was made anew."""
+        if self._fail_on_data_loss:
+            raise KohortError(
+                f"{part.tp}: offsets {part.next} to {part.until} are no longer there (retention, or the topic was made"
+                " anew); failOnDataLoss=false skips what is lost."
+            )
+        start = self._cluster.resolve(EARLIEST, [part.tp])[part.tp]
+        part.next = min(start, part.until) if start > part.next else part.until
+
+    def _check_patience(self, error: KafkaError | None) -> None:
+        waited = time.monotonic() - self._progress_at
+        if error is not None and not error.retriable:
+            raise error
+        if waited * 1000 > self._broker.poll_timeout_ms:
+            parts = ", ".join(f"{part.tp} from {part.next}" for part in self._parts if part.left > 0)
+            why = f" ({error})" if error else ""
+            raise KohortError(f"No records for {waited:.0f} s: {parts}{why}; see kafkaConsumer.pollTimeoutMs.")

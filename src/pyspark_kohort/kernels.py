@@ -1,0 +1,283 @@
+"""Compiled loops over record batches v2: find the batches in a fetched buffer, and write records into Arrow buffers.
+
+Compiling takes seconds, so the result is cached on disk; numba reads where from the environment when it is imported,
+which is why that is settled above the import. Every position is checked against the buffer: a batch whose checksum
+holds can still lie about its lengths.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def _cache_directory() -> str:
+    """A directory of this user, or a temporary one where the home is read-only, as it is for many executors."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort" / "numba"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return str(Path(tempfile.gettempdir()) / f"kohort-numba-{os.getuid()}")
+    return str(home) if os.access(home, os.W_OK) else str(Path(tempfile.gettempdir()) / f"kohort-numba-{os.getuid()}")
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", _cache_directory())
+
+import numpy as np  # noqa: E402
+from numba import boolean, int32, int64, njit, types, uint8  # noqa: E402
+from numba.core import cgutils  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
+
+# Columns of the table that `find_batches` fills, one row per batch.
+AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT = range(10)
+BATCH_COLUMNS = 10
+
+HEADER_SIZE = 61
+"""Bytes of a v2 batch before its records."""
+
+# Cells of the cursor that `decode_records` advances.
+POSITION, LEFT, ROW, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES = range(7)
+CURSOR_CELLS = 7
+
+# What `decode_records` returns.
+DONE, FULL, MALFORMED = 0, 1, 2
+
+_bytes_in = types.Array(uint8, 1, "C", readonly=True)
+_bytes_out = uint8[::1]
+_table = int64[:, ::1]
+_two_numbers: Any = types.UniTuple(int64, 2)  # type: ignore[no-untyped-call]
+
+
+@intrinsic
+def _copy_bytes(typing_context, target, target_at, source, source_at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """memcpy: a loop over bytes, or an assignment of slices, costs as much as all the rest of a record."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        pointers = []
+        for array, at, kind in ((args[0], args[1], signature.args[0]), (args[2], args[3], signature.args[2])):
+            data = context.make_array(kind)(context, builder, array).data
+            pointers.append(builder.gep(data, [at]))
+        cgutils.raw_memcpy(builder, pointers[0], pointers[1], args[4], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(target, target_at, source, source_at, size), generate
+
+
+_copy: Any = _copy_bytes  # its first argument is numba's, not the caller's
+
+
+@njit(int64(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
+def _big_endian(source, at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    value = np.int64(0)
+    for i in range(size):
+        value = (value << 8) | np.int64(source[at + i])
+    return value
+
+
+@njit(int64(_bytes_in, int64, _table), cache=True, nogil=True)
+def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `table` with the whole batches from `start` on; return how many, or -1 - n where batch n is malformed.
+
+    The last batch of a fetch may be cut off; it is left out, as is what did not fit into the table.
+    """
+    size = len(source)
+    at = start
+    n = 0
+    while n < len(table) and at + 12 <= size:
+        length = _big_endian(source, at + 8, 4)
+        if at + 12 + length > size and length < 2**31:
+            break
+        if length < HEADER_SIZE - 12 or length >= 2**31 or source[at + 16] != 2:
+            return -1 - n
+        base_offset = _big_endian(source, at, 8)
+        row = table[n]
+        row[AT] = at
+        row[END] = at + 12 + length
+        row[BASE_OFFSET] = base_offset
+        row[CRC] = _big_endian(source, at + 17, 4)
+        row[ATTRIBUTES] = _big_endian(source, at + 21, 2)
+        row[LAST_OFFSET] = base_offset + _big_endian(source, at + 23, 4)
+        row[BASE_TIME] = _big_endian(source, at + 27, 8)
+        row[MAX_TIME] = _big_endian(source, at + 35, 8)
+        row[PRODUCER_ID] = _big_endian(source, at + 43, 8)
+        row[COUNT] = _big_endian(source, at + 57, 4)
+        at += 12 + length
+        n += 1
+    return n
+
+
+@njit(_two_numbers(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
+def _varint(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The zigzag varint at `at` and the position behind it; -1 for the position where it runs over `end`."""
+    raw = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end and shift < np.uint64(70):
+        byte = source[at]
+        at += 1
+        raw |= np.uint64(byte & 0x7F) << shift
+        if byte < 0x80:
+            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(-1)
+
+
+@njit(
+    int64(
+        *(_bytes_in, int64[::1], int64, int64, int64, int64, int64, boolean, boolean),
+        *(int64[::1], int64[::1], int64[::1]),
+        *(int32[::1], _bytes_out, _bytes_out, int32[::1], _bytes_out, _bytes_out),
+    ),
+    cache=True,
+    nogil=True,
+)
+def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    source,  # noqa: ANN001  the uncompressed records of one batch
+    cursor,  # noqa: ANN001
+    base_offset,  # noqa: ANN001
+    base_time,  # noqa: ANN001
+    append_time,  # noqa: ANN001  the batch's log append time in ms, -1 where records have their own
+    first,  # noqa: ANN001
+    until,  # noqa: ANN001
+    with_keys,  # noqa: ANN001
+    with_values,  # noqa: ANN001
+    offsets,  # noqa: ANN001
+    times,  # noqa: ANN001  microseconds
+    header_at,  # noqa: ANN001  where each row's headers begin in `source`
+    key_ends,  # noqa: ANN001
+    key_bytes,  # noqa: ANN001
+    key_valid,  # noqa: ANN001
+    value_ends,  # noqa: ANN001
+    value_bytes,  # noqa: ANN001
+    value_valid,  # noqa: ANN001
+):
+    """Append the records with `first` <= offset < `until` to the columns; DONE, FULL (call again) or MALFORMED."""
+    end = len(source)
+    position = cursor[POSITION]
+    left = cursor[LEFT]
+    row = cursor[ROW]
+    keys = cursor[KEY_BYTES]
+    values = cursor[VALUE_BYTES]
+    status = DONE
+    while left > 0:
+        if row == len(offsets):
+            status = FULL
+            break
+        length, at = _varint(source, position, end)
+        if at < 0 or length < 1 or at + length > end:
+            status = MALFORMED
+            break
+        record_end = at + length
+        time_delta, at = _varint(source, at + 1, record_end)
+        if at < 0:
+            status = MALFORMED
+            break
+        offset_delta, at = _varint(source, at, record_end)
+        if at < 0:
+            status = MALFORMED
+            break
+        offset = base_offset + offset_delta
+        if offset >= until:
+            left = 0
+            break
+        if offset < first:
+            position = record_end
+            left -= 1
+            continue
+        key_size, at = _varint(source, at, record_end)
+        if at < 0 or key_size < -1 or at + key_size > record_end:
+            status = MALFORMED
+            break
+        key_at = at
+        at += max(key_size, 0)
+        value_size, at = _varint(source, at, record_end)
+        if at < 0 or value_size < -1 or at + value_size > record_end:
+            status = MALFORMED
+            break
+        if with_keys:
+            if key_size < 0:
+                key_valid[row] = 0
+                cursor[NULL_KEYS] += 1
+            else:
+                if keys + key_size > len(key_bytes):
+                    status = FULL
+                    break
+                key_valid[row] = 1
+                _copy(key_bytes, keys, source, key_at, key_size)
+                keys += key_size
+            key_ends[row + 1] = keys
+        if with_values:
+            if value_size < 0:
+                value_valid[row] = 0
+                cursor[NULL_VALUES] += 1
+            else:
+                if values + value_size > len(value_bytes):
+                    status = FULL
+                    if with_keys:  # the row is written again by the next call
+                        keys = np.int64(key_ends[row])
+                        if key_size < 0:
+                            cursor[NULL_KEYS] -= 1
+                    break
+                value_valid[row] = 1
+                _copy(value_bytes, values, source, at, value_size)
+                values += value_size
+            value_ends[row + 1] = values
+        offsets[row] = offset
+        times[row] = (append_time if append_time >= 0 else base_time + time_delta) * 1000
+        header_at[row] = at + max(value_size, 0)
+        row += 1
+        position = record_end
+        left -= 1
+    cursor[POSITION] = position
+    cursor[LEFT] = left
+    cursor[ROW] = row
+    cursor[KEY_BYTES] = keys
+    cursor[VALUE_BYTES] = values
+    return status
+
+
+@njit(
+    int64(_bytes_in, int64[::1], int64, int64, int32[::1], int64[:, ::1]),
+    cache=True,
+    nogil=True,
+)
+def find_headers(source, header_at, first_row, last_row, counts, spans):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Number the headers of each row, and write where their keys and values lie: (key at, size, value at, size).
+
+    A null value's size is -1. Returns how many headers there are, also where `spans` is too small for them all (call
+    again with a larger one), or -1 where they are malformed.
+    """
+    end = len(source)
+    n = 0
+    for row in range(first_row, last_row):
+        count, at = _varint(source, header_at[row], end)
+        if at < 0 or count < 0:
+            return np.int64(-1)
+        counts[row] = count
+        for _ in range(count):
+            key_size, at = _varint(source, at, end)
+            if at < 0 or key_size < 0 or at + key_size > end:
+                return np.int64(-1)
+            key_at = at
+            value_size, at = _varint(source, at + key_size, end)
+            if at < 0 or value_size < -1 or at + value_size > end:
+                return np.int64(-1)
+            if n < len(spans):
+                spans[n, 0] = key_at
+                spans[n, 1] = key_size
+                spans[n, 2] = at
+                spans[n, 3] = value_size
+            at += max(value_size, 0)
+            n += 1
+    return n
+
+
+@njit(int64(_bytes_in, int64[:, ::1], int64, int64, _bytes_out), cache=True, nogil=True)
+def gather(source, spans, column, n, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Copy `n` spans one after the other; return the bytes written (the caller made `target` large enough)."""
+    written = np.int64(0)
+    for i in range(n):
+        at = spans[i, column]
+        size = max(spans[i, column + 1], 0)
+        _copy(target, written, source, at, size)
+        written += size
+    return written

@@ -1,0 +1,156 @@
+"""Offsets as Spark keeps them in a checkpoint, and as a user gives them. Pure.
+
+A checkpoint's offset is spark-sql-kafka's JSON, `{"flights": {"0": 17}}`: where the next batch goes on. A batch that
+begins elsewhere than where the last one ended, because its partition was won from another member or is new, pins that
+beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.errors import ConfigError, KohortError
+from kohort.model import Millis, TopicPartition
+
+LATEST, EARLIEST = -1, -2
+"""Kafka's numbers for the two ends of a partition, in ListOffsets and in a user's JSON."""
+
+Positions = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Where each partition goes on, and where those begin that did not go on from the offset before."""
+
+    positions: Positions = field(default_factory=dict)
+    pins: Positions = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
+        topics: dict[str, dict[str, int]] = {}
+        for tp in sorted(self.positions):
+            partitions = topics.setdefault(tp.topic, {})
+            partitions[str(tp.partition)] = self.positions[tp]
+            if tp in self.pins:
+                partitions[f"{tp.partition}@"] = self.pins[tp]
+        return topics
+
+
+def offset_from_json(data: object) -> Offset:
+    """The offset of a checkpoint; one of spark-sql-kafka is read as well."""
+    positions: dict[TopicPartition, int] = {}
+    pins: dict[TopicPartition, int] = {}
+    try:
+        for tp, name, number in _entries(data):
+            (pins if name.endswith("@") else positions)[tp] = number
+    except ValueError as error:
+        text = json.dumps(data)
+        raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
+    return Offset(positions, pins)
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first record that each partition still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """An offset for every partition; EARLIEST and LATEST may stand for one."""
+
+    offsets: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record at or after a time: one time for all partitions, or one for each.
+
+    `or_latest` is what to do where no record is that young: take the end instead of failing.
+    """
+
+    everywhere: Millis | None
+    times: Positions = field(default_factory=dict)
+    or_latest: bool = False
+
+
+Bound = Earliest | Latest | Exact | AtTime
+
+
+def wanted(bound: Bound, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """What to ask ListOffsets for each partition: EARLIEST, LATEST or a time. Those of `Exact` are not asked for."""
+    match bound:
+        case Earliest():
+            return dict.fromkeys(partitions, EARLIEST)
+        case Latest():
+            return dict.fromkeys(partitions, LATEST)
+        case AtTime(everywhere=int(time)):
+            return dict.fromkeys(partitions, time)
+        case AtTime(times=times):
+            return _of_each(times, partitions, "times")
+        case Exact(offsets=offsets):
+            given = _of_each(offsets, partitions, "offsets")
+            return {tp: number for tp, number in given.items() if number < 0}
+
+
+def parse_bound(text: str, option: str) -> Bound:
+    """`earliest`, `latest`, or JSON with an offset for every partition."""
+    match text.strip().lower():
+        case "earliest":
+            return Earliest()
+        case "latest":
+            return Latest()
+    return Exact(parse_numbers(text, option, least=EARLIEST))
+
+
+def parse_numbers(text: str, option: str, *, least: int = 0) -> dict[TopicPartition, int]:
+    """`{"flights": {"0": 17}}` as a mapping."""
+    try:
+        numbers = {tp: number for tp, _, number in _entries(json.loads(text), least)}
+    except ValueError as error:
+        example = '{"flights": {"0": 17, "1": -2}}'
+        raise ConfigError(f"Option {option} must be like {example}, not {text:.200}: {error}.") from None
+    return numbers
+
+
+def _entries(data: object, least: int = 0) -> Iterable[tuple[TopicPartition, str, int]]:
+    if not isinstance(data, dict):
+        raise ValueError("it is not an object of topics")
+    for topic, partitions in data.items():
+        if not isinstance(partitions, dict):
+            raise ValueError(f"{topic} is not an object of partitions")
+        for name, number in partitions.items():
+            yield TopicPartition(topic, _partition(name)), name, _number(name, number, least)
+
+
+def _partition(name: str) -> int:
+    digits = name.removesuffix("@")
+    if not digits.isascii() or not digits.isdigit():
+        raise ValueError(f"{name} is no partition number")
+    return int(digits)
+
+
+def _number(name: str, number: Any, least: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise ValueError(f"{number} of partition {name} is no number from {least} on")
+    return number
+
+
+def _of_each(numbers: Positions, partitions: Iterable[TopicPartition], what: str) -> dict[TopicPartition, int]:
+    """The partitions' numbers. As in spark-sql-kafka all must be given: a forgotten one would be a silent gap."""
+    chosen = set(partitions)
+    if missing := sorted(chosen - numbers.keys()):
+        raise ConfigError(f"The given {what} miss {_listed(missing)}; give one for each partition.")
+    if surplus := sorted(numbers.keys() - chosen):
+        raise ConfigError(f"The given {what} name {_listed(surplus)}, which the query does not read.")
+    return {tp: numbers[tp] for tp in chosen}
+
+
+def _listed(partitions: list[TopicPartition]) -> str:
+    names = ", ".join(str(tp) for tp in partitions[:5])
+    return names if len(partitions) <= 5 else f"{names} and {len(partitions) - 5} more"

@@ -1,0 +1,61 @@
+"""What all readers share: the part that runs on executors, and how ranges become Spark's partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_kohort import plan
+from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.options import Options
+from pyspark_kohort.plan import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RangeReader:
+    """Spark pickles a reader for its executors, so it holds plain values, and connects only when first asked."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._connected: Cluster | None = None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """On an executor: the records of one task's ranges."""
+        if not partition.value:  # what Spark makes of an empty list of partitions
+            return iter(())
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from pyspark_kohort.fetch import read_ranges
+
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        options = self._options
+        return read_ranges(partition.value, schema, options.broker, fail_on_data_loss=options.fail_on_data_loss)
+
+    @property
+    def _cluster(self) -> Cluster:
+        if self._connected is None:
+            self._connected = Cluster(self._options.broker)
+        return self._connected
+
+    def _disconnect(self) -> None:
+        if self._connected is not None:
+            self._connected.close()
+            self._connected = None
+
+    def _tasks(self, planned: Sequence[Range]) -> list[InputPartition]:
+        options = self._options
+        parts = plan.tasks(
+            planned,
+            cores=os.cpu_count() or 1,
+            most=options.max_tasks,
+            least=options.min_partitions,
+            most_rows=options.max_partition_rows,
+        )
+        return [InputPartition(part) for part in parts]
