@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.interop.process import ServerProcess
@@ -37,7 +37,9 @@ _POM = f"""\
 _COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 # Short-lived tools and a test broker never repay the second compiler or a concurrent collector.
-_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto", "-XX:-UsePerfData")
+# As Kafka's own start script has it, for when its speed is the question.
+PRODUCTION = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms1g", "-Xmx1g")
 
 
 class Unavailable(Exception):
@@ -104,9 +106,9 @@ def _fetch(mvn: str, directory: Path) -> None:
         Path(work, "jars").rename(directory)
 
 
-def java(main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+def java(main: str, *arguments: str, options: Sequence[str] = QUICK_START) -> list[str]:
     """The command line that runs one of the main classes in Kafka's jars."""
-    return ["java", *_JVM, *options, "-cp", f"{jars()}/*", main, *arguments]
+    return ["java", *options, "-cp", f"{jars()}/*", main, *arguments]
 
 
 def free_ports(count: int) -> list[int]:
@@ -130,7 +132,7 @@ class ApacheKafka:
 
 
 @contextlib.contextmanager
-def running_kafka(config: Mapping[str, str] | None = None, *, heap: str = "512m") -> Iterator[ApacheKafka]:
+def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START) -> Iterator[ApacheKafka]:
     """Start Apache Kafka on a free port of 127.0.0.1 in a temporary directory; both are gone at the end."""
     with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
         home = Path(directory)
@@ -143,7 +145,7 @@ def running_kafka(config: Mapping[str, str] | None = None, *, heap: str = "512m"
                 "kafka.Kafka",
                 str(properties),
                 options=(
-                    f"-Xmx{heap}",
+                    *jvm,
                     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
                 ),

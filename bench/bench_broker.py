@@ -1,0 +1,309 @@
+"""What one core serves: heartbeats and durable commits per server CPU second, time to start, memory when idle.
+
+    python bench/bench_broker.py [--peer] [--seconds S]
+
+A hundred single-member groups join, then each member's own request is replayed from its own connection by load.c
+(needs gcc). The server runs on one core and the load on another; CPU is what the kernel booked to the server. With
+--peer Apache Kafka is measured in the same run and the ratio printed; it does not sync its commits to disk, ours does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from kohort.wire import consumer_protocol
+from kohort.wire.api import APIS
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.codec import Message, decode, encode
+from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.header import read_response_header, request_header
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.interop.kafka import PRODUCTION, Unavailable, jars, running_kafka
+from tests.interop.kohort import running_kohort
+from tests.interop.process import ServerProcess
+
+CONNECTIONS = 100
+TOPIC = "bench"
+PARTITIONS = 10
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Broker(Protocol):
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def process(self) -> ServerProcess: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """The only member of its group, in its first generation."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A request that every member repeats, `depth` of them in flight on each connection."""
+
+    name: str
+    version: int
+    depth: int
+    request: Callable[[GroupMember], Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number; `more_is_better` says which way a ratio of two should point."""
+
+    name: str
+    value: float
+    unit: str
+    detail: str = ""
+    more_is_better: bool = True
+
+
+class Connection:
+    """A blocking connection that speaks by our own codec."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._stream = self._socket.makefile("rb")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def ask(self, request: Message, version: int, kind: type[Answer]) -> Answer:
+        self._socket.sendall(framed(request, version))
+        size = int.from_bytes(self._stream.read(4), "big")
+        data = self._stream.read(size)
+        _, position = read_response_header(data, request.KEY, version)
+        return decode(kind, version, data[position:])
+
+
+def framed(request: Message, version: int) -> bytes:
+    body = request_header(request.KEY, version, 0, "bench") + encode(request, version)
+    return len(body).to_bytes(4, "big") + body
+
+
+WORK = (
+    Work(
+        "heartbeats, 1 in flight",
+        version=4,
+        depth=1,
+        request=lambda m: HeartbeatRequest(group_id=m.group_id, generation_id=m.generation_id, member_id=m.member_id),
+    ),
+    Work(
+        "heartbeats, 16 in flight",
+        version=4,
+        depth=16,
+        request=lambda m: HeartbeatRequest(group_id=m.group_id, generation_id=m.generation_id, member_id=m.member_id),
+    ),
+    Work(
+        f"commits of {PARTITIONS} partitions",
+        version=8,
+        depth=4,
+        request=lambda m: OffsetCommitRequest(
+            group_id=m.group_id,
+            generation_id_or_member_epoch=m.generation_id,
+            member_id=m.member_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=TOPIC,
+                    partitions=[
+                        OffsetCommitRequestPartition(partition_index=p, committed_offset=1000 + p)
+                        for p in range(PARTITIONS)
+                    ],
+                )
+            ],
+        ),
+    ),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure the broker.")
+    parser.add_argument("--peer", action="store_true", help="measure Apache Kafka too and print ratios")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
+    options = parser.parse_args()
+
+    if shutil.which("gcc") is None:
+        print("skipped: the load generator needs gcc")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
+        load = Path(scratch, "load")
+        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        data = str(Path(scratch, "data"))
+        # Held heartbeats are what members want, but here their number is counted.
+        ours = measure(lambda: running_kohort("--data", data, **OURS), load, options.seconds, warm=1.0)
+        peer: list[Figure] = []
+        if options.peer:
+            try:
+                jars()
+            except Unavailable as missing:
+                print(f"without Apache Kafka: {missing}")
+            else:
+                # A JVM compiles what is hot while it runs: it gets longer to warm up.
+                peer = measure(lambda: running_kafka(jvm=PRODUCTION), load, options.seconds, warm=8.0)
+    show(ours, peer)
+    return 0
+
+
+OURS = {"group_initial_rebalance_delay_ms": "0"}
+
+
+def measure(
+    start: Callable[[], AbstractContextManager[Broker]], load: Path, seconds: float, warm: float
+) -> list[Figure]:
+    server_cpus, load_cpus = cores()
+    with contextlib.ExitStack() as running:
+        with pinned(server_cpus):
+            started = time.monotonic()
+            broker = running.enter_context(start())
+        with Connection(broker.bootstrap) as connection:
+            connection.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            figures = [Figure("start to the first answer", time.monotonic() - started, "s", more_is_better=False)]
+            resident = broker.process.rss_bytes() / 2**20
+            figures.append(Figure("resident memory when idle", resident, "MB", more_is_better=False))
+            members = join_groups(connection)
+        for work in WORK:
+            with pinned(load_cpus):
+                figures.append(drive(broker, load, work, members, seconds, warm))
+        return figures
+
+
+def join_groups(connection: Connection) -> list[GroupMember]:
+    """One group with one member per connection of the load, each with the whole topic."""
+    topics = [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
+    made = connection.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 4, CreateTopicsResponse)
+    assert made.topics[0].error_code == 0, made
+    deadline = time.monotonic() + 30
+    # The first lookup makes Apache Kafka create __consumer_offsets.
+    while connection.ask(FindCoordinatorRequest(key="bench-0"), 2, FindCoordinatorResponse).error_code:
+        assert time.monotonic() < deadline, "no coordinator within 30 s"
+        time.sleep(0.1)
+    return [join(connection, f"bench-{number}") for number in range(CONNECTIONS)]
+
+
+def join(connection: Connection, group_id: str) -> GroupMember:
+    subscription = consumer_protocol.encode_subscription(consumer_protocol.Subscription(topics=[TOPIC]), 1)
+    request = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=300_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
+    )
+    deadline = time.monotonic() + 30
+    while (joined := connection.ask(request, 3, JoinGroupResponse)).error_code:
+        assert time.monotonic() < deadline, joined  # COORDINATOR_LOAD_IN_PROGRESS at first
+        time.sleep(0.1)
+    mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"\0\0\0\0\0\0\0\0\0\0")
+    synced = connection.ask(
+        SyncGroupRequest(
+            group_id=group_id, generation_id=joined.generation_id, member_id=joined.member_id, assignments=[mine]
+        ),
+        1,
+        SyncGroupResponse,
+    )
+    assert synced.error_code == 0, synced
+    return GroupMember(group_id, joined.generation_id, joined.member_id)
+
+
+def drive(broker: Broker, load: Path, work: Work, members: list[GroupMember], seconds: float, warm: float) -> Figure:
+    check(broker, work, members[0])
+    with tempfile.NamedTemporaryFile(suffix=".frames") as frames:
+        frames.write(b"".join(framed(work.request(member), work.version) for member in members))
+        frames.flush()
+        port = broker.bootstrap.rpartition(":")[2]
+        command = [str(load), port, str(CONNECTIONS), str(work.depth), str(warm), str(seconds), frames.name]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begin\n", "the load generator failed"
+            before = broker.process.cpu_seconds()
+            result = json.loads(process.stdout.readline())
+            used = broker.process.cpu_seconds() - before
+    assert result["odd"] == 0, f"{result['odd']} answers to {work.name} differ from the first"
+    rate = result["answers"] / result["seconds"]
+    detail = f"{rate:,.0f}/s, p50 {result['p50_us'] / 1000:.2f} ms, p99 {result['p99_us'] / 1000:.2f} ms"
+    return Figure(work.name, result["answers"] / used, "per CPU second", detail)
+
+
+def check(broker: Broker, work: Work, member: GroupMember) -> None:
+    """The request that will be repeated succeeds."""
+    request = work.request(member)
+    with Connection(broker.bootstrap) as connection:
+        match connection.ask(request, work.version, APIS[request.KEY].response):
+            case HeartbeatResponse(error_code=0):
+                return
+            case OffsetCommitResponse(topics=topics) if not any(p.error_code for t in topics for p in t.partitions):
+                return
+            case answer:
+                raise AssertionError(f"{work.name}: {answer}")
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """One core for the server and another for the load; the same where there is only one."""
+    usable = sorted(os.sched_getaffinity(0))
+    return {usable[0]}, {usable[-1]}
+
+
+@contextlib.contextmanager
+def pinned(cpus: set[int]) -> Iterator[None]:
+    """What is started inside runs on these cores only, with all its threads."""
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def show(ours: list[Figure], peer: list[Figure]) -> None:
+    theirs = {figure.name: figure for figure in peer}
+    for figure in ours:
+        line = f"{figure.name:28} {number(figure.value):>10} {figure.unit:15}"
+        if (other := theirs.get(figure.name)) is not None:
+            better = figure.value / other.value if figure.more_is_better else other.value / figure.value
+            line += f" Apache Kafka {number(other.value):>8}, ours {better:.2f} times better"
+        print(f"{line}  {figure.detail}".rstrip())
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
