@@ -32,6 +32,7 @@ class ServerProcess:
         self.stdout: collections.deque[str] = collections.deque(maxlen=1000)
         self.stderr: collections.deque[str] = collections.deque(maxlen=1000)
         self._open_streams = 2
+        self.started_at = time.monotonic()
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
