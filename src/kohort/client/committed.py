@@ -1,0 +1,81 @@
+"""What a group has committed, asked of its coordinator."""
+
+from collections.abc import Collection
+
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.member import OffsetAndMetadata
+from kohort.model import Millis, TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+_MANY_GROUPS = 8  # KIP-709: from this version on OffsetFetch takes a list of groups
+
+
+async def committed_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    timeout_ms: Millis | None = None,
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """By partition, None where nothing is committed; for `partitions` of None all that the group has.
+
+    Offsets of an open transaction are waited for. Raises KafkaError.
+    """
+
+    async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
+        connection = await cluster.coordinator(group_id, "offsets")
+        request = _request(connection, group_id, partitions)
+        return _read(await connection.request(request, OffsetFetchResponse))
+
+    if partitions is not None and not partitions:
+        return {}
+    found = await cluster.retrying(attempt, timeout_ms)
+    if partitions is None:
+        return found
+    return {partition: found.get(TopicPartition(*partition)) for partition in partitions}
+
+
+def _request(connection: Connection, group_id: str, partitions: Collection[TopicPartition] | None) -> Message:
+    by_topic: dict[str, list[int]] | None = None
+    if partitions is not None:
+        by_topic = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+    version = connection.version_of(OffsetFetchRequest)
+    if version >= _MANY_GROUPS:
+        topics = None
+        if by_topic is not None:
+            topics = [OffsetFetchRequestTopics(name=name, partition_indexes=some) for name, some in by_topic.items()]
+        return OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True
+        )
+    old = None
+    if by_topic is not None:
+        old = [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in by_topic.items()]
+    return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
+
+
+def _read(response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    group = response.groups[0] if response.groups else response
+    _check(group.error_code)
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    for topic in group.topics:
+        for one in topic.partitions:
+            _check(one.error_code)
+            epoch = None if one.committed_leader_epoch < 0 else one.committed_leader_epoch
+            position = OffsetAndMetadata(one.committed_offset, one.metadata or "", epoch)
+            found[TopicPartition(topic.name, one.partition_index)] = position if one.committed_offset >= 0 else None
+    return found
+
+
+def _check(number: int) -> None:
+    if number != ErrorCode.NONE:
+        raise KafkaError(error_code(number))

@@ -1,0 +1,284 @@
+"""One connection to one broker: requests out, answers in, in the order of the requests.
+
+It knows no retries and no other brokers. When it breaks, everything that waits on it fails at once, and its owner
+opens another.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any, TypeVar, cast
+
+from kohort.client.versions import NEWEST_SPOKEN, common_versions
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.model import Millis
+from kohort.wire.api import APIS
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encoder
+from kohort.wire.header import read_response_header, request_header
+
+_log = logging.getLogger(__name__)
+
+_SIZE = Struct(">i")
+_LARGEST_ANSWER = 1 << 30
+_READ_BYTES = 1 << 16  # asyncio's own 256 KiB cost an mmap and its page faults for each read
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request whose answer has not come."""
+
+    correlation_id: int
+    key: int
+    version: int
+    decode: Callable[[bytes, int], tuple[Message, int]]
+    answer: "asyncio.Future[Any]"
+    deadline_at: float = field(default=0.0)
+
+
+class Connection(asyncio.Protocol):
+    """Open it with `connect`. `closed` resolves when it is over, for whatever reason."""
+
+    def __init__(self, client_id: str, request_timeout_ms: Millis) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client_id = client_id
+        self._request_timeout = request_timeout_ms / 1000
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._last_correlation_id = 0
+        self._versions: Mapping[int, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._chunks: list[bytes] = []
+        self._received = 0
+        self._wanted = _SIZE.size
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.address = "?"
+        self.peer: tuple[str, int] = ("", 0)
+        self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
+        self.used_at = self._loop.time()
+
+    @property
+    def open(self) -> bool:
+        """Whether a request can be sent."""
+        return self._transport is not None and not self.closed.done()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._waiting)
+
+    def version_of(self, kind: type[Message]) -> int:
+        """The version in which that request is sent here. Raises UNSUPPORTED_VERSION where there is none in common."""
+        try:
+            return self._versions[kind.KEY]
+        except KeyError:
+            name = APIS[kind.KEY].name
+            detail = f"the broker at {self.address} and this client have no version of {name} in common"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail) from None
+
+    # -- requests
+
+    def send(self, request: Message, timeout_ms: Millis | None = None) -> "asyncio.Future[Any]":
+        """Queue a request for this turn of the loop; the future gets its answer, or the KafkaError that came instead.
+
+        Requests are answered in order, so one that the broker holds holds those behind it.
+        """
+        version = self.version_of(type(request))
+        return self._send(request, version, timeout_ms)
+
+    async def request(self, request: Message, answer: type[_M], timeout_ms: Millis | None = None) -> _M:
+        """Send it and wait for its answer."""
+        response = await self.send(request, timeout_ms)
+        assert isinstance(response, answer)
+        return response
+
+    async def drained(self) -> None:
+        """Wait until the other side has taken most of what was sent."""
+        await self._writable.wait()
+
+    def _send(self, request: Message, version: int, timeout_ms: Millis | None) -> "asyncio.Future[Any]":
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        transport = self._transport
+        if transport is None or self.closed.done():
+            answer.set_exception(self._why_closed())
+            return answer
+        api = APIS[request.KEY]
+        self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
+        parts: list[Buffer] = [b"", request_header(api.key, version, correlation_id, self._client_id)]
+        encoder(type(request), version)(request, parts)
+        parts[0] = _SIZE.pack(sum(map(len, parts)))
+        transport.writelines(parts)
+        now = self._loop.time()
+        timeout = self._request_timeout if timeout_ms is None else timeout_ms / 1000
+        waiting = _Waiting(correlation_id, api.key, version, decoder(api.response, version), answer, now + timeout)
+        self._waiting.append(waiting)
+        self.used_at = now
+        if self._timer is None or self._timer.when() > waiting.deadline_at:
+            self._arm(waiting.deadline_at)
+        return answer
+
+    # -- life
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, *, client_id: str, request_timeout_ms: Millis, setup_timeout_ms: Millis
+    ) -> "Connection":
+        """Connect and agree on versions. Raises KafkaError with a sentence that says what is wrong."""
+        loop = asyncio.get_running_loop()
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(setup_timeout_ms / 1000):
+                _, connection = await loop.create_connection(lambda: cls(client_id, request_timeout_ms), host, port)
+                connection.address, connection.peer = address, (host, port)
+                await connection._agree()
+        except TimeoutError as problem:
+            detail = f"{address} did not answer within {setup_timeout_ms} ms"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
+        except OSError as problem:
+            detail = f"cannot connect to {address}: {problem.strerror or problem}"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail) from problem
+        finally:
+            if connection is not None and not connection._versions:
+                connection.abort("the connection was given up before it was ready")
+        return connection
+
+    async def _agree(self) -> None:
+        """KIP-35, KIP-511: ask in our newest version; a broker that does not know it says which ones it knows."""
+        version = NEWEST_SPOKEN[ApiVersionsRequest.KEY]
+        request = ApiVersionsRequest(client_software_name="kohort", client_software_version="0.1.0")
+        response: ApiVersionsResponse = await self._send(request, version, None)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            known = [one.max_version for one in response.api_keys if one.api_key == ApiVersionsRequest.KEY]
+            response = await self._send(request, min([version, *known]) if known else 0, None)
+        if response.error_code:
+            raise KafkaError(error_code(response.error_code), f"{self.address} refused to say what it supports")
+        self._versions = common_versions(response.api_keys)
+
+    async def close(self) -> None:
+        """Close when what was sent has gone out; answers that have not come fail. Closing twice is fine."""
+        if self._transport is not None and not self.closed.done():
+            self._transport.close()
+            self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed"))
+
+    def abort(self, why: str, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._break(KafkaError(code, why))
+
+    def _break(self, error: KafkaError) -> None:
+        if self.closed.done():
+            return
+        self.closed.set_result(error)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._writable.set()
+        self._chunks.clear()
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if not one.answer.done():
+                one.answer.set_exception(KafkaError(error.code, str(error).partition(": ")[2]))
+
+    def _why_closed(self) -> KafkaError:
+        why = self.closed.result() if self.closed.done() else None
+        detail = str(why).partition(": ")[2] if why else "the connection is not open"
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, detail)
+
+    # -- deadlines: one timer, moved lazily
+
+    def _arm(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for one in self._waiting:
+            if one.deadline_at <= now:
+                # What comes later on this connection could be anything: as in Java's client, it is over.
+                name = APIS[one.key].name
+                _log.warning("no answer in time: request=%s broker=%s", name, self.address)
+                self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
+                return
+        if self._waiting:
+            self._arm(min(one.deadline_at for one in self._waiting))
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = f": {exc}" if exc else ""
+        self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._received += len(data)
+        if self._received < self._wanted:
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        at, end = 0, len(data)
+        self._wanted = _SIZE.size
+        while end - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(data, at)
+            if not 0 < size <= _LARGEST_ANSWER:
+                self.abort(f"{self.address} does not speak Kafka's protocol (or expects TLS)")
+                return
+            if end - at < _SIZE.size + size:
+                self._wanted = _SIZE.size + size
+                break
+            at += _SIZE.size
+            if not self._answer(data, at):
+                return
+            at += size
+        rest = data[at:] if at else data
+        self._chunks = [rest] if rest else []
+        self._received = len(rest)
+
+    def _answer(self, data: bytes, at: int) -> bool:
+        """Give the answer at `at` to who waits for it; False when the connection is over."""
+        if not self._waiting:
+            self.abort(f"{self.address} answered what was not asked")
+            return False
+        one = self._waiting.popleft()
+        try:
+            correlation_id, body = read_response_header(data, one.key, one.version, at)
+            if correlation_id != one.correlation_id:
+                raise DecodeError(f"the answer is to request {correlation_id}, not {one.correlation_id}")
+            response = self._decode(one, data, body)
+        except DecodeError as problem:
+            self._waiting.appendleft(one)
+            self.abort(f"{self.address} sent a malformed answer to {APIS[one.key].name}: {problem}")
+            return False
+        if not one.answer.done():
+            one.answer.set_result(response)
+        return not self.closed.done()
+
+    def _decode(self, one: _Waiting, data: bytes, body: int) -> Message:
+        if one.key == ApiVersionsRequest.KEY:
+            # KIP-511: the answer to an ApiVersions of a version that the broker does not know is a v0 body.
+            (code,) = _INT16.unpack_from(data, body)
+            if code == ErrorCode.UNSUPPORTED_VERSION:
+                return decoder(ApiVersionsResponse, 0)(data, body)[0]
+        return one.decode(data, body)[0]
+
+
+_INT16 = Struct(">h")

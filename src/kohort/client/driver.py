@@ -1,0 +1,286 @@
+"""Runs a member's state machine: its timers, its requests and its look-ups, in one event loop.
+
+What it does with the application's callbacks is its owner's: `Membership` runs them in a task of their own, `Consumer`
+inside `poll`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.client.failures import ClosedError, CommitFailedError
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import (
+    Actions,
+    CallbackDone,
+    ClassicMember,
+    CommitAsked,
+    CommitSettled,
+    CoordinatorFound,
+    CoordinatorUnavailable,
+    Event,
+    Leave,
+    MemberConfig,
+    MemberTimer,
+    MetadataChanged,
+    OffsetAndMetadata,
+    Phase,
+    RequestFailed,
+    Responded,
+    Send,
+    Subscribe,
+    TimerFired,
+)
+from kohort.member.callbacks import CallbackKind
+from kohort.model import Millis, TopicPartition
+from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.leave_group import LeaveGroupRequest
+from kohort.wire.sync_group import SyncGroupRequest
+
+_log = logging.getLogger(__name__)
+
+OnCallback = Callable[[CallbackKind, frozenset[TopicPartition]], None]
+OnChange = Callable[[], None]
+
+_members = count(1)
+
+_HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
+
+
+class MemberDriver:
+    """One member of one group. `on_callback` must return at once; its owner calls `callback_done` later.
+
+    `on_change` is called after every event that moved the member.
+    """
+
+    def __init__(self, cluster: Cluster, config: MemberConfig, on_callback: OnCallback, on_change: OnChange) -> None:
+        self.member = ClassicMember(config)
+        self.error: KafkaError | None = None
+        """Why the member is out of its group for good."""
+        self.callback_runs = False
+        """Between `on_callback` and `callback_done`."""
+        self._cluster = cluster
+        self._loop = asyncio.get_running_loop()
+        self._on_callback = on_callback
+        self._on_change = on_change
+        self._purpose = f"member {next(_members)}"
+        self._coordinator: Connection | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._timers: dict[MemberTimer, asyncio.TimerHandle] = {}
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._held_back: set[int] = set()
+        self._commits: dict[int, asyncio.Future[None]] = {}
+        self._last_commit = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed: asyncio.Future[None] | None = None
+        self._closed = False
+
+    # -- what its owner may ask for
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Join for these topics, or want these instead."""
+        self.error = None
+        self.handle(Subscribe(topics))
+
+    def callback_done(self) -> None:
+        """The application has done what `on_callback` last said."""
+        self.handle(CallbackDone())
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: Millis) -> None:
+        """Commit and wait for the durable answer. Raises CommitFailedError."""
+        if self._closed:
+            raise ClosedError("the member is closed: nothing can be committed any more.")
+        if not offsets:
+            return
+        self._last_commit += 1
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._commits[self._last_commit] = done
+        self.handle(CommitAsked(self._last_commit, offsets, self._now() + timeout_ms))
+        await done
+
+    async def leave(self, reason: str, timeout_ms: Millis, *, for_good: bool = False) -> None:
+        """Give everything up (the callbacks run) and leave; give up telling the coordinator after `timeout_ms`.
+
+        The timeout does not count while a callback runs.
+        """
+        self.handle(Leave(reason, for_good=for_good))
+        while self.member.phase is not Phase.UNSUBSCRIBED:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._change()
+            except TimeoutError:
+                if self.callback_runs:
+                    continue
+                _log.warning("left without an answer: group=%s member=%s", self._group_id, self.member.member_id)
+                return
+
+    async def _change(self) -> None:
+        self._changed = self._loop.create_future()
+        await self._changed
+
+    async def close(self) -> None:
+        """Stop at once, without a word to the coordinator; `leave` first where that is wanted."""
+        self._closed = True
+        self._cluster.unwatch(self)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._answers.clear()
+        tasks = [*self._tasks, *([self._finding] if self._finding else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for done in self._commits.values():
+            if not done.done():
+                done.set_exception(ClosedError("the member was closed before the commit was answered."))
+                done.exception()  # whoever asked may be gone
+        self._commits.clear()
+        if self._coordinator is not None:
+            await self._coordinator.close()
+
+    # -- events in, actions out
+
+    def handle(self, event: Event) -> None:
+        """Give the member an event and do what it says."""
+        if self._closed:
+            return
+        member = self.member
+        before = member.phase
+        if isinstance(event, CallbackDone):
+            self.callback_runs = False
+        actions = member.handle(event, self._now())
+        if member.phase is not before:
+            _log.info(
+                "group=%s member=%s generation=%s: %s -> %s (%s)",
+                self._group_id,
+                member.member_id,
+                member.generation,
+                before.value,
+                member.phase.value,
+                member.reason,
+            )
+        self._apply(actions)
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+        self._on_change()
+
+    def _apply(self, actions: Actions) -> None:
+        for timer, at in actions.timers.items():
+            self._set_timer(timer, at)
+        if actions.find_coordinator:
+            self._finding = self._loop.create_task(self._find_coordinator(), name=f"kohort-find {self._group_id}")
+        for send in actions.send:
+            self._send(send)
+        if actions.metadata is not None:
+            self._cluster.watch(self, actions.metadata, self._metadata_changed)
+        if actions.error is not None:
+            self.error = actions.error
+            _log.error("group=%s: %s", self._group_id, actions.error)
+        for settled in actions.settled:
+            self._settle(settled)
+        for kind, partitions in (
+            (CallbackKind.REVOKE, actions.revoke),
+            (CallbackKind.LOST, actions.lost),
+            (CallbackKind.ASSIGN, actions.assign),
+        ):
+            if partitions is not None:
+                self.callback_runs = True
+                self._on_callback(kind, partitions)
+
+    def _settle(self, settled: CommitSettled) -> None:
+        done = self._commits.pop(settled.commit)
+        if done.done():
+            return
+        if settled.errors:
+            done.set_exception(CommitFailedError(settled.errors))
+        else:
+            done.set_result(None)
+
+    def _metadata_changed(self, partitions: Mapping[str, int], asked: frozenset[str]) -> None:
+        self.handle(MetadataChanged(partitions, asked))
+
+    # -- timers
+
+    def _now(self) -> Millis:
+        return int(self._loop.time() * 1000)
+
+    def _set_timer(self, timer: MemberTimer, at: Millis | None) -> None:
+        armed = self._timers.pop(timer, None)
+        if armed is not None:
+            armed.cancel()
+        if at is not None:
+            # One more, since what is due at 12.9 ms must not be looked at when the clock reads 12.
+            self._timers[timer] = self._loop.call_at((at + 1) / 1000, self._fire, timer)
+
+    def _fire(self, timer: MemberTimer) -> None:
+        self._timers.pop(timer, None)
+        self.handle(TimerFired(timer))
+
+    # -- the coordinator
+
+    @property
+    def _group_id(self) -> str:
+        return self.member.config.group_id
+
+    async def _find_coordinator(self) -> None:
+        try:
+            connection = await self._cluster.coordinator(self._group_id, self._purpose)
+        except KafkaError as problem:
+            _log.warning("no coordinator: group=%s %s", self._group_id, problem)
+            self.handle(CoordinatorUnavailable(problem.code))
+            return
+        if connection is not self._coordinator and self._coordinator is not None:
+            self._coordinator.abort("the group's coordinator moved")
+        self._coordinator = connection
+        self.handle(CoordinatorFound())
+
+    def _send(self, send: Send) -> None:
+        connection = self._coordinator
+        if connection is None or not connection.open:
+            self._loop.call_soon(self.handle, RequestFailed(send.request))
+            return
+        if isinstance(send.message, LeaveGroupRequest) and self._held_back:
+            # The broker answers a connection in order: behind a parked JoinGroup it would wait for the rebalance.
+            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-leave")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        timeout = send.timeout_ms
+        try:
+            answer = connection.send(send.message, timeout)
+        except KafkaError as problem:
+            self._loop.call_soon(self.handle, RequestFailed(send.request, problem.code))
+            return
+        if isinstance(send.message, _HELD_BACK):
+            self._held_back.add(send.request)
+        self._answers[send.request] = answer
+        answer.add_done_callback(lambda done: self._answered(send.request, done))
+
+    def _answered(self, request: int, done: "asyncio.Future[Any]") -> None:
+        self._held_back.discard(request)
+        problem = None if done.cancelled() else done.exception()
+        if self._answers.pop(request, None) is None:
+            return
+        if problem is None:
+            self.handle(Responded(request, done.result()))
+        else:
+            self.handle(RequestFailed(request, _code_of(problem)))
+
+    async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
+        try:
+            connection = await self._cluster.connection_to(peer, f"leave of {self._purpose}")
+            response = await connection.send(send.message, send.timeout_ms)
+        except KafkaError as problem:
+            self.handle(RequestFailed(send.request, problem.code))
+        else:
+            self.handle(Responded(send.request, response))
+
+
+def _code_of(problem: BaseException) -> ErrorCode:
+    if not isinstance(problem, KafkaError):
+        raise problem
+    return problem.code

@@ -1,0 +1,25 @@
+"""Errors of the client that say more than a code."""
+
+from collections.abc import Mapping
+
+from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.model import TopicPartition
+
+
+class CommitFailedError(KafkaError):
+    """Some of a commit's partitions were not committed. `errors` has the code of each; the others are committed."""
+
+    def __init__(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        code = next(iter(errors.values()))
+        listed = ", ".join(f"{partition} ({why.name})" for partition, why in sorted(errors.items())[:5])
+        more = f" and {len(errors) - 5} more" if len(errors) > 5 else ""
+        super().__init__(code, f"{code.sentence}; not committed: {listed}{more}")
+        self.errors = dict(errors)
+
+
+class NoOffsetError(KohortError):
+    """The group has no committed offset for a partition, and auto_offset_reset is "none"."""
+
+
+class ClosedError(KohortError):
+    """The client was closed, or its member has left."""

@@ -1,0 +1,92 @@
+"""What a client knows of the cluster, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kohort.errors import ErrorCode, error_code
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.wire.metadata import MetadataResponse, MetadataResponseTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a broker listens."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a partition, since which epoch; None while nobody does."""
+
+    node_id: int | None
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """One topic. `error` is why there is nothing to know of it."""
+
+    name: str
+    topic_id: UUID = NO_TOPIC_ID
+    internal: bool = False
+    leaders: Mapping[int, Leader] = field(default_factory=dict)
+    replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def exists(self) -> bool:
+        """Whether the broker that answered has the topic."""
+        return bool(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """One answer to a Metadata request, with what older answers said of other topics."""
+
+    cluster_id: str | None = None
+    controller_id: int | None = None
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    names: Mapping[UUID, str] = field(default_factory=dict)
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        """None where the partition is not known."""
+        topic = self.topics.get(partition.topic)
+        return topic.leaders.get(partition.partition) if topic else None
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where it is not known to exist."""
+        known = self.topics.get(topic)
+        return len(known.leaders) if known else 0
+
+    def merged(self, response: MetadataResponse) -> "ClusterMetadata":
+        """This, brought up to date by an answer."""
+        topics = dict(self.topics)
+        for one in response.topics:
+            if one.name is not None:
+                topics[one.name] = _topic(one)
+        return ClusterMetadata(
+            cluster_id=response.cluster_id or self.cluster_id,
+            controller_id=response.controller_id if response.controller_id >= 0 else None,
+            brokers={one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            topics=topics,
+            names={topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID},
+        )
+
+
+def _topic(one: MetadataResponseTopic) -> TopicMetadata:
+    assert one.name is not None
+    partitions = sorted(one.partitions, key=lambda partition: partition.partition_index)
+    leaders = {
+        partition.partition_index: Leader(
+            partition.leader_id if partition.leader_id >= 0 else None,
+            partition.leader_epoch if partition.leader_epoch >= 0 else None,
+        )
+        for partition in partitions
+    }
+    replicas = {partition.partition_index: tuple(partition.replica_nodes) for partition in partitions}
+    return TopicMetadata(one.name, one.topic_id, one.is_internal, leaders, replicas, error_code(one.error_code))
