@@ -166,8 +166,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
         load = Path(scratch, "load")
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
-        data = str(Path(scratch, "data"))
-        # Held heartbeats are what members want, but here their number is counted.
         ours = measure(lambda: running_kohort("--data", data, **OURS), server_core(), load, options.seconds, warm=1.0)
         peer: list[Figure] = []
         if options.peer:
@@ -181,9 +179,6 @@ def main() -> int:
                 peer = measure(lambda: running_kafka(jvm=PRODUCTION), every_core, load, options.seconds, warm=8.0)
     show(ours, peer)
     return 0
-
-
-OURS = {"group_initial_rebalance_delay_ms": "0"}
 
 
 def measure(
