@@ -166,7 +166,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
         load = Path(scratch, "load")
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
-        ours = measure(lambda: running_kohort("--data", data, **OURS), server_core(), load, options.seconds, warm=1.0)
+        store = ("--data", str(Path(scratch, "data")))
+        ours = measure(
+            lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0"),
+            server_core(),
+            load,
+            options.seconds,
+            warm=1.0,
+        )
         peer: list[Figure] = []
         if options.peer:
             try:
