@@ -85,10 +85,10 @@ def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa:
     n = 0
     while n < len(table) and at + 12 <= size:
         length = _big_endian(source, at + 8, 4)
-        if at + 12 + length > size and length < 2**31:
-            break
-        if length < HEADER_SIZE - 12 or length >= 2**31 or source[at + 16] != 2:
+        if length < HEADER_SIZE - 12 or length >= 2**31 or (at + 16 < size and source[at + 16] != 2):
             return -1 - n
+        if at + 12 + length > size:
+            break
         base_offset = _big_endian(source, at, 8)
         row = table[n]
         row[AT] = at
