@@ -8,7 +8,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from kohort.log.api import Buffer
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.broker")
 
 _READ_SIZE = 1 << 16  # larger reads cost an mmap and its page faults each
+_FIRST_ROOM = 1 << 17  # of a large frame; it doubles as the frame arrives
 _shared = bytearray(_READ_SIZE)
 _shared_view = memoryview(_shared)
 _frame_size = struct.Struct(">i").unpack_from
-_JOIN_BELOW = 1 << 14  # joining small parts is cheaper than a longer writev
 
 
 class BadFrame(Exception):
@@ -52,7 +52,8 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Call] = deque()
         self._rest = b""
         self._frame: bytearray | None = None
-        """A large frame on its way in, and how much of it is here."""
+        """A large frame on its way in, the room for it so far; then its whole size and how much of it is here."""
+        self._size = 0
         self._filled = 0
         self._out: list[Buffer] = []
         self._corked = False
@@ -86,6 +87,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
+            if self._filled == len(self._frame):
+                self._frame.extend(bytes(min(len(self._frame), self._size - self._filled)))
             return memoryview(self._frame)[self._filled :]
         return _shared_view
 
@@ -121,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
     def _fill(self, nbytes: int) -> None:
         assert self._frame is not None
         self._filled += nbytes
-        if self._filled == len(self._frame):
+        if self._filled == self._size:
             frame, self._frame = self._frame, None
             self._dispatch(self, frame)
 
@@ -146,8 +149,9 @@ class Connection(asyncio.BufferedProtocol):
         self._rest = data[position:] if position < end else b""
 
     def _begin_frame(self, data: bytes, position: int, size: int) -> None:
-        # The kernel hands out zero pages only as they are written: a size that is claimed but never sent costs nothing.
-        self._frame = bytearray(size)
+        # A bytearray's zeros are written, so it is resident at once: a size that is only claimed must not make one.
+        self._frame = bytearray(min(size, _FIRST_ROOM))
+        self._size = size
         self._filled = len(data) - position
         self._frame[: self._filled] = memoryview(data)[position:]
         self._rest = b""
@@ -183,8 +187,6 @@ class Connection(asyncio.BufferedProtocol):
             return
         if len(out) == 1:
             self.transport.write(out[0])
-        elif _small(out):
-            self.transport.write(b"".join(out))
         else:
             self.transport.writelines(out)
 
@@ -245,7 +247,3 @@ class FlushQueue:
         connections, self._connections = self._connections, set()
         for connection in connections:
             connection.flush()
-
-
-def _small(parts: Sequence[Buffer]) -> bool:
-    return sum(map(len, parts)) < _JOIN_BELOW
