@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kohort.errors import KohortError
+from kohort.log.producers import ProducerStates
 from kohort.model import UUID, Millis
-
-Buffer = bytes | bytearray | memoryview
+from kohort.wire.compression import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,18 @@ class OffsetAndTime:
     offset: int
     timestamp: Millis
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TornTail:
+    """What recovery cut from a log: bytes behind the last sound batch, which a crash left or a disk damaged."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The first offset that is gone."""
+    bytes_cut: int
+    reason: str
 
 
 class PartitionLog(Protocol):
@@ -55,10 +68,16 @@ class PartitionLog(Protocol):
         """The epoch at which this process owns the partition."""
         ...
 
+    @property
+    def producers(self) -> ProducerStates:
+        """What idempotent producers appended, queued appends included: ask it before `append`, which updates it."""
+        ...
+
     def append(self, batches: Buffer, leader_epoch: int) -> int:
         """Queue one or several whole batches, set their base offsets and leader epoch; return the first base offset.
 
-        The caller has checked each batch's header and CRC. Takes ownership of the bytes. Raises StaleLeaderEpoch.
+        The caller has checked each batch's header and CRC. Takes ownership of the bytes: a bytearray is changed in
+        place. Raises StaleLeaderEpoch.
         """
         ...
 
@@ -78,11 +97,15 @@ class PartitionLog(Protocol):
         ...
 
     def truncate(self, offset: int) -> None:
-        """Drop everything from `offset` on."""
+        """Drop everything from `offset` on, whole batches: one that holds `offset` goes too. Nothing may be queued."""
         ...
 
     def delete_before(self, offset: int) -> int:
-        """Move the start offset up to `offset`; return the new start."""
+        """Move the start offset up to `offset`, durably; return the new start."""
+        ...
+
+    def apply_retention(self, now: Millis) -> int:
+        """Drop the segments that retention.ms and retention.bytes no longer keep; return the start offset."""
         ...
 
     @property
@@ -98,7 +121,20 @@ class Pending(Protocol):
 class LogStore(Protocol):
     """All topics and partitions of one broker."""
 
-    cluster_id: str
+    @property
+    def cluster_id(self) -> str:
+        """22 characters, as Kafka's."""
+        ...
+
+    @property
+    def queued_bytes(self) -> int:
+        """Appended and not settled yet: what the shell bounds by holding back its readers."""
+        ...
+
+    @property
+    def recovered(self) -> Sequence[TornTail]:
+        """What had to be cut, of the partitions opened so far."""
+        ...
 
     def topics(self) -> Mapping[str, Topic]:
         """All topics by name."""
@@ -121,7 +157,10 @@ class LogStore(Protocol):
         ...
 
     def take(self) -> Pending | None:
-        """On the event loop: everything appended since the last take; None if nothing."""
+        """On the event loop: everything appended since the last take; None if nothing.
+
+        At most one is under way: take, sync, then settle or fail, before the next.
+        """
         ...
 
     def sync(self, pending: Pending) -> None:
@@ -133,7 +172,10 @@ class LogStore(Protocol):
         ...
 
     def fail(self, pending: Pending, error: OSError) -> None:
-        """On the event loop, after sync raised: drop what it held and all that was appended behind it."""
+        """On the event loop, after sync raised: drop what it held and all that was appended meanwhile, everywhere.
+
+        Every partition is back at its stable offset, its producers too; later appends may succeed again.
+        """
         ...
 
     def close(self) -> None:
@@ -141,9 +183,17 @@ class LogStore(Protocol):
         ...
 
 
-class StaleLeaderEpoch(Exception):
+class StaleLeaderEpoch(KohortError):
     """An append with an epoch that is not the partition's."""
 
 
-class OffsetOutOfRange(Exception):
+class OffsetOutOfRange(KohortError):
     """A read outside start_offset to stable_offset."""
+
+
+class DataDirectoryInUse(KohortError):
+    """Another process holds the data directory."""
+
+
+class BadDataDirectory(KohortError):
+    """The data directory cannot be used: not ours, of a newer format, damaged."""

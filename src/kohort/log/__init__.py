@@ -1,0 +1,38 @@
+"""Partition logs: whole record batches v2 by offset, in memory or on local files."""
+
+from kohort.log.api import (
+    BadDataDirectory,
+    DataDirectoryInUse,
+    LogStore,
+    OffsetAndTime,
+    OffsetOutOfRange,
+    PartitionLog,
+    Pending,
+    StaleLeaderEpoch,
+    Topic,
+    TornTail,
+)
+from kohort.log.files import FileStore
+from kohort.log.memory import MemoryStore
+from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, ProducerStates, Verdict
+
+__all__ = [
+    "Accepted",
+    "BadDataDirectory",
+    "DataDirectoryInUse",
+    "Duplicate",
+    "Fenced",
+    "FileStore",
+    "LogStore",
+    "MemoryStore",
+    "OffsetAndTime",
+    "OffsetOutOfRange",
+    "OutOfOrder",
+    "PartitionLog",
+    "Pending",
+    "ProducerStates",
+    "StaleLeaderEpoch",
+    "Topic",
+    "TornTail",
+    "Verdict",
+]

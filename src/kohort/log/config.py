@@ -1,0 +1,46 @@
+"""The topic configs that a log itself obeys, by Kafka's names and with its defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kohort.errors import ConfigError
+from kohort.model import Millis
+
+_DAY: Millis = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Sizes in bytes, -1 for no limit."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: Millis = 7 * _DAY
+    retention_bytes: int = -1
+    retention_ms: Millis = 7 * _DAY
+    deletes: bool = True
+    """Whether cleanup.policy contains `delete`: only then does retention apply."""
+    producer_expiration_ms: Millis = _DAY
+
+    @classmethod
+    def of(cls, configs: Mapping[str, str]) -> "LogConfig":
+        """The configs of a topic; what it does not name has its default. Raises ConfigError."""
+        defaults = cls()
+        policies = [policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")]
+        return cls(
+            segment_bytes=max(1, _number(configs, "segment.bytes", defaults.segment_bytes)),
+            segment_ms=_number(configs, "segment.ms", defaults.segment_ms),
+            retention_bytes=_number(configs, "retention.bytes", defaults.retention_bytes),
+            retention_ms=_number(configs, "retention.ms", defaults.retention_ms),
+            deletes="delete" in policies,
+            producer_expiration_ms=_number(configs, "producer.id.expiration.ms", defaults.producer_expiration_ms),
+        )
+
+
+def _number(configs: Mapping[str, str], name: str, default: int) -> int:
+    text = configs.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"the topic config {name} must be a whole number, not {text!r}") from None

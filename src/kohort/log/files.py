@@ -1,0 +1,332 @@
+"""All topics on local files: segments of raw batches, one sync for all that waits.
+
+Threads: everything runs on the event loop but `sync`, which the shell calls in its one writer thread. The two share
+what `take` handed over, and the chores; deleting a topic waits for a sync that is under way.
+"""
+
+import logging
+import os
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from kohort.log.api import Pending, Topic, TornTail
+from kohort.log.config import LogConfig
+from kohort.log.descriptors import Descriptors, SegmentFile
+from kohort.log.directory import DataDirectory, check_topic_name, write_durably
+from kohort.log.disk import Disk, Write
+from kohort.log.partition import Queued, SegmentedLog
+from kohort.log.queue import AppendQueue, Taken
+from kohort.log.recovery import recover, segment_path, sidecar_path
+from kohort.log.segment import Segment
+from kohort.log.sidecar import encode_sidecar
+from kohort.model import UUID, TopicPartition
+from kohort.wire.compression import Buffer
+
+MAX_OPEN_FILES = 256
+"""Each for reading and for writing; the rest of a process's descriptors are for connections."""
+
+log = logging.getLogger("kohort.log")
+Chore = Callable[[], None]
+
+
+class FileMedium:
+    """One segment as a file."""
+
+    __slots__ = ("_store", "file")
+
+    def __init__(self, store: "FileStore", path: Path, *, exists: bool) -> None:
+        self._store = store
+        self.file = SegmentFile(path, exists=exists)
+
+    def read(self, position: int, size: int) -> Buffer:
+        data = os.pread(self._store.readers.get(self.file), size, position)
+        if len(data) != size:
+            raise OSError(f"{self.file.path} is {size - len(data)} bytes shorter than it was; who changed it?")
+        return data
+
+    def settle(self, parts: Sequence[Buffer]) -> None:
+        """The writer has written them."""
+
+    def create(self) -> None:
+        self._store.chores.append(partial(self._store.create_file, self.file))
+
+    def truncate(self, size: int) -> None:
+        self.file.cut_to = size
+        if not self.file.exists:
+            return
+        try:
+            os.truncate(self.file.path, size)
+        except OSError as error:  # the writer does it before its next write
+            log.warning("cannot cut %s to %d bytes: %s", self.file.path, size, error)
+
+    def remove(self) -> None:
+        """Out of the way at once, for its name may be needed; its bytes are freed by the writer."""
+        path = self.file.path
+        gone = path.with_name(path.name + ".deleted")
+        self._store.forget_file(self.file)
+        if self.file.exists:
+            path.replace(gone)
+            self._store.chores.append(partial(_unlink, gone, sidecar_path(path)))
+
+
+class FileStore:
+    """The `LogStore` of a broker that has a disk of its own."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        cluster_id: str | None = None,
+        defaults: Mapping[str, str] | None = None,
+        max_open_files: int = MAX_OPEN_FILES,
+    ) -> None:
+        """Open or create a data directory. `defaults` are topic configs for topics that do not set them.
+
+        Raises DataDirectoryInUse, BadDataDirectory, OSError.
+        """
+        self.directory = DataDirectory(Path(path).absolute(), cluster_id)
+        try:
+            topics = self.directory.read_topics()
+            self.disk = Disk(self.directory.path, max_open_files)
+        except BaseException:
+            self.directory.close(clean=False)
+            raise
+        self.readers = Descriptors(max_open_files, os.O_RDONLY)
+        self.chores: deque[Chore] = deque()
+        """What the writer does after its next sync, in this order."""
+        self.recovered: list[TornTail] = []
+        self._defaults = dict(defaults or {})
+        self._topics = {topic.name: topic for topic in topics}
+        self._names = {topic.topic_id: topic.name for topic in topics}
+        self._present = {entry.name for entry in os.scandir(self.directory.path) if entry.is_dir()}
+        self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
+        self._queue = AppendQueue()
+        self._writing = threading.Lock()
+        for name in self._present:
+            if name.endswith("-delete"):
+                self.chores.append(partial(shutil.rmtree, self.directory.path / name))
+
+    @property
+    def cluster_id(self) -> str:
+        return self.directory.cluster_id
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._queue.queued_bytes
+
+    # Topics
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self._topics
+
+    def create_topic(self, topic: Topic) -> None:
+        assert topic.name not in self._topics and topic.topic_id not in self._names
+        check_topic_name(topic.name)
+        self._config(topic)
+        self._discard_directories(topic.name, range(topic.partitions))
+        self._put(topic)
+        self._names[topic.topic_id] = topic.name
+
+    def alter_topic(self, topic: Topic) -> None:
+        before = self._topics[topic.name]
+        assert topic.topic_id == before.topic_id and topic.partitions >= before.partitions
+        config = self._config(topic)
+        self._discard_directories(topic.name, range(before.partitions, topic.partitions))
+        self._put(topic)
+        for (topic_id, _), one in self._logs.items():
+            if topic_id == topic.topic_id:
+                one.config = config
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        topic = self._topics[self._names[topic_id]]
+        self.directory.write_topics(one for one in self._topics.values() if one is not topic)
+        del self._topics[self._names.pop(topic_id)]
+        with self._writing:
+            for key in [key for key in self._logs if key[0] == topic_id]:
+                one = self._logs.pop(key)
+                one.deleted = True
+                self._queue.forget(one)
+                for segment in one.segments:
+                    self.readers.forget(_file(segment))
+                    self.disk.forget(_file(segment))
+            self._discard_directories(topic.name, range(topic.partitions))
+
+    def _put(self, topic: Topic) -> None:
+        self.directory.write_topics([*(one for one in self._topics.values() if one.name != topic.name), topic])
+        self._topics[topic.name] = topic
+
+    def _discard_directories(self, name: str, partitions: range) -> None:
+        """Move aside what lies under these names: a deleted topic's, or one's whose deletion was interrupted."""
+        for number in partitions:
+            directory = self._directory(TopicPartition(name, number))
+            if directory.name in self._present and directory.exists():
+                gone = _unused(directory)
+                directory.rename(gone)
+                self.chores.append(partial(shutil.rmtree, gone))
+                self._present.discard(directory.name)
+
+    # Partitions
+
+    def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
+        one = self._logs.get((topic_id, partition))
+        if one is None:
+            one = self._open(self._topics[self._names[topic_id]], partition)
+            self._logs[topic_id, partition] = one
+        return one
+
+    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        if not 0 <= partition < topic.partitions:
+            raise KeyError(partition)
+        name = TopicPartition(topic.name, partition)
+        directory = self._directory(name)
+        new = partial(SegmentedLog, name, self._config(topic), self.directory.leader_epoch)
+        keep_start = partial(_write_start_offset, directory)
+        if directory.name not in self._present:
+            self._present.add(directory.name)
+            return new(self._new_medium(directory, exists=False), self._queue.note, keep_start=keep_start)
+        found = recover(directory, name, self._new_medium(directory, exists=True), was_clean=self.directory.was_clean)
+        self.recovered += found.tails
+        return new(
+            self._new_medium(directory, exists=False),
+            self._queue.note,
+            segments=found.segments,
+            start_offset=found.start_offset,
+            producers=found.producers,
+            keep_start=keep_start,
+        )
+
+    def _new_medium(self, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
+        return lambda base_offset: FileMedium(self, segment_path(directory, base_offset), exists=exists)
+
+    def _directory(self, name: TopicPartition) -> Path:
+        return self.directory.path / str(name)
+
+    def _config(self, topic: Topic) -> LogConfig:
+        return LogConfig.of({**self._defaults, **topic.configs})
+
+    # Durability
+
+    def take(self) -> Taken | None:
+        return self._queue.take() if self._queue.waits or self.chores else None
+
+    def sync(self, pending: Pending) -> None:
+        assert isinstance(pending, Taken)
+        with self._writing:
+            last: list[Write] = []
+            for one, queued in pending.logs:
+                if not one.deleted:
+                    *full, growing = _writes(queued)
+                    # Recovery looks for a torn tail in the last segment only.
+                    for write in full:
+                        self.disk.write([write])
+                    last.append(growing)
+            self.disk.write(last)
+        self._do_chores()
+
+    def settle(self, pending: Pending) -> None:
+        assert isinstance(pending, Taken)
+        for one, queued in pending.logs:
+            for segment in one.settle(queued):
+                self.chores.append(partial(_write_sidecar, segment))
+        self._queue.finish(pending)
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        assert isinstance(pending, Taken)
+        log.error("cannot write to %s: %s; dropped what was not acknowledged", self.directory.path, error)
+        self._queue.drop(pending)
+
+    def close(self) -> None:
+        try:
+            self._sync_what_waits()
+            for one in self._logs.values():
+                growing = one.segments[-1]
+                if growing.size and not growing.has_sidecar:
+                    growing.producers_at_end = one.producers.snapshot()
+                    _write_sidecar(growing)
+            self._do_chores()
+        except BaseException:
+            self._release(clean=False)
+            raise
+        self._release(clean=True)
+
+    def _sync_what_waits(self) -> None:
+        pending = self.take()
+        if pending is None:
+            return
+        try:
+            self.sync(pending)
+        except OSError as error:
+            self.fail(pending, error)
+            raise
+        self.settle(pending)
+
+    def _release(self, *, clean: bool) -> None:
+        self.readers.close()
+        self.disk.close()
+        self.directory.close(clean=clean)
+
+    def create_file(self, file: SegmentFile) -> None:
+        """A chore: make an empty segment's file."""
+        with self._writing:
+            self.disk.create(file)
+
+    def forget_file(self, file: SegmentFile) -> None:
+        """Close a removed segment's file, for writing in the writer's own time."""
+        self.readers.forget(file)
+        self.chores.append(partial(self._close_for_writing, file))
+
+    def _close_for_writing(self, file: SegmentFile) -> None:
+        with self._writing:
+            self.disk.forget(file)
+
+    def _do_chores(self) -> None:
+        """Nothing of this is owed to anybody, so an error is no reason to fail what was written."""
+        while self.chores:
+            try:
+                self.chores.popleft()()
+            except OSError as error:
+                log.warning("clean-up in %s: %s", self.directory.path, error)
+
+
+def _file(segment: Segment) -> SegmentFile:
+    assert isinstance(segment.medium, FileMedium)
+    return segment.medium.file
+
+
+def _writes(queued: Sequence[Queued]) -> list[Write]:
+    """One write per segment, in order."""
+    writes: list[Write] = []
+    for one in queued:
+        file = _file(one.segment)
+        if not writes or writes[-1][0] is not file:
+            writes.append((file, one.position, []))
+        writes[-1][2].extend(one.parts)
+    return writes
+
+
+def _write_sidecar(segment: Segment) -> None:
+    path = _file(segment).path
+    if path.exists() and segment.producers_at_end is not None:
+        sidecar_path(path).write_bytes(encode_sidecar(segment, segment.producers_at_end))
+        segment.has_sidecar = True
+        segment.producers_at_end = None
+
+
+def _write_start_offset(directory: Path, offset: int) -> None:
+    write_durably(directory / "start-offset", str(offset).encode())
+
+
+def _unlink(*paths: Path) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _unused(directory: Path) -> Path:
+    number = 0
+    while (gone := directory.with_name(f"{directory.name}.{number}-delete")).exists():
+        number += 1
+    return gone

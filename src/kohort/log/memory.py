@@ -1,0 +1,126 @@
+"""All topics in memory: the same logs as on files, gone with the process. For tests and for brokers that may forget."""
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kohort.log.api import Pending, Topic, TornTail
+from kohort.log.config import LogConfig
+from kohort.log.partition import SegmentedLog
+from kohort.log.queue import AppendQueue, Taken
+from kohort.model import UUID, TopicPartition
+from kohort.wire.compression import Buffer
+
+_SEGMENT_BYTES = 16 << 20
+"""Retention frees whole segments, and a growing bytearray is moved when it is large."""
+
+
+class MemoryMedium:
+    """One segment as a bytearray."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def read(self, position: int, size: int) -> Buffer:
+        return self._data[position : position + size]
+
+    def settle(self, parts: Sequence[Buffer]) -> None:
+        for part in parts:
+            self._data += part
+
+    def create(self) -> None:
+        """Nothing to do: it lives as long as its segment."""
+
+    def truncate(self, size: int) -> None:
+        del self._data[size:]
+
+    def remove(self) -> None:
+        self._data = bytearray()
+
+
+class MemoryStore:
+    """A `LogStore` without a disk: `sync` has nothing to do, everything else is as on files."""
+
+    def __init__(self, *, cluster_id: str | None = None, defaults: Mapping[str, str] | None = None) -> None:
+        self.cluster_id = cluster_id or fresh_cluster_id()
+        self.recovered: list[TornTail] = []
+        self._defaults = dict(defaults or {})
+        self._topics: dict[str, Topic] = {}
+        self._names: dict[UUID, str] = {}
+        self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
+        self._queue = AppendQueue()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._queue.queued_bytes
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self._topics
+
+    def create_topic(self, topic: Topic) -> None:
+        assert topic.name not in self._topics and topic.topic_id not in self._names
+        self._config(topic)
+        self._topics[topic.name] = topic
+        self._names[topic.topic_id] = topic.name
+
+    def alter_topic(self, topic: Topic) -> None:
+        assert topic.partitions >= self._topics[topic.name].partitions
+        config = self._config(topic)
+        self._topics[topic.name] = topic
+        for (topic_id, _), log in self._logs.items():
+            if topic_id == topic.topic_id:
+                log.config = config
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        del self._topics[self._names.pop(topic_id)]
+        for key in [key for key in self._logs if key[0] == topic_id]:
+            self._queue.forget(self._logs.pop(key))
+
+    def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
+        log = self._logs.get((topic_id, partition))
+        if log is None:
+            log = self._open(self._topics[self._names[topic_id]], partition)
+            self._logs[topic_id, partition] = log
+        return log
+
+    def take(self) -> Taken | None:
+        return self._queue.take() if self._queue.waits else None
+
+    def sync(self, pending: Pending) -> None:
+        """Memory is as durable as it gets."""
+
+    def settle(self, pending: Pending) -> None:
+        assert isinstance(pending, Taken)
+        for log, queued in pending.logs:
+            log.settle(queued)
+        self._queue.finish(pending)
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        assert isinstance(pending, Taken)
+        self._queue.drop(pending)
+
+    def close(self) -> None:
+        """Settle what waits."""
+        if pending := self.take():
+            self.settle(pending)
+
+    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        if not 0 <= partition < topic.partitions:
+            raise KeyError(partition)
+        name = TopicPartition(topic.name, partition)
+        return SegmentedLog(name, self._config(topic), 0, lambda base_offset: MemoryMedium(), self._queue.note)
+
+    def _config(self, topic: Topic) -> LogConfig:
+        config = LogConfig.of({**self._defaults, **topic.configs})
+        return replace(config, segment_bytes=min(config.segment_bytes, _SEGMENT_BYTES))
+
+
+def fresh_cluster_id() -> str:
+    """22 characters of URL-safe base64, as Kafka's; no dash in front, which a command line would take for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

@@ -1,0 +1,341 @@
+"""One partition's log over segments, whatever they lie in. It runs on the event loop and touches no file itself.
+
+An append is queued at once and gets its offsets; its bytes count as part of a segment when the store has synced and
+settled them. Until then they can be dropped again, which is what a full disk needs.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
+from kohort.log.config import LogConfig
+from kohort.log.producers import Producer, ProducerStates
+from kohort.log.segment import NO_TIMESTAMP, Medium, Segment
+from kohort.model import Millis, TopicPartition
+from kohort.wire.batch import BatchHeader, batches, place
+from kohort.wire.compression import BatchError, Buffer
+from kohort.wire.record_reader import decode_records
+
+_PATCHED = 16
+"""Bytes from a batch's start up to its leader epoch, all that an append changes."""
+_COPIED_BELOW = 32 * 1024
+_MAX_HINTS = 64
+
+
+@dataclass(slots=True)
+class Queued:
+    """One append that waits: its bytes for one segment, and how to take it back."""
+
+    segment: Segment
+    position: int
+    parts: list[Buffer]
+    headers: list[BatchHeader]
+    size: int
+    undo: list[tuple[int, Producer | None]]
+    """What was known of each producer before."""
+
+
+class SegmentedLog:
+    """The `PartitionLog` of the memory and the file store."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        config: LogConfig,
+        leader_epoch: int,
+        new_medium: Callable[[int], Medium],
+        on_queued: Callable[["SegmentedLog", int], None],
+        *,
+        segments: Sequence[Segment] = (),
+        start_offset: int = 0,
+        producers: ProducerStates | None = None,
+        keep_start: Callable[[int], None] = lambda offset: None,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.producers = producers if producers is not None else ProducerStates()
+        self.queue: list[Queued] = []
+        """Appended and not taken by the store yet."""
+        self.unsettled = 0
+        """Appends that are queued or taken, but not settled."""
+        self.deleted = False
+        """Its topic is gone: what it queued need not be written."""
+        self._leader_epoch = leader_epoch
+        self._new_medium = new_medium
+        self._on_queued = on_queued
+        self._keep_start = keep_start
+        self._segments = list(segments) or [Segment(start_offset, new_medium(start_offset))]
+        self._start_offset = max(start_offset, self._segments[0].base_offset)
+        self._stable_offset = self._end_offset = max(start_offset, self._segments[-1].end_offset)
+        self._settled_in = self._segments[-1]
+        """The segment in which the settled bytes end; later ones hold only appends that wait."""
+        self._hints: dict[int, tuple[Segment, int]] = {}
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._end_offset
+
+    @property
+    def stable_offset(self) -> int:
+        return self._stable_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._leader_epoch
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one grows."""
+        return self._segments
+
+    # Appending
+
+    def append(self, batches: Buffer, leader_epoch: int) -> int:
+        if leader_epoch != self._leader_epoch:
+            detail = f"{self.name} is at leader epoch {self._leader_epoch}, the append came with {leader_epoch}"
+            raise StaleLeaderEpoch(detail)
+        base_offset = self._end_offset
+        parts, headers = _placed(batches, base_offset, leader_epoch)
+        assert headers and sum(header.size for header in headers) == len(batches), "an append is whole batches"
+        segment = self._segment_for(len(batches), headers[0].max_timestamp)
+        undo = []
+        for header in headers:
+            if header.producer_id >= 0:
+                undo.append((header.producer_id, self.producers.get(header.producer_id)))
+                self.producers.update(header)
+        self.queue.append(Queued(segment, segment.planned, parts, headers, len(batches), undo))
+        segment.planned += len(batches)
+        self._end_offset = headers[-1].next_offset
+        self.unsettled += 1
+        self._on_queued(self, len(batches))
+        return base_offset
+
+    def settle(self, queued: Sequence[Queued]) -> list[Segment]:
+        """These are synced: they may be read. Returns the segments that are full now."""
+        full = []
+        for one in queued:
+            if one.segment is not self._settled_in:
+                if self._settled_in in self._segments:
+                    full.append(self._settled_in)
+                self._settled_in = one.segment
+            assert one.position == one.segment.size
+            one.segment.medium.settle(one.parts)
+            for header in one.headers:
+                one.segment.note(header)
+            self._stable_offset = one.segment.end_offset
+        self.unsettled -= len(queued)
+        return full
+
+    def drop_unsettled(self, queued: Sequence[Queued]) -> None:
+        """Take back everything behind the stable offset: `queued`, which a sync failed to write, and what waits."""
+        for one in reversed([*queued, *self.queue]):
+            for producer_id, producer in reversed(one.undo):
+                self.producers.restore(producer_id, producer)
+        self.queue = []
+        self.unsettled = 0
+        self._end_offset = self._stable_offset
+        while self._segments[-1] is not self._settled_in:
+            self._segments.pop().medium.remove()
+        growing = self._segments[-1]
+        growing.producers_at_end = None
+        growing.planned = growing.size
+        growing.medium.truncate(growing.size)
+
+    def _segment_for(self, size: int, timestamp: Millis) -> Segment:
+        """The growing segment, or a new one where that is full."""
+        growing = self._segments[-1]
+        if not growing.planned:
+            return growing
+        age = timestamp - growing.first_timestamp if growing.first_timestamp != NO_TIMESTAMP else 0
+        if growing.planned + size <= self.config.segment_bytes and age <= self.config.segment_ms:
+            return growing
+        return self._roll()
+
+    def _roll(self) -> Segment:
+        self._segments[-1].producers_at_end = self.producers.snapshot()
+        self._segments.append(Segment(self._end_offset, self._new_medium(self._end_offset)))
+        return self._segments[-1]
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+        self._check_in_range(offset)
+        if offset == self._stable_offset:
+            return []
+        hint = self._hints.pop(offset, None)
+        segment, position = hint if hint is not None else self._locate(offset)
+        parts: list[Buffer] = []
+        left = max_bytes
+        while True:
+            end, next_offset = segment.cut(position, position + left)
+            if parts and end - position > left:
+                self._hint(segment.base_offset, segment, 0)
+                break  # only the very first batch may be larger than what was asked for
+            if end > position:
+                parts.append(segment.medium.read(position, end - position))
+                left -= end - position
+            following = self._following(segment) if end == segment.size else None
+            if following is None or left <= 0:
+                self._hint(next_offset, segment, end)
+                break
+            segment, position = following, 0
+        return parts
+
+    def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
+        for segment in self._segments:
+            if segment.max_timestamp < timestamp or segment.end_offset <= self._start_offset:
+                continue
+            for position, header in segment.headers(segment.index.position_before_time(timestamp)):
+                if header.max_timestamp >= timestamp and header.last_offset >= self._start_offset:
+                    found = self._first_record_from(segment, position, header, timestamp)
+                    if found is not None:
+                        return found
+        return None
+
+    def find_max_time(self) -> OffsetAndTime | None:
+        candidates = [segment for segment in self._segments if segment.size and segment.end_offset > self._start_offset]
+        if not candidates:
+            return None
+        segment = max(candidates, key=lambda one: one.max_timestamp)  # the first of equals, as in Kafka (KIP-734)
+        position, header = next(segment.headers(segment.max_timestamp_at))
+        return self._first_record_from(segment, position, header, header.max_timestamp)
+
+    def _first_record_from(
+        self, segment: Segment, position: int, header: BatchHeader, timestamp: Millis
+    ) -> OffsetAndTime | None:
+        try:
+            records = decode_records(segment.medium.read(position, header.size))
+        except BatchError:
+            # What a producer packed wrongly is its consumers' trouble; the batch itself is the best answer.
+            return OffsetAndTime(max(header.base_offset, self._start_offset), header.max_timestamp, header.leader_epoch)
+        for record in records:
+            if record.timestamp >= timestamp and record.offset >= self._start_offset:
+                return OffsetAndTime(record.offset, record.timestamp, header.leader_epoch)
+        return None
+
+    def _check_in_range(self, offset: int) -> None:
+        if not self._start_offset <= offset <= self._stable_offset:
+            detail = f"{self.name} holds offsets {self._start_offset} to {self._stable_offset}, not {offset}"
+            raise OffsetOutOfRange(detail)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """The segment and position of the batch that holds `offset`, or the next one where compaction left a gap."""
+        at = max(0, bisect_right(self._segments, offset, key=_base) - 1)
+        for segment in self._segments[at:]:
+            position = segment.locate(offset)
+            if position is not None:
+                return segment, position
+        raise AssertionError(f"{self.name}: nothing from {offset} on, though it is stable to {self._stable_offset}")
+
+    def _following(self, segment: Segment) -> Segment | None:
+        at = bisect_right(self._segments, segment.base_offset, key=_base)
+        return self._segments[at] if at < len(self._segments) and self._segments[at].size else None
+
+    def _hint(self, offset: int, segment: Segment, position: int) -> None:
+        """Remember where the next read in a row begins, so that it need not search."""
+        if len(self._hints) >= _MAX_HINTS:
+            del self._hints[next(iter(self._hints))]
+        self._hints[offset] = (segment, position)
+
+    # Dropping
+
+    def truncate(self, offset: int) -> None:
+        assert not self.unsettled, "truncate with appends under way"
+        if offset >= self._end_offset:
+            return
+        self._hints.clear()
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._segments.pop().medium.remove()
+        growing = self._segments[-1]
+        position = growing.locate(offset)
+        if position is not None:
+            growing.drop_from(position)
+        growing.producers_at_end = None
+        growing.medium.truncate(growing.size)
+        self._end_offset = self._stable_offset = growing.end_offset
+        self._start_offset = min(self._start_offset, self._end_offset)
+        self._settled_in = growing
+        self.producers.replace({}, self._headers())
+
+    def delete_before(self, offset: int) -> int:
+        target = min(offset, self._stable_offset)
+        if target > self._start_offset:
+            self._start_offset = target
+            self._keep_start(target)
+            self._drop_segments_below_start()
+        return self._start_offset
+
+    def apply_retention(self, now: Millis) -> int:
+        self.producers.expire(now - self.config.producer_expiration_ms)
+        if self.config.deletes and (count := self._expired(now)):
+            if count == len(self._segments):
+                self._settled_in = self._roll()
+                self._settled_in.medium.create()  # so that the end offset survives when all else is gone
+            self._start_offset = max(self._start_offset, self._segments[count].base_offset)
+            self._drop_segments_below_start()
+        return self._start_offset
+
+    def _expired(self, now: Millis) -> int:
+        """How many of the oldest segments retention no longer keeps."""
+        oldest_kept = now - self.config.retention_ms if self.config.retention_ms >= 0 else None
+        excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
+        count = 0
+        for segment in self._segments:
+            if not segment.size or segment.planned != segment.size:
+                break  # appends to it are under way
+            too_old = oldest_kept is not None and segment.max_timestamp < oldest_kept
+            if not too_old and (self.config.retention_bytes < 0 or excess < segment.size):
+                break
+            excess -= segment.size
+            count += 1
+        return count
+
+    def _drop_segments_below_start(self) -> None:
+        while len(self._segments) > 1 and self._segments[1].base_offset <= self._start_offset:
+            self._segments.pop(0).medium.remove()
+        self._hints.clear()
+
+    def _headers(self) -> Iterator[BatchHeader]:
+        for segment in self._segments:
+            for _, header in segment.headers():
+                yield header
+
+
+def _base(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _placed(data: Buffer, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
+    """The bytes with their place in the log set, and their headers."""
+    if not isinstance(data, bytearray):
+        if len(data) >= _COPIED_BELOW:
+            return _placed_apart(memoryview(data), base_offset, leader_epoch)
+        data = bytearray(data)
+    headers = []
+    for position, header in batches(data):
+        place(data, base_offset, leader_epoch, position)
+        headers.append(header._replace(base_offset=base_offset, leader_epoch=leader_epoch))
+        base_offset = headers[-1].next_offset
+    return [data], headers
+
+
+def _placed_apart(data: memoryview, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
+    """The same for many bytes that must not change: only each batch's first 16 are copied."""
+    parts: list[Buffer] = []
+    headers = []
+    for position, header in batches(data):
+        start = bytearray(data[position : position + _PATCHED])
+        place(start, base_offset, leader_epoch)
+        parts += (start, data[position + _PATCHED : position + header.size])
+        headers.append(header._replace(base_offset=base_offset, leader_epoch=leader_epoch))
+        base_offset = headers[-1].next_offset
+    return parts, headers

@@ -1,0 +1,152 @@
+"""What a partition remembers of its idempotent producers, so that a batch sent twice is written once (KIP-98).
+
+Pure: it sees batch headers only, from the producers as they append and from the log when it is read again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kohort.model import Millis
+from kohort.wire.batch import BatchHeader
+
+KEPT_BATCHES = 5
+"""As many as a Java producer keeps in flight; an older duplicate counts as out of order (KAFKA-5494)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Append it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """It was appended before: answer as for the first time, once `base_offset` is stable."""
+
+    base_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """Answer OUT_OF_ORDER_SEQUENCE_NUMBER: one before it is missing."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Answer INVALID_PRODUCER_EPOCH: a newer instance of this producer has written."""
+
+    detail: str
+
+
+Verdict = Accepted | Duplicate | OutOfOrder | Fenced
+
+_ACCEPTED = Accepted()
+
+
+class Appended(NamedTuple):
+    """One batch of a producer."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+class Producer(NamedTuple):
+    """One producer: its epoch, its last batches at that epoch (oldest first), the time of the last one."""
+
+    epoch: int
+    batches: tuple[Appended, ...]
+    last_timestamp: Millis
+
+
+class ProducerStates:
+    """All producers of one partition."""
+
+    __slots__ = ("_producers",)
+
+    def __init__(self, producers: Mapping[int, Producer] | None = None) -> None:
+        self._producers: dict[int, Producer] = dict(producers or {})
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        """What is known of that producer."""
+        return self._producers.get(producer_id)
+
+    def check(self, header: BatchHeader) -> Verdict:
+        """What to do with a batch; changes nothing."""
+        if header.producer_id < 0:
+            return _ACCEPTED
+        known = self._producers.get(header.producer_id)
+        if known is None:
+            return _check_unknown(header)
+        if header.producer_epoch == known.epoch:
+            return _check_next(header, known)
+        if header.producer_epoch < known.epoch:
+            detail = (
+                f"producer {header.producer_id} came with epoch {header.producer_epoch}, but {known.epoch} has written"
+            )
+            return Fenced(detail)
+        if header.base_sequence != 0:
+            return OutOfOrder(
+                f"producer {header.producer_id} began epoch {header.producer_epoch} at {header.base_sequence}"
+            )
+        return _ACCEPTED
+
+    def update(self, header: BatchHeader) -> None:
+        """Note a batch that is appended; its header has its place in the log."""
+        if header.producer_id < 0:
+            return
+        known = self._producers.get(header.producer_id)
+        kept = known.batches if known is not None and known.epoch == header.producer_epoch else ()
+        if not header.is_control:  # a marker has no sequence, it only moves the epoch
+            batch = Appended(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
+            kept = (*kept[1 - KEPT_BATCHES :], batch)
+        self._producers[header.producer_id] = Producer(header.producer_epoch, kept, header.max_timestamp)
+
+    def restore(self, producer_id: int, producer: Producer | None) -> None:
+        """Set what is known of a producer back to what `get` returned."""
+        if producer is None:
+            self._producers.pop(producer_id, None)
+        else:
+            self._producers[producer_id] = producer
+
+    def expire(self, older_than: Millis) -> None:
+        """Forget producers that last wrote before that time (producer.id.expiration.ms)."""
+        gone = [number for number, producer in self._producers.items() if producer.last_timestamp < older_than]
+        for number in gone:
+            del self._producers[number]
+
+    def snapshot(self) -> dict[int, Producer]:
+        """A copy that later updates leave alone."""
+        return self._producers.copy()
+
+    def replace(self, producers: Mapping[int, Producer], headers: Iterable[BatchHeader] = ()) -> None:
+        """Begin again from a snapshot and the headers that follow it."""
+        self._producers = dict(producers)
+        for header in headers:
+            self.update(header)
+
+
+def _check_unknown(header: BatchHeader) -> Verdict:
+    # The log may have forgotten the producer by retention, so Kafka takes any sequence (KIP-360), but not inside a
+    # transaction, whose coordinator knows that it has just begun (KIP-890).
+    if header.is_transactional and header.base_sequence != 0:
+        return OutOfOrder(f"producer {header.producer_id} is unknown here and began at {header.base_sequence}")
+    return _ACCEPTED
+
+
+def _check_next(header: BatchHeader, known: Producer) -> Verdict:
+    first, last = header.base_sequence, header.last_sequence
+    for batch in known.batches:
+        if batch.first_sequence == first and batch.last_sequence == last:
+            return Duplicate(batch.base_offset, batch.last_offset)
+    expected = (known.batches[-1].last_sequence + 1) & 0x7FFFFFFF if known.batches else 0
+    if first == expected:
+        return _ACCEPTED
+    return OutOfOrder(f"producer {header.producer_id} sent sequence {first}, but {expected} is next")

@@ -1,0 +1,169 @@
+"""Open one partition's directory: find its segments, cut what a crash left behind the last sound batch.
+
+Only the last segment can be torn: a full one is synced before the next one gets its first byte. After a clean close
+it is taken as it is, else every byte of it is checked. Older segments are trusted when their sidecar fits, else their
+headers are read; damage there is skipped, not cut, for what follows it was acknowledged.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kohort.log.api import TornTail
+from kohort.log.producers import ProducerStates
+from kohort.log.segment import Medium, Segment
+from kohort.log.sidecar import Sidecar, decode_sidecar
+from kohort.model import TopicPartition
+from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+
+_CHUNK = 1 << 20
+log = logging.getLogger("kohort.log")
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What lies in a partition's directory."""
+
+    segments: list[Segment] = field(default_factory=list)
+    start_offset: int = 0
+    producers: ProducerStates = field(default_factory=ProducerStates)
+    tails: list[TornTail] = field(default_factory=list)
+
+
+def recover(
+    directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, was_clean: bool
+) -> Recovered:
+    """Read what is there; the bytes that are not sound are gone from the last file when this returns."""
+    found = Recovered(start_offset=_read_start_offset(directory))
+    bases = _segment_bases(directory)
+    while len(bases) > 1 and bases[1] <= found.start_offset:
+        _remove_segment(directory, bases.pop(0))  # its removal was interrupted
+    for base_offset in bases:
+        is_last = base_offset == bases[-1]
+        segment = Segment(base_offset, new_medium(base_offset))
+        path = segment_path(directory, base_offset)
+        reason = _load(path, segment, found.producers, trust_sidecar=was_clean or not is_last, check_crc=is_last)
+        if reason is not None:
+            found.tails.append(_tail(name, path, segment, reason))
+            if is_last:
+                _cut(path, segment.size)
+        segment.planned = segment.size
+        found.segments.append(segment)
+    return found
+
+
+def segment_path(directory: Path, base_offset: int) -> Path:
+    """Kafka's name for the segment that begins with that offset."""
+    return directory / f"{base_offset:020d}.log"
+
+
+def sidecar_path(segment: Path) -> Path:
+    return segment.with_suffix(".index")
+
+
+def sound_batches(
+    descriptor: int, size: int, first_offset: int, *, check_crc: bool
+) -> Generator[BatchHeader, None, str | None]:
+    """Yield the headers of batches that are whole and in order; return why that ends before `size`, or None."""
+    chunk = _CHUNK if check_crc else 32 * 1024
+    window, window_at, position, expected = memoryview(b""), 0, 0, first_offset
+    while position < size:
+        at = position - window_at
+        if at + HEADER_SIZE > len(window):
+            window, window_at, at = memoryview(os.pread(descriptor, chunk, position)), position, 0
+            if len(window) < HEADER_SIZE:
+                return "the last batch's header is incomplete"
+        header = read_header(window, at)
+        if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+            return "the bytes are not a record batch"
+        if header.base_offset < expected:
+            return f"a batch of offset {header.base_offset} follows one that ended before {expected}"
+        if position + header.size > size:
+            return "the last batch is incomplete"
+        if check_crc:
+            if at + header.size > len(window):
+                window, at = memoryview(os.pread(descriptor, max(chunk, header.size), position)), 0
+                window_at = position
+            if not crc_matches(window, header, at):
+                return "a batch's checksum is wrong"
+        yield header
+        position += header.size
+        expected = header.next_offset
+    return None
+
+
+def _load(
+    path: Path, segment: Segment, producers: ProducerStates, *, trust_sidecar: bool, check_crc: bool
+) -> str | None:
+    """Fill the segment from its sidecar or its bytes; why it ends early."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if trust_sidecar and (sidecar := _read_sidecar(path, segment.base_offset, size)):
+            sidecar.apply(segment)
+            producers.replace(sidecar.producers)
+            return None
+        batches = sound_batches(descriptor, size, segment.base_offset, check_crc=check_crc)
+        while True:
+            try:
+                header = next(batches)
+            except StopIteration as end:
+                reason: str | None = end.value
+                break
+            segment.note(header)
+            producers.update(header)
+        return reason
+    finally:
+        os.close(descriptor)
+
+
+def _read_sidecar(path: Path, base_offset: int, size: int) -> Sidecar | None:
+    try:
+        return decode_sidecar(sidecar_path(path).read_bytes(), base_offset, size)
+    except FileNotFoundError:
+        return None
+
+
+def _tail(name: TopicPartition, path: Path, segment: Segment, reason: str) -> TornTail:
+    size = path.stat().st_size
+    tail = TornTail(name.topic, name.partition, segment.end_offset, size - segment.size, reason)
+    log.warning("%s: dropped %d bytes from offset %d on: %s (%s)", name, tail.bytes_cut, tail.offset, reason, path)
+    return tail
+
+
+def _cut(path: Path, size: int) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(descriptor, size)
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _segment_bases(directory: Path) -> list[int]:
+    bases = []
+    for entry in os.scandir(directory):
+        stem, _, suffix = entry.name.partition(".")
+        if suffix == "log" and len(stem) == 20 and stem.isdecimal():
+            bases.append(int(stem))
+        elif suffix.endswith("deleted"):
+            Path(entry.path).unlink()
+    return sorted(bases)
+
+
+def _remove_segment(directory: Path, base_offset: int) -> None:
+    path = segment_path(directory, base_offset)
+    sidecar_path(path).unlink(missing_ok=True)
+    path.unlink()
+
+
+def _read_start_offset(directory: Path) -> int:
+    try:
+        return int((directory / "start-offset").read_text())
+    except FileNotFoundError:
+        return 0
+    except ValueError:
+        log.warning("%s is damaged; the partition starts at its first segment", directory / "start-offset")
+        return 0

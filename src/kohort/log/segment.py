@@ -1,0 +1,129 @@
+"""A run of batches in one piece of storage, with an index over it. Only settled bytes are seen here."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from kohort.errors import ErrorCode
+from kohort.log.index import INTERVAL, SparseIndex
+from kohort.log.producers import Producer
+from kohort.model import Millis
+from kohort.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from kohort.wire.compression import BatchError, Buffer
+
+NO_TIMESTAMP: Millis = -1
+_WINDOW = INTERVAL + 4096
+
+
+class Medium(Protocol):
+    """Where a segment's bytes lie."""
+
+    def read(self, position: int, size: int) -> Buffer:
+        """Exactly those bytes, which are settled."""
+        ...
+
+    def settle(self, parts: Sequence[Buffer]) -> None:
+        """On the event loop: these bytes follow the last ones, are synced where that applies, and may be read."""
+        ...
+
+    def create(self) -> None:
+        """Exist, although nothing is in it."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Drop the bytes from `size` on, whether settled or not."""
+        ...
+
+    def remove(self) -> None:
+        """The segment is gone; another of its name may come."""
+        ...
+
+
+class Segment:
+    """Batches from `base_offset` to `end_offset`, `size` bytes of them settled and `planned` with those queued."""
+
+    __slots__ = (
+        "base_offset",
+        "end_offset",
+        "first_timestamp",
+        "has_sidecar",
+        "index",
+        "max_timestamp",
+        "max_timestamp_at",
+        "medium",
+        "planned",
+        "producers_at_end",
+        "size",
+    )
+
+    def __init__(self, base_offset: int, medium: Medium) -> None:
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.medium = medium
+        self.index = SparseIndex()
+        self.size = 0
+        self.planned = 0
+        self.first_timestamp: Millis = NO_TIMESTAMP
+        self.max_timestamp: Millis = NO_TIMESTAMP
+        self.max_timestamp_at = 0
+        """Position of the batch with `max_timestamp`."""
+        self.producers_at_end: dict[int, Producer] | None = None
+        """The partition's producers when this segment was full, until they lie in its sidecar."""
+        self.has_sidecar = False
+        """Whether a sidecar file describes it as it is now."""
+
+    def note(self, header: BatchHeader) -> None:
+        """Take in the batch that follows the last one."""
+        self.index.note(header.base_offset, self.size, self.max_timestamp)
+        if not self.size:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_at = header.max_timestamp, self.size
+        self.size += header.size
+        self.end_offset = header.next_offset
+        self.has_sidecar = False
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Positions and headers from a batch boundary on. Reads windows; bodies larger than those are skipped over."""
+        while position < self.size:
+            window = self.medium.read(position, min(_WINDOW, self.size - position))
+            at = 0
+            while at + HEADER_SIZE <= len(window):
+                header = read_header(window, at)
+                if header.size < HEADER_SIZE:
+                    detail = f"the log is damaged at byte {position + at} of its segment {self.base_offset}"
+                    raise BatchError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+                yield position + at, header
+                at += header.size
+            position += at
+
+    def locate(self, offset: int) -> int | None:
+        """Position of the batch that holds `offset`, or of the first one behind it; None where there is none."""
+        for position, header in self.headers(self.index.position_of(offset)):
+            if header.last_offset >= offset:
+                return position
+        return None
+
+    def cut(self, position: int, limit: int) -> tuple[int, int]:
+        """Where to end a read from the batch at `position` so that it holds whole batches up to `limit`, at least
+        one; and the offset behind it.
+        """
+        if limit < self.size:
+            for at, header in self.headers(max(position, self.index.position_at(limit))):
+                end = at + header.size
+                if end > limit:
+                    return (at, header.base_offset) if at > position else (end, header.next_offset)
+        return self.size, self.end_offset
+
+    def drop_from(self, position: int) -> None:
+        """Forget the batches from `position` on; what is known of times is taken from those that stay."""
+        kept = [header for at, header in self.headers() if at < position]
+        self.index = SparseIndex()
+        self.size = 0
+        self.end_offset = self.base_offset
+        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_at = 0
+        self.producers_at_end = None
+        self.has_sidecar = False
+        for header in kept:
+            self.note(header)
+        self.planned = self.size

@@ -1,0 +1,95 @@
+"""What is known of a full segment, beside it in a file, so that opening it need not read it.
+
+Never needed: a sidecar that is missing, torn or of other bytes than its segment's is made anew by reading.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from kohort.log.index import SparseIndex
+from kohort.log.producers import Appended, Producer
+from kohort.log.segment import Segment
+
+_MAGIC = b"KIX1"
+_HEAD = struct.Struct("=4sI")
+_FACTS = struct.Struct("=qqqqqqII")
+_PRODUCER = struct.Struct("=qhqB")
+_BATCH = struct.Struct("=iiqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A segment as it was, and the partition's producers at its end."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    first_timestamp: int
+    max_timestamp: int
+    max_timestamp_at: int
+    index: SparseIndex
+    producers: dict[int, Producer]
+
+    def apply(self, segment: Segment) -> None:
+        """Make the segment what it was."""
+        segment.end_offset = self.end_offset
+        segment.size = segment.planned = self.size
+        segment.first_timestamp = self.first_timestamp
+        segment.max_timestamp, segment.max_timestamp_at = self.max_timestamp, self.max_timestamp_at
+        segment.index = self.index
+        segment.has_sidecar = True
+
+
+def encode_sidecar(segment: Segment, producers: Mapping[int, Producer]) -> bytes:
+    """The bytes to lie beside the segment."""
+    index = segment.index.to_bytes()
+    parts = [
+        _FACTS.pack(
+            segment.base_offset,
+            segment.end_offset,
+            segment.size,
+            segment.first_timestamp,
+            segment.max_timestamp,
+            segment.max_timestamp_at,
+            len(index),
+            len(producers),
+        ),
+        index,
+    ]
+    for number, producer in producers.items():
+        parts.append(_PRODUCER.pack(number, producer.epoch, producer.last_timestamp, len(producer.batches)))
+        parts += [_BATCH.pack(*batch) for batch in producer.batches]
+    body = b"".join(parts)
+    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+
+
+def decode_sidecar(data: bytes, base_offset: int, size: int) -> Sidecar | None:
+    """None unless it is whole and of a segment with this base and size."""
+    if len(data) < _HEAD.size + _FACTS.size:
+        return None
+    magic, crc = _HEAD.unpack_from(data)
+    if magic != _MAGIC or crc != crc32c(memoryview(data)[_HEAD.size :]):
+        return None
+    at = _HEAD.size
+    base, end, length, first_time, max_time, max_time_at, index_size, count = _FACTS.unpack_from(data, at)
+    if (base, length) != (base_offset, size):
+        return None
+    at += _FACTS.size
+    index = SparseIndex.from_bytes(data[at : at + index_size])
+    producers = _decode_producers(data, at + index_size, count)
+    return Sidecar(base, end, length, first_time, max_time, max_time_at, index, producers)
+
+
+def _decode_producers(data: bytes, at: int, count: int) -> dict[int, Producer]:
+    producers = {}
+    for _ in range(count):
+        number, epoch, last_timestamp, batches = _PRODUCER.unpack_from(data, at)
+        at += _PRODUCER.size
+        end = at + batches * _BATCH.size
+        kept = tuple(Appended._make(batch) for batch in _BATCH.iter_unpack(data[at:end]))
+        producers[number] = Producer(epoch, kept, last_timestamp)
+        at = end
+    return producers
