@@ -84,12 +84,12 @@ class ConsumerProtocolAssignment(Message):
 def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
     """The bytes of a subscription. What the version lacks is left out.
 
-    Topics are sorted, so that a member that asks for the same again is seen to.
+    Topics and partitions are sorted, as Java's client sorts them: who asks for the same again sends the same bytes.
     """
     body = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
-        owned_partitions=_by_topic(subscription.owned_partitions),
+        owned_partitions=_by_topic(sorted(subscription.owned_partitions)),
         generation_id=subscription.generation_id,
         rack_id=subscription.rack_id,
     )
