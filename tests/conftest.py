@@ -18,19 +18,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="kohort",
         help="which broker the tests of clients run against (default: kohort)",
     )
+    parser.addoption("--rewrite", action="store_true", help="write what is heard into tests/scenarios/*.txt")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `broker` runs once for each that `--broker` names."""
-    if "broker" in metafunc.fixturenames:
+    """A test that takes `any_broker` runs once for each that `--broker` names."""
+    if "any_broker" in metafunc.fixturenames:
         kohort = pytest.param("kohort_broker", id="kohort")
         kafka = pytest.param("apache_kafka", id="kafka", marks=pytest.mark.kafka)
         chosen = {"kohort": [kohort], "kafka": [kafka], "both": [kohort, kafka]}
-        metafunc.parametrize("broker", chosen[metafunc.config.getoption("--broker")], indirect=True, scope="session")
+        named = metafunc.config.getoption("--broker")
+        metafunc.parametrize("any_broker", chosen[named], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest) -> Broker:
+def any_broker(request: pytest.FixtureRequest) -> Broker:
     """The broker that this run of the test is about, known by its address alone."""
     found: Broker = request.getfixturevalue(request.param)
     return found

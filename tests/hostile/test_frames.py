@@ -40,8 +40,8 @@ CLOSES = {
 
 
 @pytest.mark.parametrize("data", CLOSES.values(), ids=CLOSES)
-def test_what_is_no_request_closes_its_connection_alone(data: bytes, broker: Broker) -> None:
-    with Peer(broker.bootstrap) as neighbour, Peer(broker.bootstrap) as hostile:
+def test_what_is_no_request_closes_its_connection_alone(data: bytes, any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as neighbour, Peer(any_broker.bootstrap) as hostile:
         neighbour.ping()
         hostile.send(data)
         neighbour.ping()
@@ -62,20 +62,20 @@ def test_a_closed_connection_is_one_line_in_the_log(data: bytes, kohort_broker: 
         assert not any("Traceback" in line for line in log)
 
 
-def test_random_bytes_after_a_valid_size_never_end_the_broker(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as neighbour:
+def test_random_bytes_after_a_valid_size_never_end_the_broker(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as neighbour:
         for size in (1, 8, 9, 64, 1_000, 100_000):
-            with Peer(broker.bootstrap) as hostile:
+            with Peer(any_broker.bootstrap) as hostile:
                 # An API key of 30,000 and more is nobody's, whatever the rest says.
                 hostile.send(frame(b"\x7f" + os.urandom(size)))
                 assert hostile.is_closed()
         neighbour.ping()
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Broker) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(any_broker: Broker) -> None:
     # The first request of a newer client: it learns from the v0 answer what this broker speaks (KIP-511).
     body = compact("future") + compact("1.0") + b"\0"
-    with Peer(broker.bootstrap) as peer:
+    with Peer(any_broker.bootstrap) as peer:
         rest = peer.ask(API_VERSIONS, 99, body, flexible=True)
         error, count = struct.unpack_from(">hi", rest)
         apis = [struct.unpack_from(">hhh", rest, 6 + 6 * n) for n in range(count)]
@@ -85,22 +85,22 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Bro
         peer.ping()
 
 
-def test_bytes_after_the_body_are_ignored(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as peer:
+def test_bytes_after_the_body_are_ignored(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as peer:
         body = struct.pack(">i", 0) + b"more than the schema knows"
         assert peer.ask(METADATA, 1, body)
         peer.ping()
 
 
-def test_a_null_client_id_is_fine(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as peer:
+def test_a_null_client_id_is_fine(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as peer:
         peer.send(frame(struct.pack(">hhih", API_VERSIONS, 0, 5, -1)))
         correlation_id, rest = peer.answer()
         assert (correlation_id, rest[:2]) == (5, b"\0\0")
 
 
-def test_a_request_that_arrives_byte_by_byte_is_answered(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as peer:
+def test_a_request_that_arrives_byte_by_byte_is_answered(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as peer:
         for byte in request(API_VERSIONS, 0, correlation_id=9):
             peer.send(bytes([byte]))
         assert peer.answer()[0] == 9

@@ -26,8 +26,8 @@ def own_broker(tmp_path: Path) -> Iterator[KohortBroker]:
         yield broker
 
 
-def test_a_thousand_pipelined_requests_are_answered_in_order(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as peer:
+def test_a_thousand_pipelined_requests_are_answered_in_order(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as peer:
         none = struct.pack(">i", 0)
         peer.send(
             b"".join(
@@ -38,8 +38,8 @@ def test_a_thousand_pipelined_requests_are_answered_in_order(broker: Broker) -> 
         assert [peer.answer()[0] for _ in range(1_000)] == list(range(1_000))
 
 
-def test_half_a_frame_and_silence_disturbs_nobody(broker: Broker) -> None:
-    with Peer(broker.bootstrap) as hostile, Peer(broker.bootstrap) as neighbour:
+def test_half_a_frame_and_silence_disturbs_nobody(any_broker: Broker) -> None:
+    with Peer(any_broker.bootstrap) as hostile, Peer(any_broker.bootstrap) as neighbour:
         whole = request(METADATA, 1, struct.pack(">i", 0), correlation_id=3)
         hostile.send(whole[:9])
         neighbour.ping()

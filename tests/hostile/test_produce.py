@@ -35,8 +35,8 @@ REFUSED_BETTER = {
 
 
 @pytest.mark.parametrize(("records", "error"), REFUSED.values(), ids=REFUSED)
-def test_a_bad_batch_is_refused_and_leaves_no_trace(records: bytes | None, error: int, broker: Broker) -> None:
-    refuses(broker, records, error)
+def test_a_bad_batch_is_refused_and_leaves_no_trace(records: bytes | None, error: int, any_broker: Broker) -> None:
+    refuses(any_broker, records, error)
 
 
 @pytest.mark.parametrize(("records", "error"), REFUSED_BETTER.values(), ids=REFUSED_BETTER)

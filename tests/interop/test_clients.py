@@ -18,26 +18,27 @@ def client(request: pytest.FixtureRequest) -> Client:
     return found
 
 
-def test_records_of_every_codec_come_back_as_they_were(client: Client, broker: Broker, fresh: str) -> None:
-    client.create_topic(broker.bootstrap, fresh, 1)
+def test_records_of_every_codec_come_back_as_they_were(client: Client, any_broker: Broker, fresh: str) -> None:
+    client.create_topic(any_broker.bootstrap, fresh, 1)
     written = [f"{codec} {number} {'x' * 100}" for codec in client.codecs for number in range(20)]
     for codec in client.codecs:
-        client.produce(broker.bootstrap, fresh, [value for value in written if value.startswith(f"{codec} ")], codec)
+        values = [value for value in written if value.startswith(f"{codec} ")]
+        client.produce(any_broker.bootstrap, fresh, values, codec)
 
     # One partition: the order is the partition's.
-    assert client.consume(broker.bootstrap, f"{fresh}-group", fresh, len(written)) == written
+    assert client.consume(any_broker.bootstrap, f"{fresh}-group", fresh, len(written)) == written
 
 
-def test_a_group_goes_on_from_its_commit(client: Client, broker: Broker, fresh: str) -> None:
+def test_a_group_goes_on_from_its_commit(client: Client, any_broker: Broker, fresh: str) -> None:
     group = f"{fresh}-group"
-    client.create_topic(broker.bootstrap, fresh, 3)
+    client.create_topic(any_broker.bootstrap, fresh, 3)
     written = {f"value {number}" for number in range(30)}
-    client.produce(broker.bootstrap, fresh, sorted(written), "none")
+    client.produce(any_broker.bootstrap, fresh, sorted(written), "none")
 
-    first = client.consume(broker.bootstrap, group, fresh, 10)
-    between = client.describe(broker.bootstrap, group, fresh)
-    rest = client.consume(broker.bootstrap, group, fresh, 20)
-    after = client.describe(broker.bootstrap, group, fresh)
+    first = client.consume(any_broker.bootstrap, group, fresh, 10)
+    between = client.describe(any_broker.bootstrap, group, fresh)
+    rest = client.consume(any_broker.bootstrap, group, fresh, 20)
+    after = client.describe(any_broker.bootstrap, group, fresh)
 
     assert len(set(first)) == 10
     assert set(first) | set(rest) == written

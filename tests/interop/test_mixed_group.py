@@ -21,21 +21,21 @@ def owns_each_once(members: list[Member]) -> bool:
     return len(owned) == len(PARTITIONS) and frozenset(owned) == PARTITIONS
 
 
-def test_a_mixed_group_owns_every_partition_once(broker: Broker, fresh: str) -> None:
+def test_a_mixed_group_owns_every_partition_once(any_broker: Broker, fresh: str) -> None:
     client = Confluent()
-    client.create_topic(broker.bootstrap, fresh, len(PARTITIONS))
+    client.create_topic(any_broker.bootstrap, fresh, len(PARTITIONS))
     written = [f"value {number}" for number in range(600)]
 
     with contextlib.ExitStack() as running:
         members: list[Member] = []
         for kind in MEMBERS:
-            member = kind(broker.bootstrap, f"{fresh}-group", fresh)
+            member = kind(any_broker.bootstrap, f"{fresh}-group", fresh)
             running.callback(member.stop)
             members.append(member)
         until(30.0, "three members own 4 partitions each", lambda: [len(m.owned) for m in members] == [4, 4, 4])
         assert owns_each_once(members)
 
-        client.produce(broker.bootstrap, fresh, written, "none")
+        client.produce(any_broker.bootstrap, fresh, written, "none")
         until(20.0, "every record is read", lambda: sum(len(m.values) for m in members) >= len(written))
         assert sorted(value for m in members for value in m.values) == sorted(written)
         assert all(m.values for m in members)
@@ -46,9 +46,9 @@ def test_a_mixed_group_owns_every_partition_once(broker: Broker, fresh: str) -> 
         assert owns_each_once(rest)
 
         # What the leaver had read it had also committed: nothing is read twice.
-        client.produce(broker.bootstrap, fresh, ["last"] * 12, "none")
+        client.produce(any_broker.bootstrap, fresh, ["last"] * 12, "none")
         until(20.0, "the new records are read", lambda: sum(m.values.count("last") for m in rest) >= 12)
         assert sorted(value for m in members for value in m.values) == sorted([*written, *["last"] * 12])
 
-    view = client.describe(broker.bootstrap, f"{fresh}-group", fresh)
+    view = client.describe(any_broker.bootstrap, f"{fresh}-group", fresh)
     assert (view.state, view.members, sum(view.committed.values())) == ("Empty", 0, 612)
