@@ -1,0 +1,181 @@
+"""One group as the recorder follows it: who processes what, what is dark since when, and the rebalance under way."""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+
+from kohort.coordinator.events import AssignmentMade, MemberFacts, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.model import Millis, TopicPartition
+from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Dark:
+    """A partition that nobody processes."""
+
+    since: Millis
+    previous_owner: str
+
+
+@dataclass(slots=True)
+class Running:
+    """A rebalance whose assignment has not come yet."""
+
+    started_at: Millis
+    triggers: list[Trigger]
+    follow_up_of: int | None
+
+
+@dataclass(slots=True)
+class Written:
+    """A record that lacks only the first reads of some partitions."""
+
+    record: RebalanceRecord
+    changes: dict[TopicPartition, PartitionChange]
+    unread: set[TopicPartition]
+
+    def finish(self) -> RebalanceRecord:
+        return replace(self.record, partitions=tuple(self.changes[partition] for partition in sorted(self.changes)))
+
+
+@dataclass(slots=True)
+class GroupJournal:
+    """Follows one group. A method that completes a record returns it."""
+
+    group_id: str
+    written: Written | None = None
+    awaited: dict[TopicPartition, MemberFacts] = field(default_factory=dict)
+    """Whose first read of which partition would end its darkness."""
+    empty_since: Millis | None = None
+    _members: dict[str, MemberFacts] = field(default_factory=dict)
+    """Of the last generation whose assignment was seen."""
+    _owner: dict[TopicPartition, str] = field(default_factory=dict)
+    """Who processes it, or did until it went dark."""
+    _dark: dict[TopicPartition, Dark] = field(default_factory=dict)
+    _running: Running | None = None
+    _carried: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
+    """Changes that a record had to be written without the end of; they belong to the rebalance that ends them."""
+    _orphans: set[TopicPartition] = field(default_factory=set)
+    """Given to nobody, and said so in a record."""
+    _gone: list[Trigger] = field(default_factory=list)
+    _generation: int | None = None
+    _losers: Set[str] = frozenset()
+    """Members from which the last assignment took something that it gave to nobody."""
+
+    def started(self, event: RebalanceStarted, now: Millis) -> RebalanceRecord | None:
+        """Something made a rebalance necessary; the record of the one before is written as it stands."""
+        trigger = Trigger(event.cause.value, event.member_id, event.reason)
+        if self._running is not None:
+            # It stopped before its assignment came, as when the leader never sends one: one disturbance, not two.
+            self._running.triggers.append(trigger)
+            return None
+        # KIP-429: who has given up what the assignment took from it joins again, so that others can have it.
+        follow_up = event.member_id in self._losers
+        self._running = Running(now, [trigger], self._generation if follow_up else None)
+        if self.written is not None:
+            self._carried = {partition: self.written.changes[partition] for partition in self.written.unread}
+        return self._finish()
+
+    def rejoined(self, event: MemberRejoined, now: Millis) -> None:
+        """A member has stopped what it does not list as owned (cooperative), or everything (eager)."""
+        member_id, kept = event.member.member_id, event.owned or frozenset()
+        self._darken((p for p, owner in self._owner.items() if owner == member_id and p not in kept), now)
+        for partition in kept:
+            # After a failover this is the first that the recorder hears of who has what.
+            self._owner.setdefault(partition, member_id)
+
+    def removed(self, event: MemberGone, now: Millis) -> None:
+        """A member is no longer in the group; whatever it had is dark."""
+        member_id = event.member.member_id
+        self._gone.append(Trigger(event.cause.value, member_id, event.reason))
+        self._darken((p for p, owner in self._owner.items() if owner == member_id), now)
+
+    def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:
+        """The rebalance is over; its record waits for the new owners' first reads, unless there are none."""
+        earlier = self._finish()
+        # Without a beginning: a static member took over what its earlier life had.
+        running = self._running or Running(now, self._gone[:1], None)
+        after = {member.member_id: member for member in event.members}
+        given = {partition: member_id for member_id, share in event.assignment.items() for partition in share}
+        changes = self._changes(given, now)
+        record = RebalanceRecord(
+            group_id=self.group_id,
+            generation=event.generation,
+            started_at=running.started_at,
+            ended_at=now,
+            triggers=tuple(running.triggers),
+            protocol=event.protocol,
+            leader_id=event.leader_id or None,
+            follow_up_of=running.follow_up_of,
+            before=tuple(self._members.values()),
+            after=tuple(after.values()),
+            gone=tuple(self._gone),
+        )
+        self.awaited = {
+            partition: after[change.owner]
+            for partition, change in changes.items()
+            if change.owner in after and change.first_read_at is None
+        }
+        self.written = Written(record, changes, set(self.awaited))
+        taken = [change for change in changes.values() if change.owner is None and change.revoked_at is None]
+        self._losers = {change.previous_owner for change in taken if change.previous_owner} & after.keys()
+        self._owner.update(given)
+        self._orphans = self._owner.keys() - given.keys()
+        self._members, self._generation = after, event.generation
+        self._gone, self._carried, self._running = [], {}, None
+        self.empty_since = None if after else now
+        return earlier
+
+    def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
+        """The awaited member fetched the partition; the record is complete if that was the last to wait for."""
+        del self.awaited[partition]
+        self._dark.pop(partition, None)
+        if self.written is None:
+            # Read while the next rebalance runs, which in a cooperative group stops nobody: its darkness ends in that.
+            self._carried[partition] = replace(self._carried[partition], first_read_at=now)
+            return None
+        self.written.changes[partition] = replace(self.written.changes[partition], first_read_at=now)
+        self.written.unread.discard(partition)
+        return self.complete()
+
+    def complete(self) -> RebalanceRecord | None:
+        """The record, if it waits for nothing."""
+        return None if self.written is None or self.written.unread else self._finish()
+
+    def give_up(self) -> RebalanceRecord | None:
+        """The record as it stands. What it waited for is forgotten: nobody looks whether it is still dark."""
+        for partition in self.awaited:
+            self._dark.pop(partition, None)
+        self.awaited = {}
+        return self._finish()
+
+    def _finish(self) -> RebalanceRecord | None:
+        written, self.written = self.written, None
+        return None if written is None else written.finish()
+
+    def _darken(self, partitions: Iterable[TopicPartition], now: Millis) -> None:
+        for partition in partitions:
+            self._dark.setdefault(partition, Dark(now, self._owner[partition]))
+            self.awaited.pop(partition, None)
+
+    def _changes(self, given: Mapping[TopicPartition, str], now: Millis) -> dict[TopicPartition, PartitionChange]:
+        changes = {
+            partition: carried
+            for partition, carried in self._carried.items()
+            if carried.first_read_at is not None or given.get(partition) == carried.owner
+        }
+        for partition, owner in given.items():
+            dark, before = self._dark.get(partition), self._owner.get(partition)
+            if dark is None and before == owner:
+                continue
+            if dark is None and before is not None:
+                # Given away under its owner's hands: the assignor was not cooperative, or the claim was stale.
+                dark = self._dark[partition] = Dark(now, before)
+            previous_owner, since = (dark.previous_owner, dark.since) if dark else (None, None)
+            carried = changes.get(partition)
+            if carried is None or carried.first_read_at is not None or carried.revoked_at != since:
+                changes[partition] = PartitionChange(*partition, previous_owner, owner, since, now)
+        for partition, before in self._owner.items():
+            if partition not in given and partition not in self._orphans:
+                dark = self._dark.get(partition)
+                changes[partition] = PartitionChange(*partition, before, None, dark.since if dark else None)
+        return changes

@@ -1,0 +1,120 @@
+"""From what the coordinator and the fetches tell to finished records of the journal. Pure: time is an argument."""
+
+from collections.abc import Set
+from typing import assert_never
+
+from kohort.coordinator.events import AssignmentMade, GroupEvent, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.model import Millis, TopicPartition
+from kohort.recorder.group import GroupJournal
+from kohort.recorder.record import RebalanceRecord
+
+WAIT_MS = 60_000
+"""How long a record waits for first reads; an owner that reads later than this is not paused but busy or gone."""
+
+FORGET_MS = 3_600_000
+"""How long an empty group is remembered; who comes later starts as in a new group."""
+
+
+class Journal:
+    """Follows all groups of one broker. Every call returns the records that it completed, to be written in order."""
+
+    def __init__(self, *, wait_ms: int = WAIT_MS, forget_ms: int = FORGET_MS) -> None:
+        self._wait_ms = wait_ms
+        self._forget_ms = forget_ms
+        self._groups: dict[str, GroupJournal] = {}
+        self._watched: dict[TopicPartition, list[GroupJournal]] = {}
+        """May name groups that no longer wait for the partition; its next fetch clears that up."""
+
+    @property
+    def watching(self) -> bool:
+        """Whether any fetch matters; False nearly always."""
+        return bool(self._watched)
+
+    @property
+    def watched(self) -> Set[TopicPartition]:
+        """The partitions whose fetches matter."""
+        return self._watched.keys()
+
+    @property
+    def next_expiry(self) -> Millis | None:
+        """When `expire` would complete a record or forget a group, at the earliest; None: never."""
+        return min((due for group in self._groups.values() if (due := self._due(group)) is not None), default=None)
+
+    def observe(self, event: GroupEvent, now: Millis) -> list[RebalanceRecord]:
+        """Something happened in a group."""
+        group = self._groups.get(event.group_id)
+        if group is None:
+            group = self._groups[event.group_id] = GroupJournal(event.group_id)
+        match event:
+            case RebalanceStarted():
+                finished = [group.started(event, now)]
+            case MemberRejoined():
+                group.rejoined(event, now)
+                finished = []
+            case MemberGone():
+                group.removed(event, now)
+                finished = []
+            case AssignmentMade():
+                finished = [group.assigned(event, now), group.complete()]
+                self._watch(group)
+            case _:
+                assert_never(event)
+        return [record for record in finished if record is not None]
+
+    def fetched(
+        self, client_id: str, client_host: str, topic: str, partition: int, now: Millis
+    ) -> list[RebalanceRecord]:
+        """A client fetched a partition: call it for each from which it got records, or of which it read the end.
+
+        Members are told apart by client id and host, as fetches do not say who is a member.
+        """
+        read = TopicPartition(topic, partition)
+        waiting = self._watched.get(read)
+        if waiting is None:
+            return []
+        finished = []
+        for group in list(waiting):
+            member = group.awaited.get(read)
+            if member is not None and (member.client_id, member.client_host) != (client_id, client_host):
+                continue
+            waiting.remove(group)
+            if member is not None and (record := group.read(read, now)) is not None:
+                finished.append(record)
+        if not waiting:
+            del self._watched[read]
+        return finished
+
+    def expire(self, now: Millis) -> list[RebalanceRecord]:
+        """Stop waiting for reads that did not come in time, and forget groups that have been empty for long."""
+        finished = []
+        for group in [group for group in self._groups.values() if (due := self._due(group)) is not None and due <= now]:
+            if (record := self._stop_waiting(group)) is not None:
+                finished.append(record)
+            if group.empty_since is not None and group.empty_since + self._forget_ms <= now:
+                del self._groups[group.group_id]
+        return finished
+
+    def close(self, now: Millis) -> list[RebalanceRecord]:
+        """Everything unfinished, as it stands."""
+        unfinished = [self._stop_waiting(group) for group in self._groups.values()]
+        self._groups.clear()
+        return [record for record in unfinished if record is not None]
+
+    def _watch(self, group: GroupJournal) -> None:
+        for partition in group.awaited:
+            waiting = self._watched.setdefault(partition, [])
+            if group not in waiting:
+                waiting.append(group)
+
+    def _stop_waiting(self, group: GroupJournal) -> RebalanceRecord | None:
+        for partition in group.awaited:
+            waiting = self._watched[partition]
+            waiting.remove(group)
+            if not waiting:
+                del self._watched[partition]
+        return group.give_up()
+
+    def _due(self, group: GroupJournal) -> Millis | None:
+        if group.written is not None:
+            return group.written.record.ended_at + self._wait_ms
+        return None if group.empty_since is None else group.empty_since + self._forget_ms
