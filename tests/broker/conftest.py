@@ -2,17 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
+from kohort.log import LogStore
 from tests.broker.peer import Peer
 
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
 Connect = Callable[[], Awaitable[Peer]]
-MakeBroker = Callable[[BrokerOptions], Awaitable[Broker]]
+
+
+class MakeBroker(Protocol):
+    """Starts a broker, with a store of the test's own if it gives one."""
+
+    async def __call__(self, options: BrokerOptions, store: LogStore | None = None) -> Broker: ...
 
 
 @pytest.fixture
@@ -20,8 +27,8 @@ async def start_broker() -> AsyncIterator[MakeBroker]:
     """Starts brokers that are stopped when the test ends."""
     brokers: list[Broker] = []
 
-    async def start(options: BrokerOptions) -> Broker:
-        broker = Broker(options)
+    async def start(options: BrokerOptions, store: LogStore | None = None) -> Broker:
+        broker = Broker(options, store)
         await broker.start()
         brokers.append(broker)
         return broker

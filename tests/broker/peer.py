@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import TypeVar
 
 from kohort.wire.api import APIS
@@ -53,3 +54,10 @@ class Peer:
                 return await self.reader.read(1) == b""
             except ConnectionResetError:
                 return True
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Let the event loop turn until something inside the broker is so; there is nothing to await."""
+    async with asyncio.timeout(20):
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0)

@@ -1,7 +1,5 @@
 """Produce, Fetch and ListOffsets."""
 
-import asyncio
-
 import pytest
 
 from kohort.broker import Broker
@@ -17,16 +15,17 @@ from kohort.wire.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.records import Buffer, Codec, Record, decode_records, encode_batch
+from kohort.wire.records import Buffer, Record, decode_records, encode_batch
 from tests.broker.conftest import Connect
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, until
 
 NOW = 1_700_000_000_000
 
 
-def batch(*values: bytes, timestamp: int = NOW, **more: int) -> bytearray:
-    records = [Record(i, timestamp + i, None, value, ()) for i, value in enumerate(values)]
-    return encode_batch(records, Codec.NONE, **more)
+def batch(*values: bytes, producer_id: int = -1, sequence: int = -1) -> bytearray:
+    records = [Record(i, NOW + i, None, value, ()) for i, value in enumerate(values)]
+    epoch = -1 if producer_id < 0 else 0
+    return encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
 def produce(records: Buffer, *, acks: int = -1, topic: str = "orders", partition: int = 0) -> ProduceRequest:
@@ -167,10 +166,10 @@ async def test_an_unknown_topic_id_is_told_apart_from_an_unknown_name(peer: Peer
 
 async def test_a_repeated_batch_is_acknowledged_again_and_stored_once(peer: Peer, broker: Broker) -> None:
     made = await peer.ask(InitProducerIdRequest(transactional_id=None), 4, InitProducerIdResponse)
-    sent = batch(b"once", producer_id=made.producer_id, producer_epoch=0, base_sequence=0)
+    sent = batch(b"once", producer_id=made.producer_id, sequence=0)
     first, again = await store(peer, bytes(sent)), await store(peer, bytes(sent))
     assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, ErrorCode.NONE)
-    gap = batch(b"gap", producer_id=made.producer_id, producer_epoch=0, base_sequence=5)
+    gap = batch(b"gap", producer_id=made.producer_id, sequence=5)
     assert (await store(peer, gap)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     log = broker.partition("orders", 0)
     assert log is not None
@@ -179,7 +178,7 @@ async def test_a_repeated_batch_is_acknowledged_again_and_stored_once(peer: Peer
 
 async def test_a_repetition_that_is_still_on_its_way_to_disk_waits_for_it(peer: Peer, connect: Connect) -> None:
     # Both lie in one read of the socket: the second must not be acknowledged before the first is on disk.
-    sent = bytes(batch(b"once", producer_id=7, producer_epoch=0, base_sequence=0))
+    sent = bytes(batch(b"once", producer_id=7, sequence=0))
     peer.send(produce(sent), 9)
     peer.send(produce(sent), 9)
     answers = [await peer.answer(ProduceResponse), await peer.answer(ProduceResponse)]
@@ -216,9 +215,7 @@ async def test_two_hundred_waiting_fetches_leave_nothing_behind_when_their_peers
     for each in peers:
         each.send(fetch(wait_ms=60_000), 11)
     (await connect()).send(fetch(wait_ms=0), 11)
-    while broker.parked_fetches.count < 200:
-        await asyncio.sleep(0)
+    await until(lambda: broker.parked_fetches.count == 200)
     for each in peers:
         each.writer.close()
-    while broker.parked_fetches.count:
-        await asyncio.sleep(0)
+    await until(lambda: broker.parked_fetches.count == 0)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.connection import Connection
-from kohort.log.api import Buffer
-from kohort.wire.codec import Message
+from kohort.wire.codec import Buffer, Message
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -17,6 +16,7 @@ Handler = Callable[["Broker", "Call", Any], None]
 
 _prefix = struct.Struct(">ii").pack
 _flexible_prefix = struct.Struct(">iiB").pack
+_JOIN_BELOW = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Route:
 
     api_key: int
     version: int
-    decode: Callable[[bytes | bytearray, int], tuple[Any, int]]
+    decode: Callable[[bytes, int], tuple[Any, int]]
     encode: Callable[[Any, list[Buffer]], None]
     handler: Handler
     flexible_request: bool
@@ -57,14 +57,16 @@ class Call:
         """Send `response` when every earlier request of the connection is answered."""
         if self.answer is not None:
             return  # abandoned: the connection is gone
-        parts: list[Buffer] = [b""]
-        self.route.encode(response, parts)
-        body = sum(map(len, parts))
-        if self.route.flexible_answer:
-            parts[0] = _flexible_prefix(body + 5, self.correlation_id, 0)
+        parts: list[Buffer] = []
+        route = self.route
+        route.encode(response, parts)
+        body = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if route.flexible_answer:
+            head = _flexible_prefix(body + 5, self.correlation_id, 0)
         else:
-            parts[0] = _prefix(body + 4, self.correlation_id)
-        self.answer = parts
+            head = _prefix(body + 4, self.correlation_id)
+        # Joining what is small is cheaper than a longer writev; records are never joined to anything.
+        self.answer = [head + b"".join(parts)] if body < _JOIN_BELOW else [head, *parts]
         self.connection.advance()
 
     def reply_nothing(self) -> None:

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from kohort.log.api import Buffer
-from kohort.wire.codec import DecodeError
+from kohort.wire.codec import Buffer, DecodeError
 
 if TYPE_CHECKING:
     from kohort.broker.call import Call
@@ -35,7 +34,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        dispatch: Callable[["Connection", bytes | bytearray], None],
+        dispatch: Callable[["Connection", bytes], None],
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
         flushes: "FlushQueue",
@@ -126,7 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         self._filled += nbytes
         if self._filled == self._size:
             frame, self._frame = self._frame, None
-            self._dispatch(self, frame)
+            # The codec reads a bytearray as it reads bytes, and the log may write a batch's place into it.
+            self._dispatch(self, cast("bytes", frame))
 
     def _cut(self, data: bytes) -> None:
         position, end = 0, len(data)

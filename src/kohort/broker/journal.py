@@ -1,11 +1,13 @@
 """The broker's side of the rebalance journal: what the recorder finishes becomes a record of its topic."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.events import GroupEvent
 from kohort.model import Millis
-from kohort.recorder import Journal
+from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
+from kohort.wire.records import encode_pairs
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -20,7 +22,6 @@ class BrokerJournal:
         self._broker = broker
         self._journal = Journal()
         self._timer: asyncio.TimerHandle | None = None
-        self.fetched_by_nobody = 0
 
     @property
     def watching(self) -> bool:
@@ -30,7 +31,8 @@ class BrokerJournal:
     def observe(self, event: GroupEvent, now: Millis) -> None:
         """Something happened in a group."""
         self._write(self._journal.observe(event, now))
-        self._look_later()
+        if self._timer is None:
+            self._look_later()
 
     def fetched(self, client_id: str, client_host: str, topic: str, partition: int, now: Millis) -> None:
         """A client read a partition: it may be dark no longer."""
@@ -41,3 +43,25 @@ class BrokerJournal:
         if self._timer is not None:
             self._timer.cancel()
         self._write(self._journal.close(self._broker.now()))
+
+    def _look_later(self) -> None:
+        """Look again when the recorder would complete something, but not all the time for its sake."""
+        if (due := self._journal.next_look_at) is not None:
+            delay = max(_LOOK_EVERY_S, (due - self._broker.now()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._write(self._journal.look(self._broker.now()))
+        self._look_later()
+
+    def _write(self, records: Sequence[RebalanceRecord]) -> None:
+        if not records:
+            return
+        topics = self._broker.topics
+        topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, 1)
+        log = topics.log(topic, 0)
+        assert log is not None
+        pairs = [(record.group.encode("utf-8", "surrogateescape"), record.to_json()) for record in records]
+        log.append(encode_pairs(pairs, self._broker.now()), log.leader_epoch)
+        self._broker.writer.current()

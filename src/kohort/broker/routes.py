@@ -69,14 +69,15 @@ def _compile(api_key: int, version: int) -> Route:
     )
 
 
-_routes: dict[tuple[int, int], Route] = {}
+routes: dict[tuple[int, int], Route] = {}
+"""What was asked for so far; the dispatch looks here first."""
 
 
 def route(api_key: int, version: int) -> Route | None:
     """How that request is read, handled and answered; None if it is not served. Compiled when first asked for."""
-    found = _routes.get((api_key, version))
+    found = routes.get((api_key, version))
     if found is None:
         low, high = _VERSIONS.get(api_key, (0, -1))
         if low <= version <= high:
-            found = _routes[api_key, version] = _compile(api_key, version)
+            found = routes[api_key, version] = _compile(api_key, version)
     return found

@@ -21,13 +21,12 @@ from kohort.broker.durability import Writer
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
 from kohort.broker.parked_fetches import ParkedFetches
-from kohort.broker.routes import SERVED, Served, route
+from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.timers import Timers
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
-from kohort.model import Millis
 from kohort.wire.api_versions import ApiVersionsRequest
 from kohort.wire.varint import skip_tags
 
@@ -54,8 +53,12 @@ class Broker:
 
     served: Served = SERVED
 
-    def __init__(self, options: BrokerOptions) -> None:
-        """Checks the settings; ConfigError for a bad one. Nothing is opened yet."""
+    def __init__(self, options: BrokerOptions, store: LogStore | None = None) -> None:
+        """Checks the settings; ConfigError for a bad one. Nothing is opened yet.
+
+        A `store` given is used instead of the one that `options.data` says, and closed with the broker.
+        """
+        self._given_store = store
         self.config: BrokerConfig = parse_config(options.settings)
         self.node_id = options.node_id
         self.host, self.port = options.host, options.port
@@ -73,7 +76,7 @@ class Broker:
     async def start(self) -> None:
         """Open the store, listen, and begin to load the groups. Raises KohortError with what to do."""
         loop = self._loop = asyncio.get_running_loop()
-        self.store: LogStore = MemoryStore() if self._options.data is None else FileStore(self._options.data)
+        self.store = self._given_store or self._open_store()
         self.cluster_id = self.store.cluster_id
         try:
             self.topics = Topics(self.store, self.config)
@@ -120,6 +123,10 @@ class Broker:
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
 
+    def _open_store(self) -> LogStore:
+        data = self._options.data
+        return MemoryStore() if data is None else FileStore(data)
+
     async def _listen(self) -> None:
         self._flushes = FlushQueue(self._loop)
         host, port = self._options.host, self._options.port
@@ -133,9 +140,7 @@ class Broker:
 
     # What handlers use
 
-    def now(self) -> Millis:
-        """Epoch milliseconds that never go back."""
-        return now_ms()
+    now = staticmethod(now_ms)
 
     def new_group_shard(self) -> GroupShard:
         """An empty shard with this broker's settings."""
@@ -210,12 +215,12 @@ class Broker:
 
     # Dispatch
 
-    def _dispatch(self, connection: Connection, frame: bytes | bytearray) -> None:
+    def _dispatch(self, connection: Connection, frame: bytes) -> None:
         try:
             api_key, version, correlation_id, length = _head(frame)
         except struct.error:
             raise BadFrame("a request is too short for its header") from None
-        found = route(api_key, version)
+        found = routes.get((api_key, version)) or route(api_key, version)
         if found is None:
             self._unserved(connection, api_key, version, correlation_id)
             return
@@ -226,7 +231,7 @@ class Broker:
                 connection.client_id_bytes = raw
                 connection.client_id = raw.decode("utf-8", "surrogateescape")
         if found.flexible_request:
-            position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
+            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
         request, _ = found.decode(frame, position)
         call = Call(connection, correlation_id, found, request)
         connection.enqueue(call)

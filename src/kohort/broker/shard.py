@@ -30,7 +30,7 @@ log = logging.getLogger("kohort.broker")
 _ALIVE = HeartbeatResponse()
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _LOAD_BYTES = 1 << 20
-_BATCH_BYTES = 1 << 19
+_BATCH_RECORDS = 4_000
 
 
 class Waiter(Protocol):
@@ -55,7 +55,6 @@ class Shard:
         self._commit: Commit | None = None
         """The last commit that this shard appended to; None once it is known to be settled."""
         self._pairs: list[tuple[bytes, bytes | None]] = []
-        self._pair_bytes = 0
         self._loading: asyncio.Task[None] | None = None
 
     # Requests
@@ -114,17 +113,15 @@ class Shard:
             commit.then(_nothing, lambda: self._lost(commit))
         if not self._pairs:
             self._broker.writer.before_take(self._flush)
-        for record in records:
-            key = encode_key(record.key)
-            value = None if record.value is None else encode_value(record.value)
-            self._pairs.append((key, value))
-            self._pair_bytes += len(key) + (0 if value is None else len(value))
-        if self._pair_bytes > _BATCH_BYTES:
+        self._pairs += [
+            (encode_key(record.key), None if record.value is None else encode_value(record.value)) for record in records
+        ]
+        if len(self._pairs) > _BATCH_RECORDS:
             self._flush()
 
     def _flush(self) -> None:
         if self._pairs:
-            pairs, self._pairs, self._pair_bytes = self._pairs, [], 0
+            pairs, self._pairs = self._pairs, []
             self._log.append(encode_pairs(pairs, self._broker.now()), self._log.leader_epoch)
 
     def _lost(self, commit: Commit) -> None:

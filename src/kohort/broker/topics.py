@@ -11,7 +11,6 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log.api import LogStore, PartitionLog, Topic
 
 OFFSETS_TOPIC = "__consumer_offsets"
-JOURNAL_TOPIC = "__kohort_rebalances"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kohort.broker.call import Call
 from kohort.broker.parked_fetches import ParkedFetch
 from kohort.errors import ErrorCode
-from kohort.log.api import Buffer, OffsetOutOfRange, PartitionLog, Topic
+from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
+from kohort.wire.codec import Buffer
 from kohort.wire.fetch import (
     FetchableTopicResponse,
     FetchPartition,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
+_LEADER_EPOCHS_FROM = 4
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 """The version from which each special timestamp means something."""
 
@@ -48,7 +49,10 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
     if found is None:
         return _failed(index, ErrorCode.NONE)
     return ListOffsetsPartitionResponse(
-        partition_index=index, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch
+        partition_index=index,
+        offset=found.offset,
+        timestamp=found.timestamp,
+        leader_epoch=found.leader_epoch if version >= _LEADER_EPOCHS_FROM else -1,
     )
 
 

@@ -1,6 +1,5 @@
 """OffsetCommit and OffsetFetch. What the coordinator does not know stands here: which topics exist, and their ids."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
@@ -41,11 +40,14 @@ def commit(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
         connection = call.connection
         shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
         return
-    known = [
-        replace(topic, partitions=[p for p in topic.partitions if (id(topic), p.partition_index) not in refused])
-        for topic in request.topics
-    ]
-    rest = replace(request, topics=[topic for topic in known if topic.partitions])
+    rest = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        topics=[known for topic in request.topics if (known := _without(topic, refused)).partitions],
+    )
     waiter = _PartlyRefused(call, request, rest, refused)
     if rest.topics:
         shard.handle(rest, waiter, RequestContext(waiter, call.version))
@@ -72,6 +74,11 @@ def _identify(broker: "Broker", topic: OffsetCommitRequestTopic, version: int) -
         for p in topic.partitions
         if not 0 <= p.partition_index < count
     }
+
+
+def _without(topic: OffsetCommitRequestTopic, refused: _Refused) -> OffsetCommitRequestTopic:
+    partitions = [p for p in topic.partitions if (id(topic), p.partition_index) not in refused]
+    return OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
 class _PartlyRefused:

@@ -6,9 +6,10 @@ from kohort.broker.call import Call
 from kohort.broker.durability import Commit
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode
-from kohort.log.api import Buffer, Topic
+from kohort.log.api import Topic
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID
+from kohort.wire.codec import Buffer
 from kohort.wire.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
