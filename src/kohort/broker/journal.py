@@ -46,13 +46,13 @@ class BrokerJournal:
 
     def _look_later(self) -> None:
         """Look again when the recorder would complete something, but not all the time for its sake."""
-        if (due := self._journal.next_look_at) is not None:
+        if (due := self._journal.next_expiry) is not None:
             delay = max(_LOOK_EVERY_S, (due - self._broker.now()) / 1000)
             self._timer = asyncio.get_running_loop().call_later(delay, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        self._write(self._journal.look(self._broker.now()))
+        self._write(self._journal.expire(self._broker.now()))
         self._look_later()
 
     def _write(self, records: Sequence[RebalanceRecord]) -> None:
@@ -62,6 +62,6 @@ class BrokerJournal:
         topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, 1)
         log = topics.log(topic, 0)
         assert log is not None
-        pairs = [(record.group.encode("utf-8", "surrogateescape"), record.to_json()) for record in records]
+        pairs = [(record.group_id.encode("utf-8", "surrogateescape"), record.to_json()) for record in records]
         log.append(encode_pairs(pairs, self._broker.now()), log.leader_epoch)
         self._broker.writer.current()
