@@ -163,11 +163,12 @@ class FileStore:
         """Move aside what lies under these names: a deleted topic's, or one's whose deletion was interrupted."""
         for number in partitions:
             directory = self._directory(TopicPartition(name, number))
-            if directory.name in self._present and directory.exists():
-                gone = _unused(directory)
-                directory.rename(gone)
-                self.chores.append(partial(shutil.rmtree, gone))
+            if directory.name in self._present:
                 self._present.discard(directory.name)
+                if directory.exists():
+                    gone = _unused(directory)
+                    directory.rename(gone)
+                    self.chores.append(partial(shutil.rmtree, gone))
 
     # Partitions
 

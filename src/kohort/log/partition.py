@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
 from kohort.log.config import LogConfig
 from kohort.log.producers import Producer, ProducerStates
-from kohort.log.segment import NO_TIMESTAMP, Medium, Segment
+from kohort.log.segment import Medium, Segment
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batch import BatchHeader, batches, place
 from kohort.wire.compression import BatchError, Buffer
@@ -154,11 +154,14 @@ class SegmentedLog:
         """The growing segment, or a new one where that is full."""
         growing = self._segments[-1]
         if not growing.planned:
+            growing.first_timestamp = timestamp
             return growing
-        age = timestamp - growing.first_timestamp if growing.first_timestamp != NO_TIMESTAMP else 0
+        age = timestamp - growing.first_timestamp
         if growing.planned + size <= self.config.segment_bytes and age <= self.config.segment_ms:
             return growing
-        return self._roll()
+        fresh = self._roll()
+        fresh.first_timestamp = timestamp
+        return fresh
 
     def _roll(self) -> Segment:
         self._segments[-1].producers_at_end = self.producers.snapshot()
