@@ -1,6 +1,6 @@
 """`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import assert_never
 
 from kohort.coordinator.classic_group import ClassicGroup
@@ -57,6 +57,17 @@ class GroupShard:
     def __init__(self, config: GroupConfig, fresh_id: Callable[[], str]) -> None:
         """`fresh_id` gives ids that nobody can guess, such as random UUIDs: they become parts of member ids."""
         self._groups = Groups(config, fresh_id)
+        self._resigned = False
+
+    @property
+    def groups(self) -> Mapping[str, ClassicGroup]:
+        """All groups by id, to look at."""
+        return self._groups.by_id
+
+    @property
+    def parked(self) -> Set[Token]:
+        """The requests that wait for their answers."""
+        return self._groups.parked.keys()
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Take one request. The reply is in these Effects, or in later ones when it has to wait for other members.
@@ -64,6 +75,7 @@ class GroupShard:
         An OffsetFetch, DescribeGroups or DeleteGroups names groups of this shard alone, in any version's form;
         topics have names also where the version has ids.
         """
+        assert not self._resigned, "its state is another's now (KAFKA-10614)"
         out = Effects()
         groups = self._groups
         match request:
@@ -163,6 +175,7 @@ class GroupShard:
             group.transition_to(GroupState.DEAD)
         out.timers[OffsetExpiry()] = None
         groups.by_id = {}
+        self._resigned = True
         assert not groups.parked
         return out
 

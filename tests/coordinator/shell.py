@@ -1,0 +1,189 @@
+"""The least shell around a `GroupShard`: a log in memory, virtual time, timers that fire in order.
+
+After every step it checks what must always hold, also between two of a test's own assertions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import cast
+
+from kohort.coordinator import Effects, GroupConfig, GroupShard, GroupState, Record, RequestContext, Timer
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.model import Millis, TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.group_records import (
+    GroupMetadataValue,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+Durable = dict[str, tuple[GroupMetadataValue | None, dict[TopicPartition, OffsetCommitValue]]]
+
+
+@dataclass
+class Shell:
+    """One shard and everything that it needs."""
+
+    config: GroupConfig = field(default_factory=GroupConfig)
+    now: Millis = 1_000_000
+    log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    timers: dict[Timer, tuple[Millis, int]] = field(default_factory=dict)
+    log_is_broken: bool = False
+    """The log takes nothing, and so nobody is answered, until the shard has failed over."""
+
+    def __post_init__(self) -> None:
+        self._ids = count(1)
+        self._order = count()
+        self.generations: dict[str, int] = {}
+        self.waiting: set[Hashable] = set()
+        """Tokens that were not answered yet."""
+        self.shard = self._new_shard()
+        self.apply(self.shard.loaded(self.now))
+
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(self.config, lambda: str(next(self._ids)))
+
+    # Requests and time
+
+    def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
+        """Send one request; its answer is among the replies unless it has to wait."""
+        assert token not in self.waiting
+        self.waiting.add(token)
+        context = RequestContext(token, version, client_id, f"/{client_id}")
+        return self.apply(self.shard.handle(request, context, self.now))
+
+    def disconnect(self, token: Hashable) -> Effects:
+        """The connection of a waiting request breaks."""
+        self.waiting.discard(token)
+        return self.apply(self.shard.disconnected(token, self.now))
+
+    def wait(self, duration: Millis) -> Iterator[Effects]:
+        """Let time pass and timers fire; `now` is each one's time while its effects are looked at."""
+        end = self.now + duration
+        while self.timers:
+            timer = min(self.timers, key=lambda one: self.timers[one])
+            at, _ = self.timers[timer]
+            if at > end:
+                break
+            self.now = max(self.now, at)
+            del self.timers[timer]
+            yield self.apply(self.shard.fire(timer, self.now))
+        self.now = end
+
+    def fail_over(self) -> Effects:
+        """Give the shard up and load it elsewhere; returns what those who wait were told."""
+        if self.log_is_broken:
+            self.waiting &= self.shard.parked  # the shell tells the others itself
+            self.log_is_broken = False
+        told = self.apply(self.shard.resign())
+        assert not self.waiting
+        self.timers.clear()
+        self.generations.clear()
+        self.shard = self.loaded()
+        self.apply(self.shard.loaded(self.now))
+        return told
+
+    def loaded(self, *, compacted: bool = False) -> GroupShard:
+        """Another shard that has replayed the log."""
+        shard = self._new_shard()
+        log = dict(self.log).items() if compacted else self.log
+        for key, value in log:
+            shard.replay(_decoded(key, value))
+        return shard
+
+    def apply(self, effects: Effects) -> Effects:
+        """Do what the coordinator asks, in the order that it asks for, and check what must always hold."""
+        if self.log_is_broken:
+            return Effects()
+        for record in effects.records:
+            value = None if record.value is None else encode_value(record.value)
+            self.log.append((encode_key(record.key), value))
+            self.shard.replay(record)
+        for timer, at in effects.timers.items():
+            if at is None:
+                self.timers.pop(timer, None)
+            else:
+                self.timers[timer] = (at, next(self._order))
+        for token in effects.replies:
+            assert token in self.waiting, f"{token} is answered though it does not wait"
+            self.waiting.remove(token)
+        self.check(changed=bool(effects.records))
+        return effects
+
+    # What must always hold
+
+    def check(self, *, changed: bool) -> None:
+        """S1, S4 and L4 of every group; S10 after a change of what is durable."""
+        groups = self.shard.groups
+        self.generations = {group_id: one for group_id, one in self.generations.items() if group_id in groups}
+        for group in groups.values():
+            self._check_group(group)
+        if changed:
+            live = durable(self.shard)
+            assert durable(self.loaded()) == live, "replaying the log gives another state"
+            assert durable(self.loaded(compacted=True)) == live, "replaying the compacted log gives another state"
+
+    def _check_group(self, group: ClassicGroup) -> None:
+        assert group.generation >= self.generations.get(group.group_id, 0), "a generation fell"
+        self.generations[group.group_id] = group.generation
+        assert (group.state is GroupState.EMPTY) == (not group.members) or group.state is GroupState.PREPARING_REBALANCE
+        assert group.leader_id in group.members if group.members else group.leader_id is None
+        assert set(group.rebalance.joining) <= set(group.members)
+        assert set(group.rebalance.syncing) <= set(group.members)
+        assert group.static_ids == {m.instance_id: m.member_id for m in group.members.values() if m.instance_id}
+        assert not set(group.pending) & set(group.members)
+        if group.state in (GroupState.STABLE, GroupState.EMPTY) and group.stored is not None:
+            assert group.generation == group.stored.generation
+            assert [m.member_id for m in group.stored.members] == list(group.members)
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            assert group.protocol is not None
+            assert all(group.protocol in member.protocols for member in group.members.values())
+        if group.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
+            assert self._ends(group), f"nothing will end {group.state.value}"
+        for member in group.members.values():
+            assert self._is_watched(group, member.member_id), f"nothing will end the session of {member.member_id}"
+
+    def _ends(self, group: ClassicGroup) -> bool:
+        kinds = {type(timer).__name__ for timer in self.timers if getattr(timer, "group_id", None) == group.group_id}
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return bool(kinds & {"InitialDelay", "RebalanceTimeout"})
+        return "SyncTimeout" in kinds
+
+    def _is_watched(self, group: ClassicGroup, member_id: str) -> bool:
+        """Either a timer looks at the session, or an answer is owed that starts it anew."""
+        if member_id in group.rebalance.joining or member_id in group.rebalance.syncing:
+            return True
+        return any(
+            getattr(timer, "member_id", None) == member_id
+            and getattr(timer, "group_id", None) == group.group_id
+            and type(timer).__name__ == "SessionTimeout"
+            for timer in self.timers
+        )
+
+
+def durable(shard: GroupShard) -> Durable:
+    """What of a shard survives a failover."""
+    return {
+        group_id: (
+            group.stored,
+            {
+                TopicPartition(topic, partition): cast(OffsetCommitValue, record.value)
+                for topic, stored in group.offsets.items()
+                for partition, record in stored.items()
+            },
+        )
+        for group_id, group in shard.groups.items()
+        if group.stored is not None or group.offsets
+    }
+
+
+def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+    key = decode_key(key_bytes)
+    assert key is not None
+    return Record(key, None if value_bytes is None else decode_value(key, value_bytes))
