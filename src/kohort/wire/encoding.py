@@ -9,7 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.wire.decoding import nearly_fixed
-from kohort.wire.schema import ArrayOf, Blob, Buffer, Field, Fixed, Message, Nested, Struct, Text, UuidType, WireType
+from kohort.wire.schema import (
+    NEWEST,
+    ArrayOf,
+    Blob,
+    Buffer,
+    Field,
+    Fixed,
+    Message,
+    Nested,
+    Struct,
+    Text,
+    UuidType,
+    WireType,
+)
 from kohort.wire.varint import EncodeError, varint, write_tags
 
 Encoder = Callable[[Any, list[Buffer]], None]
@@ -133,16 +146,17 @@ class _Compiler:
 
     def is_set(self, field: Field, value: str) -> str:
         """The test whether a field differs from its default."""
+        has_null = field.nullable != NEWEST
         if isinstance(field.default, list):
-            return f"{value} is None or {value}" if field.nullable <= self.version else value
+            return f"{value} is None or {value}" if has_null else value
         if field.default is None:
-            if isinstance(field.type, Nested) and not field.may_be_null(self.version):
+            if isinstance(field.type, Nested) and not has_null:
                 return f"{value} is not None and {value} != {self.constant(field.type.kind(), 'd')}"
             return f"{value} is not None"
         if isinstance(field.default, type):
             return f"{value} != {self.constant(field.default(), 'd')}"
         if not field.default and isinstance(field.type, Fixed | Text | Blob):
-            return f"{value} is None or {value}" if field.may_be_null(self.version) else value
+            return f"{value} is None or {value}" if has_null else value
         return f"{value} != {self.constant(field.default, 'd')}"
 
     def field(self, field: Field, value: str, where: str) -> None:
