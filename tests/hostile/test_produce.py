@@ -9,12 +9,11 @@ import pytest
 from tests.hostile.peer import Batch, Peer, old_message
 from tests.interop.broker import Broker
 
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 2, 10, 76, 87
+CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT = 2, 10, 43
+UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 76, 87
 
 REFUSED = {
     "a wrong CRC": (bytes(Batch(crc=1)), CORRUPT_MESSAGE),
-    "message format 0": (old_message(0, b"x"), INVALID_RECORD),
-    "message format 1": (old_message(1, b"x"), INVALID_RECORD),
     "a format of the future": (bytes(Batch(magic=3)), CORRUPT_MESSAGE),
     "a batch cut short": (bytes(Batch())[:-3], INVALID_RECORD),
     "a header cut short": (bytes(Batch())[:40], INVALID_RECORD),
@@ -27,8 +26,11 @@ REFUSED = {
     "a batch over message.max.bytes": (bytes(Batch(values=(b"x" * 1_100_000,))), MESSAGE_TOO_LARGE),
     "no bytes at all": (b"", INVALID_RECORD),
 }
-# Apache Kafka 4.3.1 answers the first with UNKNOWN_SERVER_ERROR and the second not at all.
+# Apache Kafka 4.3.1 has INVALID_RECORD for the old formats, which does not say why; UNKNOWN_SERVER_ERROR for the codec;
+# and for null no answer at all.
 REFUSED_BETTER = {
+    "message format 0": (old_message(0, b"x"), UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "message format 1": (old_message(1, b"x"), UNSUPPORTED_FOR_MESSAGE_FORMAT),
     "a codec that nobody knows": (bytes(Batch(attributes=7)), UNSUPPORTED_COMPRESSION_TYPE),
     "null records": (None, INVALID_RECORD),
 }
