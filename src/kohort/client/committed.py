@@ -1,13 +1,16 @@
 """What a group has committed, asked of its coordinator."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
+from kohort.client.failures import CommitFailedError
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
+from kohort.member.commits import Commit, commit_request
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message
+from kohort.wire.offset_commit import OffsetCommitResponse
 from kohort.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -41,6 +44,41 @@ async def committed_offsets(
     if partitions is None:
         return found
     return {partition: found.get(TopicPartition(*partition)) for partition in partitions}
+
+
+async def commit_outside(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+) -> None:
+    """Commit for a group without being its member, which works while it has none. Raises CommitFailedError."""
+    left = positions_of(offsets)
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id, "offsets")
+        request = commit_request(Commit(0, left, 0), group_id, "", None, None)
+        response = await connection.request(request, OffsetCommitResponse)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in response.topics:
+            for one in topic.partitions:
+                partition = TopicPartition(topic.name, one.partition_index)
+                if one.error_code == ErrorCode.NONE:
+                    left.pop(partition, None)
+                else:
+                    errors[partition] = error_code(one.error_code)
+        if errors:
+            raise CommitFailedError(errors)
+
+    if left:
+        await cluster.retrying(attempt)
+
+
+def positions_of(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """With plain offsets as positions without metadata."""
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(position) if isinstance(position, int) else position
+        for partition, position in offsets.items()
+    }
 
 
 def _request(connection: Connection, group_id: str, partitions: Collection[TopicPartition] | None) -> Message:

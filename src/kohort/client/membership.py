@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from kohort.assignor import find_assignors
 from kohort.client.cluster import Cluster
-from kohort.client.committed import committed_offsets
+from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError
 from kohort.client.options import GroupOptions, read_options
@@ -256,13 +256,3 @@ class Membership:
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
         self._settled = None
-
-
-def positions_of(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """With plain offsets as positions without metadata."""
-    return {
-        TopicPartition(*partition): OffsetAndMetadata(position) if isinstance(position, int) else position
-        for partition, position in offsets.items()
-    }

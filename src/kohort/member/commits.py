@@ -28,6 +28,8 @@ class Commit:
     deadline_at: Millis
     attempts: int = 0
     errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    """Why the last attempt failed, which says more than that there was no time for another."""
     waits_for_rebalance: bool = False
     """The coordinator refused it until the group is stable again."""
     given_up: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -88,7 +90,8 @@ class CommitQueue:
         """Fail what is past its deadline."""
         for commit in self._queue:
             if commit.deadline_at <= now:
-                commit.fail(list(commit.offsets), ErrorCode.REQUEST_TIMED_OUT)
+                for partition in list(commit.offsets):
+                    commit.fail((partition,), commit.refused.get(partition, ErrorCode.REQUEST_TIMED_OUT))
 
     def next_deadline(self) -> Millis | None:
         """When `expire` has something to do."""
@@ -128,7 +131,7 @@ class CommitQueue:
                 if answer.error_code == ErrorCode.NONE:
                     head.offsets.pop(partition, None)
                 elif partition in head.offsets:
-                    errors[partition] = error_code(answer.error_code)
+                    errors[partition] = head.refused[partition] = error_code(answer.error_code)
         self._settle_given_up(head)
         return {partition: code for partition, code in errors.items() if partition in head.offsets}
 
