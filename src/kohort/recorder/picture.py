@@ -1,0 +1,249 @@
+"""A group's partitions over time, coloured by owner: what the journal says, to look at. Needs matplotlib.
+
+A bar is a member that processes a partition, from its first read until it stops; where there is no bar, the partition
+is dark. Below, how many are dark at a time. Rebalances are numbered lines, explained under the picture.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.errors import KohortError
+from kohort.model import Millis, TopicPartition
+from kohort.recorder.labels import labels, seconds
+from kohort.recorder.printing import why
+from kohort.recorder.record import PartitionChange, RebalanceRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Paul Tol's "bright" and "muted" schemes: distinct for colour-blind readers too.
+_COLOURS = (
+    "#4477AA", "#EE8866", "#228833", "#CCBB44", "#AA3377", "#66CCEE", "#882255", "#999933", "#44AA99", "#BBBBBB",
+)  # fmt: skip
+_INK, _FAINT, _DARK = "#222222", "#888888", "#C0392B"
+_MOST_EXPLAINED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A member that processes a partition from `begin` to `end`."""
+
+    partition: TopicPartition
+    owner: str
+    begin: Millis
+    end: Millis
+
+
+def spans(records: Sequence[RebalanceRecord], begin: Millis, end: Millis) -> list[Span]:
+    """Who processed which partition when, by member id, within the given time; records in the order of the journal."""
+    finished: list[Span] = []
+    running: dict[TopicPartition, tuple[str, Millis]] = {}
+    for record in records:
+        for change in record.partitions:
+            _apply(change, record, begin, running, finished)
+    finished += [Span(partition, owner, since, end) for partition, (owner, since) in running.items()]
+    clipped = [Span(s.partition, s.owner, max(s.begin, begin), min(s.end, end)) for s in finished]
+    return [span for span in clipped if span.end > span.begin]
+
+
+def _apply(
+    change: PartitionChange,
+    record: RebalanceRecord,
+    begin: Millis,
+    running: dict[TopicPartition, tuple[str, Millis]],
+    finished: list[Span],
+) -> None:
+    partition = TopicPartition(change.topic, change.partition)
+    stopped_at = change.revoked_at
+    if stopped_at is None and change.owner is None:
+        return  # taken by a cooperative assignor, and still processed until the follow-up
+    if partition not in running and change.previous_owner is not None:
+        running[partition] = change.previous_owner, begin  # the journal begins later than the group
+    if partition in running:
+        owner, since = running.pop(partition)
+        finished.append(Span(partition, owner, since, record.ended_at if stopped_at is None else stopped_at))
+    if change.owner is not None:
+        running[partition] = change.owner, change.first_read_at or change.assigned_at or record.ended_at
+
+
+def draw(
+    records: Sequence[RebalanceRecord],
+    path: Path,
+    *,
+    title: str | None = None,
+    begin: Millis | None = None,
+    end: Millis | None = None,
+) -> None:
+    """Write the picture of one group's records; the suffix of `path` says the format (.png, .svg, .pdf)."""
+    if not records:
+        raise KohortError("There is nothing to draw: the journal has no rebalance of that group.")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as missing:
+        raise KohortError("The picture needs matplotlib: pip install 'kohort[demo]'.") from missing
+
+    begin = min(record.started_at or record.ended_at for record in records) if begin is None else begin
+    end = _last_known(records) + 1000 if end is None else end
+    drawn = spans(records, begin, end)
+    partitions = sorted({span.partition for span in drawn})
+    known = labels(records)
+    colours = _colours(drawn, known)
+    explained = [record for record in records if record.follow_up_of is None][:_MOST_EXPLAINED]
+
+    bars, below = max(1.6, 0.27 * len(partitions)), 0.3 + 0.2 * len(explained)
+    height = 0.9 + bars + 0.25 + 0.7 + 0.5 + below
+    figure = Figure(figsize=(12.5, height), dpi=150, facecolor="white")
+
+    def place(top: float, tall: float) -> "Axes":
+        return figure.add_axes((0.085, 1 - (top + tall) / height, 0.885, tall / height))
+
+    upper, lower = place(0.9, bars), place(0.9 + bars + 0.25, 0.7)
+    _draw_bars(upper, drawn, partitions, colours, known, begin)
+    _draw_darkness(lower, drawn, begin, end)
+    _draw_rebalances(upper, lower, records, explained, begin)
+    for axes in (upper, lower):
+        axes.set_xlim(0, (end - begin) / 1000)
+    figure.text(0.085, 1 - 0.3 / height, title or _title(records), fontsize=13, weight="bold", color=_INK)
+    _legend(upper, colours, height, bars)
+    for index, record in enumerate(explained):
+        line = f"{index + 1}   {_explained(record, records, known)}"
+        figure.text(0.085, (below - 0.2 - 0.2 * index) / height, line, fontsize=8.5, color=_INK)
+    figure.savefig(path)
+
+
+def _last_known(records: Sequence[RebalanceRecord]) -> Millis:
+    reads = [c.first_read_at for record in records for c in record.partitions if c.first_read_at is not None]
+    return max([record.ended_at for record in records] + reads)
+
+
+def _title(records: Sequence[RebalanceRecord]) -> str:
+    return f"{records[0].group_id}: who processes which partition"
+
+
+def _colours(drawn: Sequence[Span], known: Mapping[str, str]) -> dict[str, str]:
+    first_seen = dict.fromkeys(known.get(s.owner, s.owner) for s in sorted(drawn, key=lambda s: (s.begin, s.partition)))
+    return {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(sorted(first_seen))}
+
+
+def _draw_bars(
+    axes: "Axes",
+    drawn: Sequence[Span],
+    partitions: Sequence[TopicPartition],
+    colours: Mapping[str, str],
+    known: Mapping[str, str],
+    begin: Millis,
+) -> None:
+    row = {partition: index for index, partition in enumerate(partitions)}
+    for name, colour in colours.items():
+        mine = [span for span in drawn if known.get(span.owner, span.owner) == name]
+        axes.barh(
+            [row[span.partition] for span in mine],
+            [(span.end - span.begin) / 1000 for span in mine],
+            left=[(span.begin - begin) / 1000 for span in mine],
+            height=0.74,
+            color=colour,
+            linewidth=0,
+        )
+    axes.set_ylim(len(partitions) - 0.45, -0.55)
+    step = 1 + len(partitions) // 40
+    axes.set_yticks(range(0, len(partitions), step), [str(partition) for partition in partitions[::step]])
+    axes.tick_params(axis="both", length=0, labelsize=8, colors=_INK)
+    axes.tick_params(axis="x", labelbottom=False)
+    axes.set_facecolor("#F6F4F1")
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def gaps(drawn: Sequence[Span], end: Millis) -> list[tuple[Millis, Millis]]:
+    """When a partition was dark, over all partitions; before its first owner it is not dark: nobody stopped."""
+    found: list[tuple[Millis, Millis]] = []
+    last: dict[TopicPartition, Millis] = {}
+    for span in sorted(drawn, key=lambda span: span.begin):
+        if span.partition in last and span.begin > last[span.partition]:
+            found.append((last[span.partition], span.begin))
+        last[span.partition] = span.end
+    return found + [(stopped, end) for stopped in last.values() if stopped < end]
+
+
+def _draw_darkness(axes: "Axes", drawn: Sequence[Span], begin: Millis, end: Millis) -> None:
+    dark = gaps(drawn, end)
+    steps = Counter({begin: 0, end: 0})
+    steps.update(since for since, _ in dark)
+    steps.subtract(until for _, until in dark)
+    times = sorted(steps)
+    numbers = list(accumulate(steps[at] for at in times))
+    axes.fill_between([(at - begin) / 1000 for at in times], numbers, step="post", color=_DARK, linewidth=0)
+    most = max(1, *numbers)
+    axes.set_ylim(0, most * 1.1)
+    axes.set_yticks([0, most])
+    axes.set_ylabel("partitions\ndark", fontsize=8, color=_DARK, rotation=0, ha="right", va="center", labelpad=12)
+    axes.locator_params(axis="x", nbins=12, integer=True)
+    axes.set_xlabel("seconds", fontsize=8.5, color=_INK)
+    axes.tick_params(axis="both", length=0, labelsize=8, colors=_INK)
+    for name, side in axes.spines.items():
+        side.set_visible(name == "bottom")
+        side.set_color(_FAINT)
+
+
+def _draw_rebalances(
+    upper: "Axes",
+    lower: "Axes",
+    records: Sequence[RebalanceRecord],
+    explained: Sequence[RebalanceRecord],
+    begin: Millis,
+) -> None:
+    for record in records:
+        at = ((record.started_at or record.ended_at) - begin) / 1000
+        style = ":" if record.follow_up_of is not None else "-"
+        for axes in (upper, lower):
+            axes.axvline(at, color=_INK, linewidth=0.7, linestyle=style, alpha=0.75, clip_on=False)
+    for index, record in enumerate(explained):
+        at = ((record.started_at or record.ended_at) - begin) / 1000
+        upper.annotate(
+            str(index + 1),
+            (at, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 9),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            color="white",
+            weight="bold",
+            bbox={"boxstyle": "circle,pad=0.28", "facecolor": _INK, "edgecolor": "none"},
+        )
+
+
+def _legend(axes: "Axes", colours: Mapping[str, str], height: float, bars: float) -> None:
+    from matplotlib.patches import Patch
+
+    axes.legend(
+        handles=[Patch(color=colour, label=name) for name, colour in colours.items()],
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1 + 0.48 / bars),
+        ncols=min(len(colours), 8),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=1.1,
+        handleheight=1.0,
+        columnspacing=1.4,
+        borderpad=0,
+    )
+
+
+def _explained(record: RebalanceRecord, records: Sequence[RebalanceRecord], known: dict[str, str]) -> str:
+    """Its cause, and its cost together with that of the follow-ups that it made necessary."""
+    whole = [record]
+    for later in records[list(records).index(record) + 1 :]:
+        if later.follow_up_of is None:
+            break
+        whole.append(later)
+    moved = sum(len(part.moved) for part in whole)
+    fresh = sum(change.previous_owner is None for part in whole for change in part.partitions)
+    dark = [change.dark_ms for part in whole for change in part.partitions if change.dark_ms is not None]
+    cost = f"{fresh} assigned" if fresh and not moved else f"{moved} moved"
+    return f"{why(record, known)}  –  {cost}, " + (f"dark for {seconds(max(dark))} at most" if dark else "nothing dark")

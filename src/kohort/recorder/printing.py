@@ -1,0 +1,139 @@
+"""The journal for a terminal: one line per rebalance, and the partitions of one beneath it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from statistics import median
+
+from rich.table import Table
+from rich.text import Text
+
+from kohort.model import Millis
+from kohort.recorder.labels import label_of, labels, seconds
+from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
+
+_BAR = 28
+
+
+def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
+    """Why, who, how many partitions moved and how long they were dark; a follow-up stands under what it follows."""
+    known = labels(records)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    groups = len({record.group_id for record in records}) > 1
+    if groups:
+        table.add_column("group", no_wrap=True)
+    table.add_column("time", no_wrap=True)
+    for name in ("gen", "took"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    table.add_column("members", no_wrap=True)
+    for name in ("moved", "dark", "longest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for record in records:
+        row = _row(record, known)
+        table.add_row(*([record.group_id] if groups else []), *row)
+    return table
+
+
+def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
+    """Each partition of one rebalance: from whom, to whom, and its darkness on a common scale.
+
+    A bar is heavy while the partition has no owner, light until the new owner reads it.
+    """
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in ("partition", "from", "to"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("dark", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    scale = _scale(record.partitions)
+    for change in record.partitions:
+        table.add_row(
+            str(change),
+            label_of(known, change.previous_owner),
+            label_of(known, change.owner),
+            seconds(change.dark_ms),
+            _bar(change, scale),
+        )
+    return table
+
+
+def summary(records: Sequence[RebalanceRecord]) -> str:
+    """One sentence over all of them."""
+    if not records:
+        return "No rebalance is recorded."
+    moved = sum(len(record.moved) for record in records)
+    dark = [(change.dark_ms, str(change)) for record in records for change in record.partitions if change.dark_ms]
+    text = f"{_count(len(records), 'rebalance')}, {_count(moved, 'partition')} moved"
+    if not dark:
+        return text + ", none was dark."
+    longest, partition = max(dark)
+    total = sum(milliseconds for milliseconds, _ in dark)
+    return (
+        f"{text}; partitions were dark for {seconds(total)} in all, the longest for {seconds(longest)} ({partition})."
+    )
+
+
+def why(record: RebalanceRecord, known: dict[str, str]) -> str:
+    """The cause, who caused it and what that member said; what else happened before it was over follows."""
+    if not record.triggers:
+        return "unknown"
+    told = [_trigger(trigger, known) for trigger in record.triggers]
+    begun = f"follow-up of generation {record.follow_up_of}: " if record.follow_up_of is not None else ""
+    return begun + "; then ".join(dict.fromkeys(told))
+
+
+def _trigger(trigger: Trigger, known: dict[str, str]) -> str:
+    who = f": {label_of(known, trigger.member_id)}" if trigger.member_id else ""
+    reason = f" ({trigger.reason})" if trigger.reason else ""
+    return f"{trigger.cause}{who}{reason}"
+
+
+def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
+    dark = [change.dark_ms for change in record.partitions if change.dark_ms is not None]
+    follows = record.follow_up_of is not None
+    taken = sum(change.owner is None for change in record.partitions)
+    moved = f"{len(record.moved)}" if record.moved or not taken else f"{taken} to move"
+    return [
+        _clock(record.started_at or record.ended_at),
+        str(record.generation),
+        seconds(record.wall_ms),
+        Text(("└ " if follows else "") + why(record, known), style="dim" if follows else "bold"),
+        _members(record),
+        moved,
+        seconds(median(dark)) if dark else "–",
+        Text(seconds(max(dark)), style="red" if max(dark) >= 1000 else "") if dark else "–",
+    ]
+
+
+def _members(record: RebalanceRecord) -> str:
+    changes = [f"+{len(record.came)}"] if record.came else []
+    changes += [f"−{len(record.went)}"] if record.went else []
+    return f"{len(record.after)}" + (f" ({' '.join(changes)})" if changes else "")
+
+
+def _clock(at: Millis) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _scale(changes: Iterable[PartitionChange]) -> tuple[Millis, Millis] | None:
+    known = [
+        at for change in changes if change.dark_ms is not None for at in (change.revoked_at, change.first_read_at) if at
+    ]
+    return (min(known), max(known)) if known else None
+
+
+def _bar(change: PartitionChange, scale: tuple[Millis, Millis] | None) -> Text:
+    if scale is None or change.revoked_at is None or change.first_read_at is None:
+        return Text("")
+    low, high = scale
+    width = max(1, high - low)
+
+    def column(at: Millis) -> int:
+        return round((min(max(at, low), high) - low) * _BAR / width)
+
+    begin, end = column(change.revoked_at), column(change.first_read_at)
+    given = min(max(column(change.assigned_at or change.first_read_at), begin), end)
+    return Text.assemble(" " * begin, ("━" * (given - begin), "red"), ("╌" * max(end - given, 1), "yellow"))
