@@ -57,6 +57,7 @@ class Call:
         """Send `response` when every earlier request of the connection is answered."""
         if self.answer is not None:
             return  # abandoned: the connection is gone
+        self.on_abandon = None  # it may hold this call: a cycle would wait for the collector
         parts: list[Buffer] = []
         route = self.route
         route.encode(response, parts)

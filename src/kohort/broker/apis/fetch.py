@@ -62,7 +62,6 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
 
 
 def _reply(broker: "Broker", call: Call, gathered: _Gathered) -> None:
-    call.on_abandon = None
     if broker.journal.watching:
         for topic, partition in gathered.served:
             broker.journal.fetched(call.connection.client_id, call.connection.host, topic, partition, broker.now())
