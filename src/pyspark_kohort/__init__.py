@@ -6,12 +6,13 @@ it does not look, as over Spark Connect, `register(spark)` does the same.
 
 from typing import TYPE_CHECKING
 
+from pyspark_kohort.session import session
 from pyspark_kohort.source import DefaultSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DefaultSource", "register"]
+__all__ = ["DefaultSource", "register", "session"]
 
 
 def register(spark: "SparkSession") -> None:

@@ -12,18 +12,17 @@ from pyspark_kohort.decode import Decoder, index_batches
 
 TP = TopicPartition("flights", 3)
 HEADER_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestampType", pa.int32()),
-        ("headers", HEADER_TYPE),
-    ]
-)
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("timestampType", pa.int32()),
+    ("headers", HEADER_TYPE),
+]
+SCHEMA = pa.schema(_COLUMNS)
 
 blobs = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=9)), max_size=3)
@@ -44,7 +43,7 @@ def kafka_python_batch(rows: list[Row], codec: Codec, base_offset: int) -> bytes
 
 
 def decoded(
-    buffer: bytes,
+    buffer: bytes | bytearray,
     schema: pa.Schema = SCHEMA,
     *,
     first: int = 0,

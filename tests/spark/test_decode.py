@@ -6,10 +6,11 @@ import random
 
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.wire.records import BatchError, Codec, Record, encode_batch
+from kohort.wire.records import BatchError, Codec, Record, encode_batch, stamp
 from pyspark_kohort.decode import Decoder, index_batches
 from tests.spark.records import SCHEMA, TP, Row, decoded, kafka_python_batch, record, records
 
@@ -80,8 +81,6 @@ def test_a_narrower_schema_gives_only_its_columns() -> None:
 
 def test_log_append_time_is_the_batchs() -> None:
     batch = encode_batch([record(0), record(1)])
-    from kohort.wire.records import stamp
-
     stamp(batch, 1_800_000_000_000)
     found = decoded(batch)
     assert found["timestamp"].cast(pa.int64()).to_pylist() == [1_800_000_000_000_000] * 2
@@ -90,10 +89,8 @@ def test_log_append_time_is_the_batchs() -> None:
 
 def test_markers_of_transactions_are_no_records() -> None:
     marker = encode_batch([record(1)], producer_id=7, producer_epoch=0, transactional=True, control=True)
-    assert decoded(bytes(encode_batch([record(0)]) + marker + encode_batch([record(2)])))["offset"].to_pylist() == [
-        0,
-        2,
-    ]
+    log = bytes(encode_batch([record(0)]) + marker + encode_batch([record(2)]))
+    assert decoded(log)["offset"].to_pylist() == [0, 2]
 
 
 def test_aborted_records_are_left_out_when_reading_committed() -> None:
@@ -120,8 +117,6 @@ def test_any_flipped_byte_is_found_and_named() -> None:
 
 def test_no_bytes_crash_the_decoder() -> None:
     # The checksum is made right again, so the kernels see what only a malicious producer writes.
-    from crc32c import crc32c
-
     dice = random.Random(7)
     batch = bytes(encode_batch([Record(n, 0, b"key", b"value" * n, [("h", b"x")]) for n in range(20)]))
     refused = 0
@@ -157,7 +152,9 @@ def test_a_batch_let_go_lends_its_page_to_a_later_one() -> None:
     buffer = bytes(encode_batch([record(offset) for offset in range(1000)]))
     addresses = set()
     for batch in decoder.feed(buffer, index_batches(buffer, TP), TP, first=0, until=1000):
-        addresses.add(batch["offset"].buffers()[1].address)
+        offsets = batch["offset"].buffers()[1]
+        assert offsets is not None
+        addresses.add(offsets.address)
     assert len(addresses) <= 3
 
 

@@ -65,7 +65,7 @@ def test_splitting_and_packing_lose_and_double_nothing(lengths: list[int], least
     planned = ranges_of(lengths)
     tasks = plan.tasks(planned, cores=2, most=None, least=least, most_rows=most_rows)
     pieces = sorted((p for task in tasks for p in task), key=lambda p: (p.partition, p.start))
-    rebuilt = []
+    rebuilt: list[Range] = []
     for piece in pieces:
         assert piece.size > 0
         assert most_rows is None or piece.size <= most_rows

@@ -1,0 +1,32 @@
+"""What a query's checkpoint directory proves, for the moments at which Spark does not ask us.
+
+Spark writes `offsets/N` before batch N and `commits/N` after it, and does not tell a source where: the user repeats
+`checkpointLocation` as an option of the source. Only directories of this host are read.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def directory(location: str | None) -> Path | None:
+    """The local directory of a checkpoint location; None for one elsewhere."""
+    if location is None:
+        return None
+    scheme, colon, rest = location.partition(":")
+    if not colon:
+        return Path(location)
+    return Path("/" + rest.lstrip("/")) if scheme == "file" else None
+
+
+def last_done(checkpoint: Path) -> list[dict[str, Any]]:
+    """The sources' end offsets of the newest batch that Spark has marked as done; none where nothing is."""
+    try:
+        done = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
+        if not done:
+            return []
+        # A version, a line about the batch, then a line for each source; a dash where it gave nothing.
+        lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[2:]
+        return [json.loads(line) for line in lines if line != "-"]
+    except (OSError, ValueError):
+        return []  # not there yet, or pruned while we looked

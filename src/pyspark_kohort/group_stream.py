@@ -1,0 +1,129 @@
+"""`spark.readStream.format("kohort")` as a member of a consumer group: the group says what the query reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from pyspark_kohort import plan
+from pyspark_kohort.member import GroupSession
+from pyspark_kohort.offsets import offset_from_json
+from pyspark_kohort.options import OnLost
+from pyspark_kohort.stream import StreamReader
+
+_log = logging.getLogger(__name__)
+
+
+class MemberReader(StreamReader):
+    """Joins when Spark first asks for offsets, never when it is made: Spark makes it once more to pickle it."""
+
+    _session: GroupSession | None = None
+    _finished = False
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        super().prepareForTriggerAvailableNow()
+        self._joined()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if self._finished:
+            return start
+        session = self._joined()
+        self._check_lost()
+        before = offset_from_json(start)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        while True:
+            begins = self._begins(session, session.boundary(before))
+            ends = self._ends_of(begins)
+            if self._too_few(begins, ends):
+                ends = begins
+            end = session.plan(before, ends, rows)
+            if end is not before:
+                return end.to_json()
+            if self._target is None:
+                return start
+            if not session.settle():
+                return self._finish(start)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = offset_from_json(start), offset_from_json(end)
+        if self._finished:
+            return []
+        session = self._joined()
+        if session.planned_end() == last:
+            self._check_lost()
+            return self._tasks(session.retained(plan.ranges(first, last)))
+        self._begins(session, session.granted())
+        todo = session.replay(first, last)
+        _log.info("replaying a batch: %d of %d ranges are still ours", len(todo), len(plan.ranges(first, last)))
+        return self._tasks(todo)
+
+    def stop(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        super().stop()
+
+    def _joined(self) -> GroupSession:
+        if self._session is None:
+            topics = self._options.topics
+            # A pattern is looked up once; the members of one group should agree on it.
+            names = sorted({tp.topic for tp in self._cluster.partitions(topics)})
+            if not names:
+                raise KohortError(f"No topic matches subscribePattern {topics.pattern}.")
+            self._session = GroupSession(self._options, names)
+            _leave_at_sigterm(self._session)
+            self._session.join()
+        return self._session
+
+    def _begins(self, session: GroupSession, committed: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+        """Where everything that is ours goes on, what was just granted included."""
+        without = [tp for tp, offset in committed.items() if offset is None]
+        first = self._cluster.bound(self._options.starting, without) if without else {}
+        return session.grant(committed, first)
+
+    def _finish(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Available-now is through: all that is ours is committed up to the target, so leave now, not at SIGTERM."""
+        self._finished = True
+        self.stop()
+        return start
+
+    def _check_lost(self) -> None:
+        assert self._session is not None
+        lost = self._session.take_lost()
+        if not lost:
+            return
+        group = self._options.group
+        assert group is not None
+        names = ", ".join(str(tp) for tp in lost[:5])
+        sentence = (
+            f"Group {group.group_id} gave {names} to other members while a batch read them: this query did not answer"
+            f" for longer than kafka.session.timeout.ms, or its batch took longer than kafka.max.poll.interval.ms."
+        )
+        if self._options.on_lost is OnLost.FAIL:
+            raise KohortError(
+                f"{sentence} Restart the query: it replays what is still its own. Or set onLost=continue."
+            )
+        _log.warning("%s Its records may come twice.", sentence)
+
+
+def _leave_at_sigterm(session: GroupSession) -> None:
+    """Spark ends a stopped query's reader by SIGTERM, without a call of `stop`."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.getsignal(signal.SIGTERM)
+
+    def leave(number: int, frame: object) -> None:
+        session.close()
+        signal.signal(signal.SIGTERM, before if callable(before) else signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)

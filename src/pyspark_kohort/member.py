@@ -1,0 +1,272 @@
+"""On the driver: the query as a member of its group.
+
+The membership lives in an event loop in a thread of its own, so heartbeats go on while Spark runs a batch and while
+its calls block. That loop alone touches the ledger. Spark's calls come in one thread, one at a time:
+
+    boundary    a batch is done: commit it, let go of what the group wants back, see what it gave us
+    grant       go on with what was given
+    plan        the next batch; from here on a revocation of what it reads waits for the next boundary
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kohort.client.cluster import Cluster as AsyncCluster
+from kohort.client.membership import Membership
+from kohort.client.options import ClientOptions, read_options
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import TopicPartition
+from pyspark_kohort import checkpoint
+from pyspark_kohort.ledger import Ledger
+from pyspark_kohort.offsets import Offset, Positions
+from pyspark_kohort.options import Options
+from pyspark_kohort.plan import Range
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CHECKPOINT_LOOK_S = 0.2
+_NOT_OURS_NOW = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class GroupSession:
+    """One stay in the group. Every method blocks the caller; made and used by one thread, apart from `close`."""
+
+    def __init__(self, options: Options, topics: Sequence[str]) -> None:
+        assert options.group is not None
+        self._options = options
+        self._group = options.group
+        self._topics = topics
+        self._checkpoint = checkpoint.directory(options.checkpoint)
+        self._ledger = Ledger()
+        self._planning = False
+        self._leaving = False
+        self._lost: list[TopicPartition] = []
+        self._loop = asyncio.new_event_loop()
+        self._turn = asyncio.Condition()  # at each of Spark's calls, and when a revocation is through
+        self._revocations = 0
+        self._membership: Membership | None = None
+        self._cluster: AsyncCluster | None = None
+        self._thread = threading.Thread(target=self._run, name=f"kohort {self._group.group_id}", daemon=True)
+        self._thread.start()
+
+    # -- what Spark's thread asks for
+
+    def join(self) -> None:
+        """Enter the group and wait for the first assignment."""
+        self._call(self._join())
+
+    def boundary(self, start: Offset) -> dict[TopicPartition, int | None]:
+        """All up to `start` is done. Returns what is newly ours, with the group's offsets where it has some.
+
+        From here until `plan` no partition is given up. Raises KafkaError when the group has thrown us out for good.
+        """
+        return self._call(self._boundary(start))
+
+    def granted(self) -> dict[TopicPartition, int | None]:
+        """As `boundary`, before a replay: nothing is known to be done."""
+        return self._call(self._granted())
+
+    def grant(self, committed: Mapping[TopicPartition, int | None], first: Positions) -> dict[TopicPartition, int]:
+        """Go on with these; `first` says where, for those without an offset. Returns where all that is ours begins."""
+        return self._call(self._grant(committed, first))
+
+    def plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
+        """The next batch; `start` itself where there is none."""
+        return self._call(self._plan(start, ends, rows))
+
+    def replay(self, start: Offset, end: Offset) -> list[Range]:
+        """What is left to do of a batch that an earlier process planned."""
+        return self._call(self._replay(start, end))
+
+    def retained(self, planned: Sequence[Range]) -> list[Range]:
+        """What of the planned batch is still ours."""
+        return self._call(self._retained(planned))
+
+    def planned_end(self) -> Offset | None:
+        return self._ledger.end
+
+    def take_lost(self) -> list[TopicPartition]:
+        """Partitions that were lost while a batch read them, since the last call."""
+        lost, self._lost = self._lost, []
+        return lost
+
+    def settle(self) -> bool:
+        """Wait until no rebalance is under way; whether something is ours that `grant` has not seen."""
+        return self._call(self._settle())
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Commit what is proven, leave, end the thread. From any thread, also inside a signal's handler."""
+        if self._leaving:
+            return
+        self._leaving = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._leave(timeout), self._loop).result(timeout)
+        except (TimeoutError, KafkaError) as error:
+            _log.warning("group=%s: left without an answer: %s", self._group.group_id, error)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # -- in the loop
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _join(self) -> None:
+        broker, group = self._options.broker, self._group
+        client = {
+            "bootstrap_servers": [f"{host}:{port}" for host, port in broker.bootstrap],
+            "client_id": broker.client_id,
+            "request_timeout_ms": broker.request_timeout_ms,
+            "allow_auto_create_topics": False,
+        }
+        self._cluster = AsyncCluster(read_options(ClientOptions, client))
+        self._membership = await Membership.join(
+            self._cluster,
+            group.group_id,
+            self._topics,
+            {
+                "client_id": broker.client_id,
+                "group_instance_id": group.instance_id,
+                "session_timeout_ms": group.session_timeout_ms,
+                "heartbeat_interval_ms": group.heartbeat_interval_ms,
+                "max_poll_interval_ms": group.rebalance_timeout_ms,
+                "partition_assignment_strategy": group.assignors,
+            },
+            on_revoked=self._revoked,
+            on_lost=self._on_lost,
+        )
+
+    async def _boundary(self, start: Offset) -> dict[TopicPartition, int | None]:
+        self._ledger.complete(start)
+        await self._commit()
+        self._planning = False
+        async with self._turn:
+            self._turn.notify_all()
+            await self._turn.wait_for(lambda: not self._revocations)
+        return await self._granted()
+
+    async def _granted(self) -> dict[TopicPartition, int | None]:
+        membership = self._joined()
+        self._planning = True
+        fresh = membership.assignment - self._ledger.owned.keys()
+        if not fresh:
+            return {}
+        found = await membership.committed(fresh)
+        return {tp: None if position is None else position.offset for tp, position in found.items()}
+
+    async def _grant(
+        self, committed: Mapping[TopicPartition, int | None], first: Positions
+    ) -> dict[TopicPartition, int]:
+        ours = self._joined().assignment
+        for tp in ours & committed.keys():
+            self._ledger.grant(tp, committed[tp], first.get(tp, 0))
+        await self._commit()
+        return dict(self._ledger.owned)
+
+    async def _plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
+        end = self._ledger.advance(start, ends, rows)
+        await self._planned()
+        return end
+
+    async def _replay(self, start: Offset, end: Offset) -> list[Range]:
+        todo = self._ledger.replay(start, end)
+        await self._planned()
+        return todo
+
+    async def _planned(self) -> None:
+        """What the batch does not read may go."""
+        self._planning = False
+        async with self._turn:
+            self._turn.notify_all()
+
+    async def _retained(self, planned: Sequence[Range]) -> list[Range]:
+        return self._ledger.retained(planned)
+
+    async def _settle(self) -> bool:
+        membership = self._joined()
+        await membership.settled()
+        return bool(membership.assignment ^ self._ledger.owned.keys())
+
+    async def _leave(self, seconds: float) -> None:
+        async with self._turn:
+            self._turn.notify_all()
+        if self._membership is not None:
+            self._look_into_checkpoint()
+            await self._commit()
+            await self._membership.leave(timeout=seconds)
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    def _joined(self) -> Membership:
+        membership = self._membership
+        assert membership is not None
+        if membership.error is not None:
+            raise membership.error
+        return membership
+
+    async def _commit(self) -> None:
+        """Tell the group what is proven. What it refuses because we are out stays uncommitted, for the next owner."""
+        offsets = self._ledger.commits()
+        if not offsets or self._membership is None:
+            return
+        try:
+            await self._membership.commit(offsets)
+        except KafkaError as error:
+            if error.code not in _NOT_OURS_NOW:
+                raise
+            _log.warning("group=%s: not committed: %s", self._group.group_id, error)
+        else:
+            self._ledger.committed(offsets)
+
+    # -- what the group tells us
+
+    async def _revoked(self, tps: frozenset[TopicPartition]) -> None:
+        """Give partitions up, but not under a batch that reads them: others would read the same records."""
+        self._revocations += 1
+        try:
+            async with self._turn:
+                while not self._leaving and (self._planning or self._ledger.reading(tps)):
+                    await self._wait_for_turn()
+            await self._commit()
+            self._ledger.drop(tps)
+        finally:
+            self._revocations -= 1
+            async with self._turn:
+                self._turn.notify_all()
+
+    async def _wait_for_turn(self) -> None:
+        """Until Spark's next call; it may be minutes off, so see if the checkpoint shows that the batch is done."""
+        try:
+            async with asyncio.timeout(_CHECKPOINT_LOOK_S if self._checkpoint else None):
+                await self._turn.wait()
+        except TimeoutError:
+            self._look_into_checkpoint()
+
+    async def _on_lost(self, tps: frozenset[TopicPartition]) -> None:
+        """Others may read them already; what of them is in our sink since the last commit comes twice."""
+        self._lost += self._ledger.reading(tps)
+        self._ledger.drop(tps)
+
+    def _look_into_checkpoint(self) -> None:
+        end = self._ledger.end
+        if self._checkpoint is not None and end is not None and end.to_json() in checkpoint.last_done(self._checkpoint):
+            self._ledger.complete(end)
