@@ -98,6 +98,13 @@ class Connection(asyncio.Protocol):
         assert isinstance(response, answer)
         return response
 
+    def post(self, request: Message) -> None:
+        """Send what the broker will not answer (Produce with acks=0)."""
+        version = self.version_of(type(request))
+        if self._transport is None or self.closed.done():
+            raise self._why_closed()
+        self._write(self._transport, request, version)
+
     async def drained(self) -> None:
         """Wait until the other side has taken most of what was sent."""
         await self._writable.wait()
@@ -109,11 +116,7 @@ class Connection(asyncio.Protocol):
             answer.set_exception(self._why_closed())
             return answer
         api = APIS[request.KEY]
-        self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
-        parts: list[Buffer] = [b"", request_header(api.key, version, correlation_id, self._client_id)]
-        encoder(type(request), version)(request, parts)
-        parts[0] = _SIZE.pack(sum(map(len, parts)))
-        transport.writelines(parts)
+        correlation_id = self._write(transport, request, version)
         now = self._loop.time()
         timeout = self._request_timeout if timeout_ms is None else timeout_ms / 1000
         waiting = _Waiting(correlation_id, api.key, version, decoder(api.response, version), answer, now + timeout)
@@ -122,6 +125,14 @@ class Connection(asyncio.Protocol):
         if self._timer is None or self._timer.when() > waiting.deadline_at:
             self._arm(waiting.deadline_at)
         return answer
+
+    def _write(self, transport: asyncio.Transport, request: Message, version: int) -> int:
+        self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
+        parts: list[Buffer] = [b"", request_header(request.KEY, version, correlation_id, self._client_id)]
+        encoder(type(request), version)(request, parts)
+        parts[0] = _SIZE.pack(sum(map(len, parts)))
+        transport.writelines(parts)
+        return correlation_id
 
     # -- life
 

@@ -23,3 +23,7 @@ class NoOffsetError(KohortError):
 
 class ClosedError(KohortError):
     """The client was closed, or its member has left."""
+
+
+class BufferFullError(KohortError):
+    """`send_nowait` cannot take the record now."""

@@ -79,6 +79,11 @@ class ProducerOptions(ClientOptions):
     delivery_timeout_ms: Millis = 120_000
     max_in_flight_requests_per_connection: int = 5
 
+    @property
+    def acks_all(self) -> bool:
+        """Whether the brokers acknowledge only what is safe."""
+        return str(self.acks) in ("all", "-1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminOptions(ClientOptions):
