@@ -67,7 +67,11 @@ class Call:
         else:
             head = _prefix(body + 4, self.correlation_id)
         # Joining what is small is cheaper than a longer writev; records are never joined to anything.
-        self.answer = [head + b"".join(parts)] if body < _JOIN_BELOW else [head, *parts]
+        if body < _JOIN_BELOW:
+            self.answer = [head + b"".join(parts)]
+        else:
+            self.answer = [head, *parts]
+            self.connection.hold(len(head) + body)
         self.connection.advance()
 
     def reply_nothing(self) -> None:

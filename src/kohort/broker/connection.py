@@ -20,6 +20,7 @@ log = logging.getLogger("kohort.broker")
 
 _READ_SIZE = 1 << 16  # larger reads cost an mmap and its page faults each
 _FIRST_ROOM = 1 << 17  # of a large frame; it doubles as the frame arrives
+_MOST_HELD = 1 << 20  # bytes of large answers that may wait here before requests do
 _shared = bytearray(_READ_SIZE)
 _shared_view = memoryview(_shared)
 _frame_size = struct.Struct(">i").unpack_from
@@ -56,6 +57,9 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._out: list[Buffer] = []
         self._corked = False
+        self._held = 0
+        """Bytes of large answers that the transport does not have yet; of these, `_leaving` are in `_out`."""
+        self._leaving = 0
         self._paused_for: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.peer = ""
@@ -102,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(str(error))
         self._corked = False
         self.busy_at = self._flushes.loop.time()
-        if self._frame is None and not self._rest:
+        if self._paused_for or (self._frame is None and not self._rest):
             self.mid_frame_since = None
         elif self.mid_frame_since is None:
             self.mid_frame_since = self.busy_at
@@ -126,11 +130,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._filled == self._size:
             frame, self._frame = self._frame, None
             # The codec reads a bytearray as it reads bytes, and the log may write a batch's place into it.
-            self._dispatch(self, cast("bytes", frame))
+            self._handle(cast("bytes", frame))
 
     def _cut(self, data: bytes) -> None:
         position, end = 0, len(data)
-        while end - position >= 4:
+        while end - position >= 4 and not self._paused_for:
             (size,) = _frame_size(data, position)
             if not 0 <= size <= self._max_frame:
                 raise BadFrame(
@@ -142,11 +146,24 @@ class Connection(asyncio.BufferedProtocol):
                     return
                 break
             position += 4
-            self._dispatch(self, data[position : position + size])
+            self._handle(data[position : position + size])
             position += size
             if self.transport is None:
                 return
         self._rest = data[position:] if position < end else b""
+
+    def _handle(self, frame: bytes) -> None:
+        self._dispatch(self, frame)
+        if self._held > _MOST_HELD:
+            # 64 KiB of requests can ask for gigabytes: what is ready leaves now, and the transport says if it cannot.
+            self.flush()
+            if self._held > _MOST_HELD:
+                self._pause("answers behind one that is not ready")
+
+    def _handle_rest(self) -> None:
+        """Go on with requests that were read before the connection was paused."""
+        if self._rest and self._frame is None and not self._paused_for and self.transport is not None:
+            self.buffer_updated(0)
 
     def _begin_frame(self, data: bytes, position: int, size: int) -> None:
         # A bytearray's zeros are written, so it is resident at once: a size that is only claimed must not make one.
@@ -175,19 +192,30 @@ class Connection(asyncio.BufferedProtocol):
         while waiting and (answer := waiting[0].answer) is not None:
             waiting.popleft()
             self._out.extend(answer)
+            if len(answer) > 1:
+                self._leaving += sum(map(len, answer))
         if self._paused_for and len(waiting) <= self._max_waiting // 2:
             self._resume("too many requests")
         if self._out and not self._corked:
             self._flushes.add(self)
 
+    def hold(self, size: int) -> None:
+        """A large answer of so many bytes is ready; it counts until the transport has it."""
+        self._held += size
+
     def flush(self) -> None:
         """Hand the transport what is ready, in one write."""
         out, self._out = self._out, []
+        if self._leaving:
+            self._held -= self._leaving
+            self._leaving = 0
+            if self._held <= _MOST_HELD:
+                self._resume("answers behind one that is not ready")
         if self.transport is None:
             return
         if len(out) == 1:
             self.transport.write(out[0])
-        else:
+        elif out:
             self.transport.writelines(out)
 
     # Ends and pauses
@@ -217,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
     def _pause(self, why: str) -> None:
         if not self._paused_for and self.transport is not None:
             self.transport.pause_reading()
+            self.mid_frame_since = None  # the rest of a frame is late because of us
         self._paused_for.add(why)
 
     def _resume(self, why: str) -> None:
@@ -224,6 +253,10 @@ class Connection(asyncio.BufferedProtocol):
             self._paused_for.discard(why)
             if not self._paused_for and self.transport is not None:
                 self.transport.resume_reading()
+                if self._frame is not None:
+                    self.mid_frame_since = self._flushes.loop.time()
+                elif self._rest:
+                    self._flushes.loop.call_soon(self._handle_rest)
 
 
 class FlushQueue:
