@@ -57,7 +57,7 @@ def _refusal(groups: Groups, group: ClassicGroup | None, request: JoinGroupReque
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if group is None and request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group is not None and not _has_room(groups, group, request.member_id):
+    if group is not None and not _has_room(groups, group, request):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     protocols = protocols_of(request.protocols)
     if group is None:
@@ -73,12 +73,14 @@ def _refusal(groups: Groups, group: ClassicGroup | None, request: JoinGroupReque
     return group.check_member(request.member_id, request.group_instance_id)
 
 
-def _has_room(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
+def _has_room(groups: Groups, group: ClassicGroup, request: JoinGroupRequest) -> bool:
     """Whether group.max.size allows one more.
 
     During a rebalance those count that have joined: so the members that come last are turned away, in a race of new
-    ones (KAFKA-9844) and after the limit was lowered (KAFKA-9885), not the first ones.
+    ones (KAFKA-9844) and after the limit was lowered (KAFKA-9885), not the first ones. A static member that returns
+    is not one more: it takes its own place (Kafka turns it away when the group is full).
     """
+    member_id = request.member_id or group.static_ids.get(request.group_instance_id or "", "")
     if group.state is GroupState.EMPTY:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
