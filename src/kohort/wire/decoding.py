@@ -116,14 +116,18 @@ class _Compiler:
     def read(self, form: str, target: str) -> None:
         self.run.append((form, target))
 
-    def read_length(self, legacy: str) -> str:
-        """Read a length behind the run and end the run: the result is the length, below 0 for null."""
+    def read_length(self, legacy: str) -> tuple[str, str]:
+        """Read a length behind the run and end the run: the variable, and the test whether it stands for null.
+
+        A compact length is left as it is, one more than what it counts.
+        """
         length = self.name("n")
         self.read("B" if self.flexible else legacy, length)
         self.flush()
-        if self.flexible:
-            self.emit(f"if {length} > 127:", f" {length}, p = read_varint(data, p - 1)", f"{length} -= 1")
-        return length
+        if not self.flexible:
+            return length, f"{length} < 0"
+        self.emit(f"if {length} > 127:", f" {length}, p = read_varint(data, p - 1)")
+        return length, f"not {length}"
 
     def flush(self) -> None:
         run, self.run = self.run, []
@@ -148,9 +152,9 @@ class _Compiler:
             if field.tag is not None or not field.exists(self.version):
                 self.emit(f"{target}.{field.name} = {self.default(field)}")
             else:
-                self.field(field, f"{target}.{field.name}")
+                self.field(kind, field, target)
         if self.flexible:
-            self.tags(tagged, target)
+            self.tags(kind, tagged, target)
 
     def default(self, field: Field) -> str:
         if isinstance(field.default, list):
@@ -161,18 +165,19 @@ class _Compiler:
             return repr(field.default)
         return self.constant(field.default, "d")
 
-    def field(self, field: Field, target: str) -> None:
+    def field(self, kind: type[Struct], field: Field, owner: str) -> None:
+        target, where = f"{owner}.{field.name}", f"{kind.__name__}.{field.name}"
         nullable = field.may_be_null(self.version)
         if isinstance(field.type, Nested) and nullable:
             present = self.name("n")
             self.read("b", present)
             self.flush()
             self.emit(f"if {present} < 0:", f" {target} = None", "else:")
-            self.indented(lambda: self.value(field.type, target, False))
+            self.indented(lambda: self.value(field.type, target, False, where))
         else:
-            self.value(field.type, target, nullable)
+            self.value(field.type, target, nullable, where)
 
-    def value(self, wire_type: WireType, target: str, nullable: bool) -> None:
+    def value(self, wire_type: WireType, target: str, nullable: bool, where: str) -> None:
         match wire_type:
             case Fixed(form):
                 self.read(form, target)
@@ -180,14 +185,14 @@ class _Compiler:
                 self.read("16s", target)
                 self.after.append(f"{target} = uuid({target})")
             case Text():
-                self.sized(target, nullable, "h", "data[p:q].decode('utf-8', 'surrogateescape')")
+                self.sized(target, nullable, "h", "data[p:q].decode('utf-8', 'surrogateescape')", where)
             case Blob(in_place=False):
-                self.sized(target, nullable, "i", "data[p:q]")
+                self.sized(target, nullable, "i", "data[p:q]", where)
             case Blob():
                 self.scope["view"] = None
-                self.sized(target, nullable, "i", "view[p:q]")
+                self.sized(target, nullable, "i", "view[p:q]", where)
             case ArrayOf(element):
-                self.array(element, target, nullable)
+                self.array(element, target, nullable, where)
             case Nested(kind):
                 inner = self.name("m")
                 self.struct(kind, inner)
@@ -200,33 +205,28 @@ class _Compiler:
         self.flush()
         self.depth -= 1
 
-    def null(self, target: str, nullable: bool) -> str:
-        return f" {target} = None" if nullable else f" raise DecodeError('{target} is null')"
+    def null(self, target: str, nullable: bool, where: str) -> str:
+        return f" {target} = None" if nullable else f" raise DecodeError('{where} is null')"
 
-    def sized(self, target: str, nullable: bool, legacy: str, expression: str) -> None:
-        length = self.read_length(legacy)
-        self.emit(f"if {length} < 0:", self.null(target, nullable), "else:")
-        self.emit(f" q = p + {length}", f" {target} = {expression}", " p = q")
+    def sized(self, target: str, nullable: bool, legacy: str, expression: str, where: str) -> None:
+        length, is_null = self.read_length(legacy)
+        end = f"p + {length} - 1" if self.flexible else f"p + {length}"
+        self.emit(f"if {is_null}:", self.null(target, nullable, where), "else:")
+        self.emit(f" q = {end}", f" {target} = {expression}", " p = q")
 
-    def array(self, element: WireType, target: str, nullable: bool) -> None:
-        count = self.read_length("i")
+    def array(self, element: WireType, target: str, nullable: bool, where: str) -> None:
+        count, is_null = self.read_length("i")
+        self.emit(f"if {is_null}:", self.null(target, nullable, where), "else:")
+        self.indented(lambda: self.elements(element, target, count, where))
+
+    def elements(self, element: WireType, target: str, count: str, where: str) -> None:
         least = minimal_size(element, self.version, self.flexible)
-        self.emit(f"if {count} < 0:", self.null(target, nullable))
-        self.emit(f"elif {count} * {least} > end - p:", " raise DecodeError('an array is longer than its message')")
-        self.emit("else:")
-        self.indented(lambda: self.elements(element, target, count, least))
-
-    def elements(self, element: WireType, target: str, count: str, least: int) -> None:
+        if self.flexible:
+            self.emit(f"{count} -= 1")
+        # What follows allocates as many elements as the peer says; so it must have sent as many bytes.
+        self.emit(f"if {count} * {least} > end - p:", f" raise DecodeError('{where} is longer than its message')")
         if isinstance(element, Fixed):
-            unpackers = tuple(struct.Struct(f">{n}{element.format}").unpack_from for n in range(_SHORT))
-            ready = self.constant(unpackers, "u")
-            self.emit(
-                f"if {count} < {_SHORT}:",
-                f" {target} = list({ready}[{count}](data, p))",
-                "else:",
-                f" {target} = list(unpack_from(f'>{{{count}}}{element.format}', data, p))",
-                f"p += {count} * {element.size}",
-            )
+            self.numbers(element, target, count)
             return
         items = self.name("a")
         self.emit(f"{target} = {items} = []")
@@ -235,17 +235,27 @@ class _Compiler:
             self.fixed_prefix(element.kind, items, count, least)
             left = f"{count} - len({items})"
         self.emit(f"for _ in range({left}):")
+        self.indented(lambda: self.item(element, items, where))
+
+    def item(self, element: WireType, items: str, where: str) -> None:
         item = self.name("e")
+        if isinstance(element, Nested):
+            self.struct(element.kind, item)
+        else:
+            self.value(element, item, False, where)
+        self.flush()
+        self.emit(f"{items}.append({item})")
 
-        def body() -> None:
-            if isinstance(element, Nested):
-                self.struct(element.kind, item)
-            else:
-                self.value(element, item, False)
-            self.flush()
-            self.emit(f"{items}.append({item})")
-
-        self.indented(body)
+    def numbers(self, element: Fixed, target: str, count: str) -> None:
+        unpackers = tuple(struct.Struct(f">{n}{element.format}").unpack_from for n in range(_SHORT))
+        ready = self.constant(unpackers, "u")
+        self.emit(
+            f"if {count} < {_SHORT}:",
+            f" {target} = list({ready}[{count}](data, p))",
+            "else:",
+            f" {target} = list(unpack_from(f'>{{{count}}}{element.format}', data, p))",
+            f"p += {count} * {element.size}",
+        )
 
     def fixed_prefix(self, kind: type[Struct], items: str, count: str, size: int) -> None:
         """Read the elements whose strings and tags are empty, up to the first that has one, by one call."""
@@ -281,7 +291,7 @@ class _Compiler:
         self.emit(f" x = new({made})", *(f" {store}" for store in stores), f" {items}.append(x)")
         self.emit(f"p += len({items}) * {size}")
 
-    def tags(self, known: list[Field], target: str) -> None:
+    def tags(self, kind: type[Struct], known: list[Field], target: str) -> None:
         count = self.name("t")
         self.read("B", count)
         self.flush()
@@ -297,7 +307,10 @@ class _Compiler:
         self.emit(f"{tag}, p = read_varint(data, p)", f"{stop}, p = read_varint(data, p)", f"{stop} += p")
         for field in known:
             self.emit(f"if {tag} == {field.tag}:")
-            self.indented(lambda field=field: self.field(field, f"{target}.{field.name}"))  # type: ignore[misc]
+            self.depth += 1
+            self.field(kind, field, target)
+            self.flush()
+            self.depth -= 1
         self.emit(f"if p > {stop} or {stop} > end:", " raise DecodeError('a tagged field is longer than it says')")
         self.emit(f"p = {stop}")
         self.depth -= 2

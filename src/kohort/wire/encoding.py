@@ -41,11 +41,6 @@ def _null(where: str, version: int) -> EncodeError:
     return EncodeError(f"{where} is null, but version {version} does not allow that")
 
 
-def _in_place(value: Buffer | list[Buffer]) -> tuple[list[Buffer], int]:
-    parts = value if isinstance(value, list) else [value]
-    return parts, sum(map(len, parts))
-
-
 class _Compiler:
     """Writes the source of one encoder; `run` collects what the next `struct` call writes."""
 
@@ -59,14 +54,13 @@ class _Compiler:
             "absent": _absent,
             "null": _null,
             "varint": varint,
-            "in_place": _in_place,
             "write_tags": write_tags,
             "pack": struct.pack,
         }
         self.lines: list[str] = []
         self.depth = 2
         self.names = 0
-        self.add = "add"
+        self.out = "parts"
         self.run: list[tuple[str, str]] = []
 
     def compile(self) -> Encoder:
@@ -81,6 +75,11 @@ class _Compiler:
         exec(compile("\n".join(self.lines), f"<encode {self.kind.__name__} v{self.version}>", "exec"), self.scope)
         made: Encoder = self.scope["encode"]
         return made
+
+    @property
+    def add(self) -> str:
+        """What appends to the list that is being written to."""
+        return "add" if self.out == "parts" else f"{self.out}.append"
 
     def emit(self, *lines: str) -> None:
         self.lines += [" " * self.depth + line for line in lines]
@@ -214,15 +213,13 @@ class _Compiler:
         self.emit(f"{self.add}({raw})")
 
     def in_place(self, value: str, nullable: bool, where: str) -> None:
-        parts, length = self.name("b"), self.name("n")
-        null = "0" if self.flexible else "-1"
-        self.emit(f"{parts} = {value}")
-        self.if_null(parts, nullable, f"{parts} = ()", f"{length} = {null}", where=where)
-        self.emit(f" {parts}, {length} = in_place({parts})")
-        if self.flexible:
-            self.emit(f" {length} += 1")
+        raw, length = self.name("b"), self.name("n")
+        null, more = ("0", " + 1") if self.flexible else ("-1", "")
+        self.emit(f"{raw} = {value}")
+        self.if_null(raw, nullable, f"{raw} = b''", f"{length} = {null}", where=where)
+        self.emit(f" {length} = (sum(map(len, {raw})) if type({raw}) is list else len({raw})){more}")
         self.write_length("i", length)
-        self.emit(f"for buffer in {parts}:", f" {self.add}(buffer)")
+        self.emit(f"if type({raw}) is list:", f" {self.out}.extend({raw})", "else:", f" {self.add}({raw})")
 
     def array(self, element: WireType, value: str, nullable: bool, where: str) -> None:
         items, count = self.name("a"), self.name("n")
@@ -235,20 +232,20 @@ class _Compiler:
             self.emit(f"if {items}:", f" {self.add}(pack(f'>{{len({items})}}{element.format}', *{items}))")
             return
         item = self.name("e")
+        if isinstance(element, Nested) and nearly_fixed(element.kind, self.version):
+            self.nearly_fixed(element.kind, item, items)
+            return
         self.emit(f"for {item} in {items}:")
         self.depth += 1
         if isinstance(element, Nested):
-            self.element(element.kind, item)
+            self.struct(element.kind, item)
         else:
             self.value(element, item, False, where)
         self.flush()
         self.depth -= 1
 
-    def element(self, kind: type[Struct], item: str) -> None:
-        """A struct in an array; one that is all numbers, because its strings are empty, is one `struct` call."""
-        if not nearly_fixed(kind, self.version):
-            self.struct(kind, item)
-            return
+    def nearly_fixed(self, kind: type[Struct], item: str, items: str) -> None:
+        """Structs that are all numbers when their strings are empty: then one `struct` call writes each."""
         unusual = []
         for field in kind.FIELDS:
             value = f"{item}.{field.name}"
@@ -267,13 +264,15 @@ class _Compiler:
             self.write("x")
         run, self.run = self.run, []
         if not unusual:
-            self.emit(f"{self.add}({self.packed(run)})")
+            self.emit(f"if {items}:", f" {self.out} += [{self.packed(run)} for {item} in {items}]")
             return
+        self.emit(f"for {item} in {items}:")
+        self.depth += 1
         self.emit(f"if not ({' or '.join(unusual)}):", f" {self.add}({self.packed(run)})", "else:")
         self.depth += 1
         self.struct(kind, item)
         self.flush()
-        self.depth -= 1
+        self.depth -= 2
 
     def tags(self, kind: type[Struct], tagged: list[Field], source: str) -> None:
         if not tagged:
@@ -283,17 +282,17 @@ class _Compiler:
         self.flush()
         self.emit(f"if not ({' or '.join(f'({test})' for test in tests)}):", f" {self.add}(b'\\0')", "else:")
         self.depth += 1
-        written, outer = self.name("w"), self.add
+        written, outer = self.name("w"), self.out
         self.emit(f"{written} = []")
         for field, test in sorted(zip(tagged, tests, strict=True), key=lambda pair: pair[0].tag or 0):
             body = self.name("c")
             self.emit(f"if {test}:", f" {body} = []")
             self.depth += 1
-            self.add = f"{body}.append"
+            self.out = body
             self.field(field, f"{source}.{field.name}", f"{kind.__name__}.{field.name}")
             self.flush()
             self.emit(f"{written}.append(({field.tag}, b''.join({body})))")
             self.depth -= 1
-        self.add = outer
+        self.out = outer
         self.emit(f"{self.add}(write_tags({written}))")
         self.depth -= 1
