@@ -245,6 +245,21 @@ def test_record_batches_are_neither_joined_nor_copied(version: int) -> None:
     assert decode(Carrier, version, encode(Carrier(incoming=b"", outgoing=[]), version)).outgoing == b""
 
 
+def test_record_batches_of_a_bytearray_are_writable_and_other_fields_are_copies() -> None:
+    # A broker writes a batch's offset where the request holds the batch.
+    data = bytearray(encode(Carrier(incoming=b"batch"), 1))
+    carrier = decode(Carrier, 1, data)
+    assert isinstance(carrier.incoming, memoryview)
+    carrier.incoming[0] = ord("B")
+    assert b"Batch" in data
+
+    data = bytearray(encode(Sample(blob=b"b", blob_or_none=b"c", ids=[UUID(int=1)]), 3))
+    sample = decode(Sample, 3, data)
+    data[:] = bytes(len(data))
+    assert type(sample.blob) is type(sample.blob_or_none) is bytes
+    assert sample == Sample(blob=b"b", blob_or_none=b"c", ids=[UUID(int=1)])
+
+
 def test_a_message_may_stand_anywhere_in_the_bytes_and_be_followed_by_others() -> None:
     body = encode(Sample(name="here"), 3)
     read = decoder(Sample, 3)

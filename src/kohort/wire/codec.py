@@ -93,11 +93,11 @@ def encoder(kind: type[_M], version: int) -> Callable[[_M, list[Buffer]], None]:
     return known
 
 
-def decoder(kind: type[_M], version: int) -> Callable[[bytes, int], tuple[_M, int]]:
+def decoder(kind: type[_M], version: int) -> Callable[[bytes | bytearray, int], tuple[_M, int]]:
     """The function of bytes and a position that returns a message and the position behind it.
 
-    The message may lie anywhere up to the end of the bytes; they must be `bytes`, which record batches then point into.
-    Raises DecodeError, also for a version out of range.
+    The message may end anywhere before the end of the bytes. Record batches are views into them, writable if they are;
+    all else is copied. Raises DecodeError, also for a version out of range.
     """
     known = _decoders.get((kind, version))
     if known is None:
@@ -115,4 +115,4 @@ def encode(message: Message, version: int) -> bytes:
 
 def decode(kind: type[_M], version: int, buffer: Buffer) -> _M:
     """The message that the bytes begin with; what follows it is ignored, as Kafka does. Raises DecodeError."""
-    return decoder(kind, version)(buffer if type(buffer) is bytes else bytes(buffer), 0)[0]
+    return decoder(kind, version)(bytes(buffer) if isinstance(buffer, memoryview) else buffer, 0)[0]

@@ -14,7 +14,7 @@ from kohort.model import UUID
 from kohort.wire.schema import NEWEST, ArrayOf, Blob, Field, Fixed, Message, Nested, Struct, Text, UuidType, WireType
 from kohort.wire.varint import DecodeError, read_varint, skip_tags
 
-Decoder = Callable[[bytes, int], tuple[Any, int]]
+Decoder = Callable[[bytes | bytearray, int], tuple[Any, int]]
 
 _SHORT = 32
 """Arrays of fewer numbers have their unpacker ready."""
@@ -187,7 +187,7 @@ class _Compiler:
             case Text():
                 self.sized(target, nullable, "h", "data[p:q].decode('utf-8', 'surrogateescape')", where)
             case Blob(in_place=False):
-                self.sized(target, nullable, "i", "data[p:q]", where)
+                self.sized(target, nullable, "i", "bytes(data[p:q])", where)
             case Blob():
                 self.scope["view"] = None
                 self.sized(target, nullable, "i", "view[p:q]", where)

@@ -32,7 +32,7 @@ def flexible_header(api_key: int, api_version: int) -> bool:
     return api_version >= (api.first_flexible if api else NEWEST)
 
 
-def read_request_header(data: bytes, position: int = 0) -> RequestHeader:
+def read_request_header(data: bytes | bytearray, position: int = 0) -> RequestHeader:
     """Parse the header of a request. For an API or a version that is not ours it is parsed as far as it can be.
 
     Such a request still has a correlation id to answer; its `body` means nothing. Raises DecodeError.
@@ -76,7 +76,7 @@ def flexible_response(api_key: int, api_version: int) -> bool:
     return api_key != API_VERSIONS and flexible_header(api_key, api_version)
 
 
-def read_response_header(data: bytes, api_key: int, api_version: int, position: int = 0) -> tuple[int, int]:
+def read_response_header(data: bytes | bytearray, api_key: int, api_version: int, position: int = 0) -> tuple[int, int]:
     """The correlation id of a response, and where its body begins. Raises DecodeError."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(data, position)

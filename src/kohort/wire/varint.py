@@ -15,7 +15,7 @@ class EncodeError(AssertionError):
     """The caller filled a message with what its version cannot carry: our bug, not a peer's."""
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes, and where it ends."""
     value = shift = 0
     while True:
@@ -41,7 +41,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def skip_tags(data: bytes, position: int) -> int:
+def skip_tags(data: bytes | bytearray, position: int) -> int:
     """Step over tagged fields that nobody here knows; `position` is that of their number."""
     count, position = read_varint(data, position)
     # Each takes two bytes at least, so a hostile number ends at the end of the data.
