@@ -36,10 +36,14 @@ _POM = f"""\
 """
 _COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
+_WARNINGS_ONLY = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 # Short-lived tools and a test broker never repay the second compiler or a concurrent collector.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto", "-XX:-UsePerfData")
+QUICK_START = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto", "-XX:-UsePerfData"),
+    _WARNINGS_ONLY,
+)
 # As Kafka's own start script has it, for when its speed is the question.
-PRODUCTION = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms1g", "-Xmx1g")
+PRODUCTION = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms1g", "-Xmx1g", _WARNINGS_ONLY)
 
 
 class Unavailable(Exception):
@@ -144,11 +148,7 @@ def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = 
             java(
                 "kafka.Kafka",
                 str(properties),
-                options=(
-                    *jvm,
-                    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
-                ),
+                options=(*jvm, "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
             ),
             cwd=home,
         )

@@ -34,10 +34,11 @@ def kohort(*arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def running_kohort(*options: str, **settings: str) -> Iterator[KohortBroker]:
+def running_kohort(*options: str, killed: bool = False, **settings: str) -> Iterator[KohortBroker]:
     """Start `kohort broker` on a free port, in memory unless the options name a store; end it by SIGTERM.
 
-    `settings` are Kafka's names with underscores for dots. A broker that does not end cleanly fails the test.
+    `settings` are Kafka's names with underscores for dots. A broker that does not end cleanly fails the test, unless
+    it was to be `killed`: then it ends by SIGKILL.
     """
     store = [] if {"--data", "--postgres"} & set(options) else ["--memory"]
     named = [part for name, value in settings.items() for part in ("--set", f"{name.replace('_', '.')}={value}")]
@@ -45,7 +46,8 @@ def running_kohort(*options: str, **settings: str) -> Iterator[KohortBroker]:
     try:
         ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
         yield KohortBroker(ready[1], process)
-        code = process.stop()
-        assert code == 0, f"the broker ended with {code} after SIGTERM\n{process.output()}"
+        if not killed:
+            code = process.stop()
+            assert code == 0, f"the broker ended with {code} after SIGTERM\n{process.output()}"
     finally:
         process.kill()

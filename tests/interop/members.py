@@ -41,6 +41,8 @@ class _Polling:
     name = ""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self.given_up: list[int] = []
+        """Partitions that were taken from it while it stayed."""
         self.owned: frozenset[int] = frozenset()
         self.values: list[str] = []
         self._stopping = threading.Event()
@@ -58,6 +60,7 @@ class _Polling:
 
 class ConfluentMember(_Polling):
     name = "confluent-kafka"
+    strategy = "range"
 
     def _poll_until_stopped(self, bootstrap: str, group: str, topic: str) -> None:
         consumer = confluent_kafka.Consumer(
@@ -66,13 +69,13 @@ class ConfluentMember(_Polling):
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": True,
-                "partition.assignment.strategy": "range",
+                "partition.assignment.strategy": self.strategy,
                 "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
             }
         )
         try:
-            consumer.subscribe([topic])
+            consumer.subscribe([topic], on_revoke=self._revoked)
             while not self._stopping.is_set():
                 record = consumer.poll(0.1)
                 self.owned = frozenset(place.partition for place in consumer.assignment())
@@ -84,6 +87,15 @@ class ConfluentMember(_Polling):
         finally:
             self.owned = frozenset()
             consumer.close()
+
+    def _revoked(self, consumer: object, places: list[confluent_kafka.TopicPartition]) -> None:
+        if not self._stopping.is_set():
+            self.given_up += [place.partition for place in places]
+
+
+class CooperativeMember(ConfluentMember):
+    name = "confluent-kafka, cooperative-sticky"
+    strategy = "cooperative-sticky"
 
 
 class KafkaPythonMember(_Polling):
