@@ -12,6 +12,7 @@ from typing import Any
 
 from kohort.model import UUID
 from kohort.wire.schema import NEWEST, ArrayOf, Blob, Field, Fixed, Message, Nested, Struct, Text, UuidType, WireType
+from kohort.wire.source import Source
 from kohort.wire.varint import DecodeError, read_varint, skip_tags
 
 Decoder = Callable[[bytes | bytearray, int], tuple[Any, int]]
@@ -59,25 +60,25 @@ def nearly_fixed(kind: type[Struct], version: int) -> bool:
     )
 
 
-class _Compiler:
-    """Writes the source of one decoder; `run` collects what the next `struct` call reads."""
+_SCOPE = {
+    "DecodeError": DecodeError,
+    "struct_error": struct.error,
+    "new": object.__new__,
+    "read_varint": read_varint,
+    "skip_tags": skip_tags,
+    "uuid": _uuid,
+    "unpack_from": struct.unpack_from,
+}
+
+
+class _Compiler(Source):
+    """Writes one decoder; `run` collects what the next `struct` call reads."""
 
     def __init__(self, kind: type[Message], version: int) -> None:
+        super().__init__(_SCOPE)
         self.kind = kind
         self.version = version
         self.flexible = version >= kind.FLEXIBLE
-        self.scope: dict[str, Any] = {
-            "DecodeError": DecodeError,
-            "struct_error": struct.error,
-            "new": object.__new__,
-            "read_varint": read_varint,
-            "skip_tags": skip_tags,
-            "uuid": _uuid,
-            "unpack_from": struct.unpack_from,
-        }
-        self.lines: list[str] = []
-        self.depth = 2
-        self.names = 0
         self.run: list[tuple[str, str]] = []
         self.after: list[str] = []
 
@@ -88,28 +89,14 @@ class _Compiler:
         self.flush()
         if "view" in self.scope:
             self.lines.insert(header, "  view = memoryview(data)")
-            del self.scope["view"]
         self.emit("if p > end:", f" raise DecodeError('{self.kind.__name__} v{self.version} is cut short')")
         self.emit("return m, p")
         self.lines += [
             " except (IndexError, struct_error, ValueError, OverflowError) as error:",
             f"  raise DecodeError(f'{self.kind.__name__} v{self.version} is malformed: {{error}}') from error",
         ]
-        exec(compile("\n".join(self.lines), f"<decode {self.kind.__name__} v{self.version}>", "exec"), self.scope)
-        made: Decoder = self.scope["decode"]
+        made: Decoder = self.function("decode", f"<decode {self.kind.__name__} v{self.version}>")
         return made
-
-    def emit(self, *lines: str) -> None:
-        self.lines += [" " * self.depth + line for line in lines]
-
-    def name(self, prefix: str) -> str:
-        self.names += 1
-        return f"{prefix}{self.names}"
-
-    def constant(self, value: Any, prefix: str) -> str:
-        name = self.name(prefix)
-        self.scope[name] = value
-        return name
 
     # Runs of numbers
 
@@ -173,7 +160,8 @@ class _Compiler:
             self.read("b", present)
             self.flush()
             self.emit(f"if {present} < 0:", f" {target} = None", "else:")
-            self.indented(lambda: self.value(field.type, target, False, where))
+            with self.indented():
+                self.value(field.type, target, False, where)
         else:
             self.value(field.type, target, nullable, where)
 
@@ -199,12 +187,6 @@ class _Compiler:
                 self.flush()
                 self.emit(f"{target} = {inner}")
 
-    def indented(self, write: Callable[[], None]) -> None:
-        self.depth += 1
-        write()
-        self.flush()
-        self.depth -= 1
-
     def null(self, target: str, nullable: bool, where: str) -> str:
         return f" {target} = None" if nullable else f" raise DecodeError('{where} is null')"
 
@@ -217,7 +199,8 @@ class _Compiler:
     def array(self, element: WireType, target: str, nullable: bool, where: str) -> None:
         count, is_null = self.read_length("i")
         self.emit(f"if {is_null}:", self.null(target, nullable, where), "else:")
-        self.indented(lambda: self.elements(element, target, count, where))
+        with self.indented():
+            self.elements(element, target, count, where)
 
     def elements(self, element: WireType, target: str, count: str, where: str) -> None:
         least = minimal_size(element, self.version, self.flexible)
@@ -235,7 +218,8 @@ class _Compiler:
             self.fixed_prefix(element.kind, items, count, least)
             left = f"{count} - len({items})"
         self.emit(f"for _ in range({left}):")
-        self.indented(lambda: self.item(element, items, where))
+        with self.indented():
+            self.item(element, items, where)
 
     def item(self, element: WireType, items: str, where: str) -> None:
         item = self.name("e")
@@ -298,19 +282,16 @@ class _Compiler:
         if not known:
             self.emit(f"if {count}:", " p = skip_tags(data, p - 1)")
             return
-        self.emit(f"if {count}:")
-        self.depth += 1
-        stop = self.name("s")
-        self.emit(f"{count}, p = read_varint(data, p - 1)", f"for _ in range({count}):")
-        self.depth += 1
-        tag = self.name("t")
+        self.emit(f"if {count}:", f" {count}, p = read_varint(data, p - 1)", f" for _ in range({count}):")
+        with self.indented(), self.indented():
+            self.tag(kind, known, target)
+
+    def tag(self, kind: type[Struct], known: list[Field], target: str) -> None:
+        tag, stop = self.name("t"), self.name("s")
         self.emit(f"{tag}, p = read_varint(data, p)", f"{stop}, p = read_varint(data, p)", f"{stop} += p")
         for field in known:
             self.emit(f"if {tag} == {field.tag}:")
-            self.depth += 1
-            self.field(kind, field, target)
-            self.flush()
-            self.depth -= 1
-        self.emit(f"if p > {stop} or {stop} > end:", " raise DecodeError('a tagged field is longer than it says')")
+            with self.indented():
+                self.field(kind, field, target)
+        self.emit(f"if p > {stop} or {stop} > end:", f" raise DecodeError('a tag of {kind.__name__} is too long')")
         self.emit(f"p = {stop}")
-        self.depth -= 2

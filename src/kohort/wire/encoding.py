@@ -23,6 +23,7 @@ from kohort.wire.schema import (
     UuidType,
     WireType,
 )
+from kohort.wire.source import Source
 from kohort.wire.varint import EncodeError, varint, write_tags
 
 Encoder = Callable[[Any, list[Buffer]], None]
@@ -41,27 +42,32 @@ def _null(where: str, version: int) -> EncodeError:
     return EncodeError(f"{where} is null, but version {version} does not allow that")
 
 
-class _Compiler:
-    """Writes the source of one encoder; `run` collects what the next `struct` call writes."""
+_SCOPE = {
+    "EncodeError": EncodeError,
+    "struct_error": struct.error,
+    "absent": _absent,
+    "null": _null,
+    "varint": varint,
+    "write_tags": write_tags,
+    "pack": struct.pack,
+}
+
+
+class _Compiler(Source):
+    """Writes one encoder; `run` collects what the next `struct` call writes, `out` names the list that it goes to."""
 
     def __init__(self, kind: type[Message], version: int) -> None:
+        super().__init__(_SCOPE)
         self.kind = kind
         self.version = version
         self.flexible = version >= kind.FLEXIBLE
-        self.scope: dict[str, Any] = {
-            "EncodeError": EncodeError,
-            "struct_error": struct.error,
-            "absent": _absent,
-            "null": _null,
-            "varint": varint,
-            "write_tags": write_tags,
-            "pack": struct.pack,
-        }
-        self.lines: list[str] = []
-        self.depth = 2
-        self.names = 0
         self.out = "parts"
         self.run: list[tuple[str, str]] = []
+
+    @property
+    def add(self) -> str:
+        """What appends to `out`."""
+        return "add" if self.out == "parts" else f"{self.out}.append"
 
     def compile(self) -> Encoder:
         self.lines = ["def encode(m, parts):", " add = parts.append", " try:"]
@@ -72,26 +78,8 @@ class _Compiler:
             " except (struct_error, UnicodeEncodeError, OverflowError) as error:",
             f"  raise EncodeError(f'{self.kind.__name__} v{self.version}: {{error}}') from error",
         ]
-        exec(compile("\n".join(self.lines), f"<encode {self.kind.__name__} v{self.version}>", "exec"), self.scope)
-        made: Encoder = self.scope["encode"]
+        made: Encoder = self.function("encode", f"<encode {self.kind.__name__} v{self.version}>")
         return made
-
-    @property
-    def add(self) -> str:
-        """What appends to the list that is being written to."""
-        return "add" if self.out == "parts" else f"{self.out}.append"
-
-    def emit(self, *lines: str) -> None:
-        self.lines += [" " * self.depth + line for line in lines]
-
-    def name(self, prefix: str) -> str:
-        self.names += 1
-        return f"{prefix}{self.names}"
-
-    def constant(self, value: Any, prefix: str) -> str:
-        name = self.name(prefix)
-        self.scope[name] = value
-        return name
 
     # Runs of numbers
 
@@ -168,11 +156,9 @@ class _Compiler:
             self.flush()
             inner = self.local(value)
             self.emit(f"if {inner} is None:", f" {self.add}(b'\\xff')", "else:")
-            self.depth += 1
-            self.write("b", "1")
-            self.struct(field.type.kind, inner)
-            self.flush()
-            self.depth -= 1
+            with self.indented():
+                self.write("b", "1")
+                self.struct(field.type.kind, inner)
 
     def local(self, value: str) -> str:
         """A local variable of that value."""
@@ -236,13 +222,11 @@ class _Compiler:
             self.nearly_fixed(element.kind, item, items)
             return
         self.emit(f"for {item} in {items}:")
-        self.depth += 1
-        if isinstance(element, Nested):
-            self.struct(element.kind, item)
-        else:
-            self.value(element, item, False, where)
-        self.flush()
-        self.depth -= 1
+        with self.indented():
+            if isinstance(element, Nested):
+                self.struct(element.kind, item)
+            else:
+                self.value(element, item, False, where)
 
     def nearly_fixed(self, kind: type[Struct], item: str, items: str) -> None:
         """Structs that are all numbers when their strings are empty: then one `struct` call writes each."""
@@ -267,12 +251,10 @@ class _Compiler:
             self.emit(f"if {items}:", f" {self.out} += [{self.packed(run)} for {item} in {items}]")
             return
         self.emit(f"for {item} in {items}:")
-        self.depth += 1
-        self.emit(f"if not ({' or '.join(unusual)}):", f" {self.add}({self.packed(run)})", "else:")
-        self.depth += 1
-        self.struct(kind, item)
-        self.flush()
-        self.depth -= 2
+        with self.indented():
+            self.emit(f"if not ({' or '.join(unusual)}):", f" {self.add}({self.packed(run)})", "else:")
+            with self.indented():
+                self.struct(kind, item)
 
     def tags(self, kind: type[Struct], tagged: list[Field], source: str) -> None:
         if not tagged:
@@ -281,18 +263,18 @@ class _Compiler:
         tests = [self.is_set(field, f"{source}.{field.name}") for field in tagged]
         self.flush()
         self.emit(f"if not ({' or '.join(f'({test})' for test in tests)}):", f" {self.add}(b'\\0')", "else:")
-        self.depth += 1
+        with self.indented():
+            self.set_tags(kind, tagged, tests, source)
+
+    def set_tags(self, kind: type[Struct], tagged: list[Field], tests: list[str], source: str) -> None:
         written, outer = self.name("w"), self.out
         self.emit(f"{written} = []")
         for field, test in sorted(zip(tagged, tests, strict=True), key=lambda pair: pair[0].tag or 0):
-            body = self.name("c")
-            self.emit(f"if {test}:", f" {body} = []")
-            self.depth += 1
-            self.out = body
-            self.field(field, f"{source}.{field.name}", f"{kind.__name__}.{field.name}")
-            self.flush()
-            self.emit(f"{written}.append(({field.tag}, b''.join({body})))")
-            self.depth -= 1
+            self.out = self.name("c")
+            self.emit(f"if {test}:", f" {self.out} = []")
+            with self.indented():
+                self.field(field, f"{source}.{field.name}", f"{kind.__name__}.{field.name}")
+                self.flush()
+                self.emit(f"{written}.append(({field.tag}, b''.join({self.out})))")
         self.out = outer
         self.emit(f"{self.add}(write_tags({written}))")
-        self.depth -= 1

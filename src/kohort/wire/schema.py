@@ -108,7 +108,8 @@ def since(
 ) -> Any:
     """A field that exists in versions `first` to `until`.
 
-    Outside them it has its default; another value there is the caller's error unless the field is `ignorable`.
+    Outside them it has its default; another value there is the caller's error unless the field is `ignorable`. Without
+    a `default` it is the type's zero, for nullable strings and arrays too, as in Kafka's schemas.
     `nullable`: the first version that may hold null, where that is not `first`.
     `tag`: the field is a tagged one (KIP-482), absent from the bytes while it has its default.
     """
