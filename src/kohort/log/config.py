@@ -19,6 +19,8 @@ class LogConfig:
     retention_ms: Millis = 7 * _DAY
     deletes: bool = True
     """Whether cleanup.policy contains `delete`: only then does retention apply."""
+    compacts: bool = False
+    """Whether it contains `compact`: only then may offsets be missing."""
     producer_expiration_ms: Millis = _DAY
 
     @classmethod
@@ -32,6 +34,7 @@ class LogConfig:
             retention_bytes=_number(configs, "retention.bytes", defaults.retention_bytes),
             retention_ms=_number(configs, "retention.ms", defaults.retention_ms),
             deletes="delete" in policies,
+            compacts="compact" in policies,
             producer_expiration_ms=_number(configs, "producer.id.expiration.ms", defaults.producer_expiration_ms),
         )
 

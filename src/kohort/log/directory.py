@@ -65,7 +65,9 @@ class DataDirectory:
 
     def read_topics(self) -> list[Topic]:
         """The topics that `write_topics` left."""
-        stored = _read_json(self.path / "topics.json") or {"topics": []}
+        stored = _read_json(self.path / "topics.json")
+        if stored is None:
+            return []
         try:
             topics = [
                 Topic(UUID(one["id"]), one["name"], int(one["partitions"]), dict(one["configs"]))

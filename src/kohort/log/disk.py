@@ -25,7 +25,7 @@ class Disk:
         self._root = root
         self._descriptors = Descriptors(max_open, os.O_RDWR | os.O_CREAT)
         self._root_descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-        self._choice = SyncChoice(can_sync_all=_syncfs is not None)
+        self.choice = SyncChoice(can_sync_all=_syncfs is not None)
         self._new_names: set[Path] = set()
         """Directories with names in them that are not durable yet."""
 
@@ -35,11 +35,11 @@ class Disk:
             return
         started = time.perf_counter()
         cost = len(writes) + 2 * sum(not file.exists for file, _, _ in writes)
-        if self._choice.sync_all(cost):
+        if self.choice.sync_all(cost):
             for write in writes:
                 self._write(write)
             self._sync_all()
-            self._choice.learn_all(time.perf_counter() - started)
+            self.choice.learn_all(time.perf_counter() - started)
         else:
             capacity = self._descriptors.capacity  # an evicted file could not be synced any more
             for start in range(0, len(writes), capacity):
@@ -47,7 +47,7 @@ class Disk:
                 for descriptor in [self._write(write) for write in chunk]:
                     os.fdatasync(descriptor)
             self._sync_new_names()
-            self._choice.learn_each(time.perf_counter() - started, cost)
+            self.choice.learn_each(time.perf_counter() - started, cost)
 
     def create(self, file: SegmentFile) -> None:
         """Make an empty file, durably."""

@@ -184,12 +184,19 @@ class FileStore:
             raise KeyError(partition)
         name = TopicPartition(topic.name, partition)
         directory = self._directory(name)
-        new = partial(SegmentedLog, name, self._config(topic), self.directory.leader_epoch)
+        config = self._config(topic)
+        new = partial(SegmentedLog, name, config, self.directory.leader_epoch)
         keep_start = partial(_write_start_offset, directory)
         if directory.name not in self._present:
             self._present.add(directory.name)
             return new(self._new_medium(directory, exists=False), self._queue.note, keep_start=keep_start)
-        found = recover(directory, name, self._new_medium(directory, exists=True), was_clean=self.directory.was_clean)
+        found = recover(
+            directory,
+            name,
+            self._new_medium(directory, exists=True),
+            was_clean=self.directory.was_clean,
+            may_have_gaps=config.compacts,
+        )
         self.recovered += found.tails
         return new(
             self._new_medium(directory, exists=False),
@@ -253,6 +260,10 @@ class FileStore:
             self._release(clean=False)
             raise
         self._release(clean=True)
+
+    def abandon(self) -> None:
+        """Let go of the directory as a process does that dies: what waits is lost, the next owner recovers."""
+        self._release(clean=False)
 
     def _sync_what_waits(self) -> None:
         pending = self.take()

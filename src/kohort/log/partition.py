@@ -265,7 +265,9 @@ class SegmentedLog:
         growing.producers_at_end = None
         growing.medium.truncate(growing.size)
         self._end_offset = self._stable_offset = growing.end_offset
-        self._start_offset = min(self._start_offset, self._end_offset)
+        if self._end_offset < self._start_offset:  # the batch that is gone began before the start
+            self._start_offset = self._end_offset
+            self._keep_start(self._start_offset)
         self._settled_in = growing
         self.producers.replace({}, self._headers())
 
@@ -303,7 +305,8 @@ class SegmentedLog:
         return count
 
     def _drop_segments_below_start(self) -> None:
-        while len(self._segments) > 1 and self._segments[1].base_offset <= self._start_offset:
+        # Should the appends that wait in later segments fail, this one must grow again.
+        while self._segments[0] is not self._settled_in and self._segments[1].base_offset <= self._start_offset:
             self._segments.pop(0).medium.remove()
         self._hints.clear()
 

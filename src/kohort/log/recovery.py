@@ -33,7 +33,7 @@ class Recovered:
 
 
 def recover(
-    directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, was_clean: bool
+    directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, was_clean: bool, may_have_gaps: bool
 ) -> Recovered:
     """Read what is there; the bytes that are not sound are gone from the last file when this returns."""
     found = Recovered(start_offset=_read_start_offset(directory))
@@ -44,7 +44,13 @@ def recover(
         is_last = base_offset == bases[-1]
         segment = Segment(base_offset, new_medium(base_offset))
         path = segment_path(directory, base_offset)
-        reason = _load(path, segment, found.producers, trust_sidecar=was_clean or not is_last, check_crc=is_last)
+        sidecar = _read_sidecar(path, base_offset) if was_clean or not is_last else None
+        if sidecar is not None:
+            sidecar.apply(segment)
+            found.producers.replace(sidecar.producers)
+            found.segments.append(segment)
+            continue
+        reason = _read_segment(path, segment, found.producers, check_crc=is_last, may_have_gaps=may_have_gaps)
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
             if is_last:
@@ -64,7 +70,7 @@ def sidecar_path(segment: Path) -> Path:
 
 
 def sound_batches(
-    descriptor: int, size: int, first_offset: int, *, check_crc: bool
+    descriptor: int, size: int, first_offset: int, *, check_crc: bool, may_have_gaps: bool
 ) -> Generator[BatchHeader, None, str | None]:
     """Yield the headers of batches that are whole and in order; return why that ends before `size`, or None."""
     chunk = _CHUNK if check_crc else 32 * 1024
@@ -78,8 +84,8 @@ def sound_batches(
         header = read_header(window, at)
         if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
             return "the bytes are not a record batch"
-        if header.base_offset < expected:
-            return f"a batch of offset {header.base_offset} follows one that ended before {expected}"
+        if header.base_offset < expected or (header.base_offset > expected and not may_have_gaps):
+            return f"a batch has offset {header.base_offset} where {expected} was expected"
         if position + header.size > size:
             return "the last batch is incomplete"
         if check_crc:
@@ -94,34 +100,29 @@ def sound_batches(
     return None
 
 
-def _load(
-    path: Path, segment: Segment, producers: ProducerStates, *, trust_sidecar: bool, check_crc: bool
+def _read_segment(
+    path: Path, segment: Segment, producers: ProducerStates, *, check_crc: bool, may_have_gaps: bool
 ) -> str | None:
-    """Fill the segment from its sidecar or its bytes; why it ends early."""
+    """Fill the segment from its bytes; why it ends early."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
-        if trust_sidecar and (sidecar := _read_sidecar(path, segment.base_offset, size)):
-            sidecar.apply(segment)
-            producers.replace(sidecar.producers)
-            return None
-        batches = sound_batches(descriptor, size, segment.base_offset, check_crc=check_crc)
+        batches = sound_batches(descriptor, size, segment.base_offset, check_crc=check_crc, may_have_gaps=may_have_gaps)
         while True:
             try:
                 header = next(batches)
             except StopIteration as end:
                 reason: str | None = end.value
-                break
+                return reason
             segment.note(header)
             producers.update(header)
-        return reason
     finally:
         os.close(descriptor)
 
 
-def _read_sidecar(path: Path, base_offset: int, size: int) -> Sidecar | None:
+def _read_sidecar(path: Path, base_offset: int) -> Sidecar | None:
     try:
-        return decode_sidecar(sidecar_path(path).read_bytes(), base_offset, size)
+        return decode_sidecar(sidecar_path(path).read_bytes(), base_offset, path.stat().st_size)
     except FileNotFoundError:
         return None
 
