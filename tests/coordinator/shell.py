@@ -82,8 +82,7 @@ class Shell:
             self.waiting &= self.shard.parked  # the shell tells the others itself
             self.log_is_broken = False
         told = self.apply(self.shard.resign())
-        assert not self.waiting
-        self.timers.clear()
+        assert not self.waiting and not self.timers
         self.generations.clear()
         self.shard = self.loaded()
         self.apply(self.shard.loaded(self.now))
@@ -99,17 +98,18 @@ class Shell:
 
     def apply(self, effects: Effects) -> Effects:
         """Do what the coordinator asks, in the order that it asks for, and check what must always hold."""
-        if self.log_is_broken:
-            return Effects()
         for record in effects.records:
             value = None if record.value is None else encode_value(record.value)
-            self.log.append((encode_key(record.key), value))
+            if not self.log_is_broken:
+                self.log.append((encode_key(record.key), value))
             self.shard.replay(record)
         for timer, at in effects.timers.items():
             if at is None:
                 self.timers.pop(timer, None)
             else:
                 self.timers[timer] = (at, next(self._order))
+        if self.log_is_broken:
+            return Effects()
         for token in effects.replies:
             assert token in self.waiting, f"{token} is answered though it does not wait"
             self.waiting.remove(token)

@@ -16,12 +16,12 @@ from itertools import count
 from kohort.coordinator import Effects, GroupConfig
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
-from kohort.wire.codec import Message
+from kohort.wire.codec import Message, encode
 from kohort.wire.consumer_protocol import (
     Assignment,
-    Subscription,
+    ConsumerProtocolPartitions,
+    ConsumerProtocolSubscription,
     encode_assignment,
-    encode_subscription,
 )
 from kohort.wire.delete_groups import DeleteGroupsRequest
 from kohort.wire.describe_groups import DescribeGroupsRequest
@@ -326,13 +326,21 @@ class Conversation:
 
 
 def _protocols(said: dict[str, str]) -> Iterator[JoinGroupRequestProtocol]:
-    if "raw" in said:
-        metadata = bytes.fromhex(said["raw"])
-    else:
-        owned = [partition(one) for one in said.get("owned", "").split(",") if one]
-        topics = [topic for topic in said.get("topics", "orders").split(",") if topic]
-        generation = int(said.get("owned-in", "-1"))
-        metadata = encode_subscription(Subscription(topics, owned_partitions=owned, generation_id=generation))
+    metadata = bytes.fromhex(said["raw"]) if "raw" in said else _subscription(said)
     for name in said.get("protocols", "range").split(","):
         if name:
             yield JoinGroupRequestProtocol(name=name, metadata=metadata)
+
+
+def _subscription(said: dict[str, str]) -> bytes:
+    owned = [partition(one) for one in said.get("owned", "").split(",") if one]
+    topics = [topic for topic in said.get("topics", "orders").split(",") if topic]
+    # Not by encode_subscription, which sorts: some clients do not.
+    body = ConsumerProtocolSubscription(
+        topics=topics,
+        owned_partitions=[
+            ConsumerProtocolPartitions(topic=topic, partitions=[number for name, number in owned if name == topic])
+            for topic in dict.fromkeys(name for name, _ in owned)
+        ],
+    )
+    return b"\0\3" + encode(body, 3)

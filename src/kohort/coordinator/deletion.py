@@ -34,7 +34,6 @@ def _delete(group: ClassicGroup | None, out: Effects) -> ErrorCode:
     out.records.append(tombstone(group))
     for member_id in group.pending:
         out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
-    group.pending.clear()
     return ErrorCode.NONE
 
 

@@ -104,7 +104,6 @@ def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:
     member = group.members.get(stored.member_id)
     protocol = group.protocol or ""
     if member is None or member.protocols.get(protocol) != stored.subscription:
-        session = 0 if member is None else member.session_deadline
         member = Member(
             member_id=stored.member_id,
             instance_id=stored.group_instance_id,
@@ -113,7 +112,6 @@ def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:
             session_timeout_ms=stored.session_timeout,
             rebalance_timeout_ms=stored.rebalance_timeout,
             protocols={protocol: stored.subscription},
-            session_deadline=session,
         )
     member.session_timeout_ms = stored.session_timeout
     member.rebalance_timeout_ms = stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout

@@ -1,0 +1,100 @@
+"""What a shard makes of a log that it did not write."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from kohort.coordinator import GroupConfig, GroupShard, GroupState, Record
+from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
+from kohort.wire.codec import Message
+from kohort.wire.group_records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from tests.coordinator.shell import durable
+
+
+def shard_of(*records: tuple[Message, Message | None]) -> GroupShard:
+    ids = count()
+    shard = GroupShard(GroupConfig(), lambda: str(next(ids)))
+    for key, value in records:
+        shard.replay(Record(key, value))
+    return shard
+
+
+def generation(number: int, *members: str, protocol: str = "range") -> tuple[Message, Message]:
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=number,
+        protocol=protocol if members else None,
+        leader=members[0] if members else None,
+        members=[MemberMetadata(member_id=member, session_timeout=10_000) for member in members],
+    )
+    return GroupMetadataKey(group="g"), value
+
+
+def offset(number: int, partition: int = 0) -> tuple[Message, Message]:
+    return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=number)
+
+
+def test_the_last_generation_stands() -> None:
+    shard = shard_of(generation(1, "a"), generation(2, "a", "b", protocol="sticky"), generation(3, "b"))
+    group = shard.groups["g"]
+    assert (group.state, group.generation, list(group.members)) == (GroupState.STABLE, 3, ["b"])
+    assert group.members["b"].protocols == {"range": b""}
+
+
+def test_a_group_that_everybody_left_is_empty() -> None:
+    group = shard_of(generation(1, "a"), generation(2)).groups["g"]
+    assert (group.state, group.generation, group.leader_id, group.protocol) == (GroupState.EMPTY, 2, None, None)
+
+
+def test_a_record_without_rebalance_timeout_uses_the_session_timeout() -> None:
+    # Version 0 of the record lacks it.
+    assert shard_of(generation(1, "a")).groups["g"].members["a"].rebalance_timeout_ms == 10_000
+
+
+def test_every_member_gets_a_whole_session_after_a_load() -> None:
+    shard = shard_of(generation(1, "a", "b"))
+    assert shard.loaded(5_000).timers == {
+        SessionTimeout("g", "a"): 15_000,
+        SessionTimeout("g", "b"): 15_000,
+        OffsetExpiry(): 605_000,
+    }
+
+
+def test_offsets_make_a_group_and_their_deletion_ends_it() -> None:
+    # Whether the log was compacted in between must not matter.
+    key, value = offset(5)
+    assert list(shard_of((key, value)).groups) == ["g"]
+    assert not shard_of((key, value), (key, None)).groups
+    assert not shard_of((key, None)).groups
+
+
+def test_a_deleted_group_is_gone_but_not_what_was_committed_since() -> None:
+    tombstone = GroupMetadataKey(group="g"), None
+    assert not shard_of(generation(1), tombstone).groups
+    assert not shard_of(tombstone).groups
+    group = shard_of(generation(4), offset(5), tombstone).groups["g"]
+    assert (group.generation, group.stored, list(group.offsets)) == (0, None, ["t"])
+
+
+def test_commits_of_old_brokers_count() -> None:
+    key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
+    value = LegacyOffsetCommitValue(offset=7, metadata="m", commit_timestamp=3)
+    old = durable(shard_of((key, value)))
+    modern = OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=7, metadata="m", commit_timestamp=3)
+    assert old == durable(shard_of(modern))
+    assert not shard_of((key, value), (key, None)).groups
+
+
+def test_records_of_other_kinds_of_groups_pass_by() -> None:
+    key = ConsumerGroupMetadataKey(group_id="g")
+    assert not shard_of((key, ConsumerGroupMetadataValue(epoch=1)), (key, None)).groups
