@@ -47,7 +47,10 @@ async def committed_offsets(
 
 
 async def commit_outside(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    timeout_ms: Millis | None = None,
 ) -> None:
     """Commit for a group without being its member, which works while it has none. Raises CommitFailedError."""
     left = positions_of(offsets)
@@ -68,7 +71,7 @@ async def commit_outside(
             raise CommitFailedError(errors)
 
     if left:
-        await cluster.retrying(attempt)
+        await cluster.retrying(attempt, timeout_ms)
 
 
 def positions_of(

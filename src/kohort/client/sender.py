@@ -276,9 +276,10 @@ class Sender:
         for topic in answer.responses:
             name = topic.name or self._cluster.metadata.names.get(topic.topic_id, "")
             for one in topic.partition_responses:
-                queue = by_partition.pop(TopicPartition(name, one.index), None)
-                if queue is None:
+                partition = TopicPartition(name, one.index)
+                if partition not in by_partition:
                     continue
+                queue = by_partition.pop(partition)
                 code = error_code(one.error_code)
                 if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     appended = None if one.log_append_time_ms < 0 else one.log_append_time_ms

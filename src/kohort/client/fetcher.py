@@ -1,0 +1,257 @@
+"""Fetches ahead of the application: for every broker what it leads of the assigned partitions, within bounds."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kohort.client.cluster import Cluster
+from kohort.client.offsets import OffsetSpec
+from kohort.client.options import ConsumerOptions
+from kohort.client.partition import ConsumerRecord, PartitionState
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kohort.wire.records import BatchError
+
+_log = logging.getLogger(__name__)
+
+_SLOTS = 2
+"""Fetches under way at one broker. With one alone, a partition that was just won, or just drained, would wait until a
+fetch of the quiet ones comes back empty after fetch_max_wait_ms."""
+
+_FINAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
+
+_Slot = tuple[int, int]
+"""A broker and the number of its fetch connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A partition in a fetch, and as of which turn: if that changed meanwhile, the answer is to nobody."""
+
+    state: PartitionState
+    turn: int
+    offset: int
+
+
+class Fetcher:
+    """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news."""
+
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None]) -> None:
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.error: KafkaError | None = None
+        self._cluster = cluster
+        self._options = options
+        self._on_news = on_news
+        self._loop = asyncio.get_running_loop()
+        self._fetches: dict[_Slot, asyncio.Task[None]] = {}
+        self._later: asyncio.TimerHandle | None = None
+        self._isolation = 1 if options.isolation_level == "read_committed" else 0
+        policy = options.auto_offset_reset
+        self._policy = None if policy == "none" else OffsetSpec[policy.upper()]
+        self._closed = False
+
+    def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Consume these too; they have no position yet."""
+        added = [PartitionState(partition, check_crc=self._options.check_crcs) for partition in sorted(partitions)]
+        self.states.update((state.partition, state) for state in added)
+        self._cluster.want_metadata({state.partition.topic for state in added} - self._cluster.metadata.topics.keys())
+        return added
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume these no longer; what was fetched of them is dropped."""
+        for partition in partitions:
+            state = self.states.pop(partition, None)
+            if state is not None:
+                state.lose(None)
+
+    async def close(self) -> None:
+        """Stop fetching."""
+        self._closed = True
+        self.remove(list(self.states))
+        if self._later is not None:
+            self._later.cancel()
+        tasks = list(self._fetches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- out
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Up to `most` records, partition after partition. Raises KafkaError for bytes that are no records."""
+        taken: list[ConsumerRecord] = []
+        for state in list(self.states.values()):
+            if state.paused or not state.has_records:
+                continue
+            taken += state.take(most - len(taken))
+            if len(taken) >= most:
+                break
+            # Whoever was drained goes to the end: the others come first next time.
+            self.states[state.partition] = self.states.pop(state.partition)
+        if taken:
+            self.go_on()
+        return taken
+
+    # -- in
+
+    def go_on(self) -> None:
+        """Fetch whatever may be fetched now."""
+        if self._closed:
+            return
+        now = self._loop.time()
+        wanted: dict[int, list[PartitionState]] = defaultdict(list)
+        room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
+        for state in self.states.values():
+            if state.in_fetch or state.paused or state.position is None:
+                continue
+            if state.buffered and (room <= 0 or state.buffered >= self._options.max_partition_fetch_bytes):
+                continue
+            if state.retry_at > now:
+                self._look_again(state.retry_at)
+                continue
+            try:
+                wanted[self._cluster.leader_of(state.partition)].append(state)
+            except KafkaError as problem:
+                self._failed(state, problem)
+        for node, states in wanted.items():
+            slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
+            if slot is not None:
+                self._start(slot, states)
+
+    def _start(self, slot: _Slot, states: list[PartitionState]) -> None:
+        for state in states:
+            state.in_fetch = True
+        asked = {state.partition: _Asked(state, state.turn, state.fetch_at) for state in states}
+        task = self._loop.create_task(self._fetch(slot, asked), name=f"kohort-fetch {slot}")
+        self._fetches[slot] = task
+
+    async def _fetch(self, slot: _Slot, asked: dict[TopicPartition, _Asked]) -> None:
+        node, number = slot
+        try:
+            connection = await self._cluster.connection(node, f"fetch {number}")
+            request = self._request(asked.values())
+            timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
+            response = await connection.request(request, FetchResponse, timeout)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code))
+            self._arrived(asked, response)
+        except KafkaError as problem:
+            self._cluster.want_metadata()
+            for one in asked.values():
+                self._failed(one.state, problem)
+        finally:
+            for one in asked.values():
+                one.state.in_fetch = False
+            del self._fetches[slot]
+        self.go_on()
+
+    def _request(self, asked: Iterable[_Asked]) -> FetchRequest:
+        topics: dict[str, FetchTopic] = {}
+        metadata = self._cluster.metadata
+        for one in asked:
+            name, number = one.state.partition
+            topic = topics.get(name)
+            if topic is None:
+                topics[name] = topic = FetchTopic(topic=name, topic_id=metadata.topics[name].topic_id, partitions=[])
+            leader = metadata.leader(one.state.partition)
+            topic.partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=-1 if leader is None or leader.epoch is None else leader.epoch,
+                    fetch_offset=one.offset,
+                    partition_max_bytes=self._options.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._options.fetch_max_wait_ms,
+            min_bytes=self._options.fetch_min_bytes,
+            max_bytes=self._options.fetch_max_bytes,
+            isolation_level=self._isolation,
+            topics=list(topics.values()),
+            rack_id=self._options.client_rack,
+        )
+
+    def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> None:
+        news = False
+        for topic in response.responses:
+            name = self._name_of(topic)
+            for data in topic.partitions:
+                one = asked.get(TopicPartition(name, data.partition_index))
+                if one is not None and one.turn == one.state.turn:
+                    news |= self._take_in(one, data)
+        if news:
+            self._on_news()
+
+    def _name_of(self, topic: FetchableTopicResponse) -> str:
+        return topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")
+
+    def _take_in(self, one: _Asked, data: PartitionData) -> bool:
+        state = one.state
+        if data.error_code != ErrorCode.NONE:
+            self._refused(one, error_code(data.error_code))
+            return True
+        state.end = data.high_watermark if self._isolation == 0 else data.last_stable_offset
+        if data.log_start_offset >= 0:
+            state.start = data.log_start_offset
+        if not data.records:
+            return False
+        assert not isinstance(data.records, list)
+        aborted = (data.aborted_transactions or ()) if self._isolation else ()
+        try:
+            state.add(data.records, aborted)
+        except BatchError as problem:
+            self._stop(problem)
+        return True
+
+    # -- errors
+
+    def _refused(self, one: _Asked, code: ErrorCode) -> None:
+        state = one.state
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._policy is None:
+                detail = f"{state.partition}: offset {one.offset} is outside what the partition holds; seek, or reset"
+                self._stop(KafkaError(code, detail))
+                return
+            if state.has_records:
+                # What was fetched before is still good; the position is lost only when that is handed out.
+                self._failed(state, KafkaError(code))
+                return
+            _log.warning("reset: partition=%s offset=%d is out of range", state.partition, one.offset)
+            state.lose(self._policy)
+        elif code in _FINAL:
+            self._stop(KafkaError(code, f"{state.partition}: {code.sentence}"))
+        else:
+            self._cluster.want_metadata()
+            self._failed(state, KafkaError(code))
+
+    def _failed(self, state: PartitionState, problem: KafkaError) -> None:
+        if not problem.retriable and problem.code in _FINAL:
+            self._stop(problem)
+        _log.debug("not fetched: partition=%s %s", state.partition, problem)
+        state.retry_at = self._loop.time() + self._options.retry_backoff_ms / 1000
+        self._look_again(state.retry_at)
+
+    def _stop(self, error: KafkaError) -> None:
+        self.error = error
+        self._on_news()
+
+    def _look_again(self, at: float) -> None:
+        if self._later is not None:
+            if self._later.when() <= at:
+                return
+            self._later.cancel()
+        self._later = self._loop.call_at(at, self._time_to_look)
+
+    def _time_to_look(self) -> None:
+        self._later = None
+        self.go_on()
