@@ -1,0 +1,54 @@
+"""All commands together, and how the process ends: 0 done, 1 the answer is no, 2 wrong use or no broker."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import NoReturn
+
+import typer
+
+from kohort.cli import broker, group, produce, topic
+from kohort.errors import KohortError
+
+app = typer.Typer(
+    name="kohort",
+    help="Apache Kafka's consumer groups in Python: a broker, its clients, and what a rebalance costs.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (broker, topic, group, produce):
+    module.register(app)
+if find_spec("kohort.cli.demo") is not None:
+    from kohort.cli import demo
+
+    demo.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(arguments, prog_name="kohort", standalone_mode=False)
+        sys.stdout.flush()
+    except KohortError as problem:
+        return _fail(str(problem))
+    except typer.TyperException as problem:
+        return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain about what it cannot flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _fail(sentence: str) -> int:
+    sys.stderr.write(f"kohort: {sentence}\n")
+    return 2

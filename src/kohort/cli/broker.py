@@ -1,0 +1,48 @@
+"""`kohort broker`: one broker in the foreground."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kohort.cli.options import DEFAULT_BOOTSTRAP, read_listen, read_pairs
+from kohort.errors import ConfigError
+
+_DEFAULT_DATA = Path("kohort-data")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("broker", epilog="Example: kohort broker --listen 127.0.0.1:0 --memory --set num.partitions=6")(broker)
+
+
+def broker(
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = DEFAULT_BOOTSTRAP,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help=f"Where the log lies. Default: {_DEFAULT_DATA}", show_default=False),
+    ] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory; it ends with the process.")] = False,
+    node_id: Annotated[int, typer.Option(min=0, metavar="N", help="This broker's number in the cluster.")] = 1,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting, by Kafka's name; repeatable.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings as NAME=VALUE lines; --set wins over them.")
+    ] = None,
+) -> int:
+    """Run one broker until SIGTERM or Ctrl-C.
+
+    It prints 'ready HOST:PORT' on standard output as soon as it answers; its log goes to standard error.
+    """
+    if memory and data is not None:
+        raise ConfigError("--memory and --data contradict each other: give one of them.")
+    host, port = read_listen(listen)
+    from kohort.broker import BrokerOptions, read_settings, run
+
+    settings = read_settings(config) if config else {}
+    settings |= read_pairs("--set", set_ or ())
+    where = None if memory else data or _DEFAULT_DATA
+    return run(BrokerOptions(host=host, port=port, data=where, node_id=node_id, settings=settings))

@@ -1,0 +1,177 @@
+"""`kohort group`: list groups and describe them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
+from kohort.cli.output import columns, remark, say, say_json
+from kohort.cli.running import admin_client, run
+
+if TYPE_CHECKING:
+    from kohort.client.admin import GroupDescription, GroupListing, GroupOffset
+    from kohort.model import TopicPartition
+
+commands = typer.Typer(help="List and describe consumer groups.", rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands, name="group")
+
+
+@commands.command("list", epilog="Example: kohort group list --state Stable")
+def list_groups(
+    state: Annotated[list[str] | None, typer.Option(metavar="STATE", help="Only in this state; repeatable.")] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """All groups and their states."""
+    servers = bootstrap_servers(bootstrap)
+
+    async def ask() -> "list[GroupListing]":
+        async with admin_client(servers) as admin:
+            return await admin.list_groups(state or ())
+
+    groups = run(ask(), servers)
+    if as_json:
+        say_json(
+            [
+                {"group": one.group_id, "state": one.state, "protocol_type": one.protocol_type, "type": one.type}
+                for one in groups
+            ]
+        )
+    elif groups:
+        columns(
+            ("group", "state", "protocol type", "type"),
+            [(g.group_id, g.state, g.protocol_type, g.type) for g in groups],
+        )
+    else:
+        say("There are no groups.")
+
+
+@commands.command("describe", epilog="Example: kohort group describe delays --members")
+def describe_group(
+    group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
+    members: Annotated[bool, typer.Option("--members", help="Only the members.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Only offsets and lag.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Only the state.")] = False,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> int:
+    """A group's state, members, committed offsets and lag; all three unless some are asked for.
+
+    Exit code 1 if there is no such group.
+    """
+    servers = bootstrap_servers(bootstrap)
+    every = not (members or offsets or state)
+
+    async def ask() -> "tuple[GroupDescription, list[GroupOffset]]":
+        async with admin_client(servers) as admin:
+            described = (await admin.describe_groups([group]))[group]
+            return described, await admin.group_lag(group) if offsets or every else []
+
+    described, lags = run(ask(), servers)
+    if described.state == "Dead" and not lags:
+        remark(f"kohort: There is no group {group}; see kohort group list.")
+        return 1
+    if as_json:
+        say_json(_as_json(described, lags, state=state or every, members=members or every, offsets=offsets or every))
+        return 0
+    if state or every:
+        _say_state(described, lags)
+    if members or every:
+        _say_members(described)
+    if offsets or every:
+        _say_offsets(described, lags)
+    return 0
+
+
+def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None:
+    parts = [described.state, f"{len(described.members)} member{'' if len(described.members) == 1 else 's'}"]
+    if described.assignor:
+        parts.append(f"assignor {described.assignor}")
+    if described.coordinator is not None:
+        parts.append(f"coordinator {described.coordinator.host}:{described.coordinator.port}")
+    if lags:
+        parts.append(f"lag {_total(lags):,}")
+    say(f"{described.group_id}: {', '.join(parts)}")
+
+
+def _say_members(described: "GroupDescription") -> None:
+    rows = [
+        (member.client_id, member.client_host, member.instance_id, len(member.assignment), _ranges(member.assignment))
+        for member in sorted(described.members, key=lambda member: (member.client_id, member.member_id))
+    ]
+    if rows:
+        columns(("member", "host", "instance", "partitions", "assignment"), rows)
+
+
+def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> None:
+    owner = {partition: member.client_id for member in described.members for partition in member.assignment}
+    rows = [(str(one.partition), one.committed, one.end, one.lag, owner.get(one.partition)) for one in lags]
+    if rows:
+        columns(("partition", "committed", "end", "lag", "member"), rows)
+
+
+def _total(lags: "list[GroupOffset]") -> int:
+    """What is not processed yet; where nothing is committed, everything."""
+    return sum(one.end if one.lag is None else one.lag for one in lags)
+
+
+def _ranges(partitions: "frozenset[TopicPartition]") -> str:
+    """`flights 0-3,7`: topics by name, runs of partitions together."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return "; ".join(f"{topic} {_runs(numbers)}" for topic, numbers in by_topic.items())
+
+
+def _runs(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _as_json(
+    described: "GroupDescription", lags: "list[GroupOffset]", *, state: bool, members: bool, offsets: bool
+) -> dict[str, Any]:
+    value: dict[str, Any] = {"group": described.group_id}
+    if state:
+        at = described.coordinator
+        value |= {
+            "state": described.state,
+            "protocol_type": described.protocol_type,
+            "assignor": described.assignor or None,
+            "coordinator": {"id": at.node_id, "host": at.host, "port": at.port} if at is not None else None,
+        }
+    if members:
+        value["members"] = [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "instance_id": member.instance_id,
+                "topics": sorted(member.topics),
+                "assignment": [{"topic": topic, "partition": number} for topic, number in sorted(member.assignment)],
+            }
+            for member in described.members
+        ]
+    if offsets:
+        value["lag"] = _total(lags)
+        value["offsets"] = [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "committed": one.committed,
+                "end": one.end,
+                "lag": one.lag,
+                "metadata": one.metadata,
+            }
+            for one in lags
+        ]
+    return value

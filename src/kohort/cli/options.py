@@ -1,0 +1,47 @@
+"""Options that several commands share, and what they are turned into."""
+
+import os
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from kohort.errors import ConfigError
+
+DEFAULT_PORT = 9092
+DEFAULT_BOOTSTRAP = f"127.0.0.1:{DEFAULT_PORT}"
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT,...",
+        help=f"A broker, or several. Default: KOHORT_BOOTSTRAP, else {DEFAULT_BOOTSTRAP}.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def bootstrap_servers(given: str | None) -> str:
+    """The option, else the environment, else the usual port of this host."""
+    return given or os.environ.get("KOHORT_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+
+
+def read_listen(text: str) -> tuple[str, int]:
+    """HOST:PORT of our own; port 0 takes a free one."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--listen takes HOST:PORT, such as {DEFAULT_BOOTSTRAP}, not {text!r}.")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def read_pairs(option: str, pairs: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE, several times."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"{option} takes NAME=VALUE, not {pair!r}.")
+        settings[name.strip()] = value.strip()
+    return settings

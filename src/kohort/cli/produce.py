@@ -1,0 +1,110 @@
+"""`kohort produce`: lines of standard input become records."""
+
+import asyncio
+import os
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.options import Bootstrap, bootstrap_servers
+from kohort.cli.output import remark
+from kohort.cli.running import CALL_TIMEOUT_MS, run
+from kohort.errors import KohortError
+
+if TYPE_CHECKING:
+    from kohort.client.batches import Delivery
+    from kohort.client.producer import Producer
+
+_CHUNK = 1 << 16
+_REPORT_EVERY_S = 2.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("produce", epilog="Example: printf 'a:1\\nb:2\\n' | kohort produce orders --key-separator :")(produce)
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    key_separator: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What stands between key and value. Default: no keys.", show_default=False),
+    ] = None,
+    compression: Annotated[str, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Write each line of standard input as a record, until its end."""
+    servers = bootstrap_servers(bootstrap)
+    separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
+
+    async def work() -> _Lines:
+        from kohort.client.producer import Producer
+
+        options = {
+            "bootstrap_servers": servers,
+            "client_id": "kohort-cli",
+            "compression_type": compression,
+            "max_block_ms": CALL_TIMEOUT_MS,
+        }
+        async with Producer(**options) as producer:
+            await producer.ready(topic)
+            lines = _Lines(producer, topic, separator)
+            await lines.send_everything()
+            return lines
+
+    started = time.monotonic()
+    lines = run(work(), servers)
+    remark(_told(lines.written, topic, time.monotonic() - started))
+
+
+class _Lines:
+    """What has been read, sent and written."""
+
+    def __init__(self, producer: "Producer", topic: str, separator: bytes | None) -> None:
+        self.written = 0
+        self._producer = producer
+        self._topic = topic
+        self._separator = separator
+        self._under_way: deque[Delivery] = deque()
+        self._number = 0
+
+    async def send_everything(self) -> None:
+        """Raises the first error with which a record was refused."""
+        rest = b""
+        started = reported = time.monotonic()
+        # A read returns what is there, so that a line typed by hand goes out at once.
+        while chunk := await asyncio.to_thread(os.read, sys.stdin.fileno(), _CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                await self._send(line)
+            self._count_written()
+            if sys.stderr.isatty() and time.monotonic() - reported > _REPORT_EVERY_S:
+                reported = time.monotonic()
+                remark(_told(self.written, self._topic, reported - started))
+        if rest:
+            await self._send(rest)
+        await self._producer.flush()
+        self._count_written()
+
+    async def _send(self, line: bytes) -> None:
+        self._number += 1
+        key, value = None, line.removesuffix(b"\r")
+        if self._separator is not None:
+            key, found, value = value.partition(self._separator)
+            if not found:
+                separator = self._separator.decode(errors="replace")
+                raise KohortError(f"Line {self._number} has no {separator!r} between key and value; it ends here.")
+        self._under_way.append(await self._producer.send(self._topic, value, key=key))
+
+    def _count_written(self) -> None:
+        while self._under_way and self._under_way[0].done():
+            self._under_way.popleft().result()
+            self.written += 1
+
+
+def _told(records: int, topic: str, seconds: float) -> str:
+    rate = f", {records / seconds:,.0f}/s" if seconds >= 1 else ""
+    return f"wrote {records:,} record{'' if records == 1 else 's'} to {topic} in {seconds:.1f} s{rate}"

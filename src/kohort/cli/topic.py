@@ -1,0 +1,143 @@
+"""`kohort topic`: list, create, describe and delete topics."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers, read_pairs
+from kohort.cli.output import columns, say, say_json
+from kohort.cli.running import admin_client, run
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.admin import Admin
+    from kohort.client.metadata import TopicMetadata
+
+commands = typer.Typer(help="List, create, describe and delete topics.", rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands, name="topic")
+
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
+
+
+@commands.command("list", epilog="Example: kohort topic list --json")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Also the cluster's own topics.")] = False,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Topics and how many partitions each has."""
+    servers = bootstrap_servers(bootstrap)
+
+    async def ask() -> "dict[str, TopicMetadata]":
+        async with admin_client(servers) as admin:
+            return await admin.describe_topics()
+
+    found = run(ask(), servers)
+    shown = [(name, len(found[name].leaders)) for name in sorted(found) if internal or not found[name].internal]
+    if as_json:
+        say_json([{"name": name, "partitions": partitions} for name, partitions in shown])
+    elif shown:
+        columns(("topic", "partitions"), shown)
+    else:
+        say("There are no topics.")
+
+
+@commands.command("create", epilog="Example: kohort topic create flights --partitions 12 --config retention.ms=3600000")
+def create_topic(
+    names: Names,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", help="Default: the broker's num.partitions.", show_default=False)
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(metavar="N", help="Default: the broker's.", show_default=False)
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A topic's setting; repeatable.")
+    ] = None,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="An existing topic is no error.")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Create topics."""
+    servers, configs = bootstrap_servers(bootstrap), read_pairs("--config", config or ())
+
+    async def ask() -> None:
+        from kohort.client.admin import NewTopic
+
+        async with admin_client(servers) as admin:
+            for name in names:
+                try:
+                    await admin.create_topics([NewTopic(name, partitions, replication_factor, configs)])
+                except KafkaError as problem:
+                    if not (if_missing and problem.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+                        raise
+                    say(f"{name} exists")
+                else:
+                    say(f"created {name}")
+
+    run(ask(), servers)
+
+
+@commands.command("describe", epilog="Example: kohort topic describe flights")
+def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+    """Each partition's leader, and the offsets where it starts and ends."""
+    servers = bootstrap_servers(bootstrap)
+
+    async def ask() -> list[dict[str, Any]]:
+        async with admin_client(servers) as admin:
+            return [await _description(admin, topic) for topic in (await admin.describe_topics(names)).values()]
+
+    described = run(ask(), servers)
+    if as_json:
+        say_json(described)
+        return
+    for topic in described:
+        records = sum(one["end"] - one["start"] for one in topic["partitions"])
+        say(f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}")
+        header = ("partition", "leader", "replicas", "start", "end")
+        columns(header, [_row(one, header) for one in topic["partitions"]])
+
+
+@commands.command("delete", epilog="Example: kohort topic delete flights")
+def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
+    """Delete topics with all their records."""
+    servers = bootstrap_servers(bootstrap)
+
+    async def ask() -> None:
+        async with admin_client(servers) as admin:
+            await admin.delete_topics(names)
+
+    run(ask(), servers)
+    for name in names:
+        say(f"deleted {name}")
+
+
+async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
+    from kohort.client.offsets import OffsetSpec
+
+    partitions = [TopicPartition(topic.name, number) for number in sorted(topic.leaders)]
+    starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    described = []
+    for partition in partitions:
+        start, end = starts[partition], ends[partition]
+        described.append(
+            {
+                "partition": partition.partition,
+                "leader": topic.leaders[partition.partition].node_id,
+                "replicas": list(topic.replicas.get(partition.partition, ())),
+                "start": start.offset if start else 0,
+                "end": end.offset if end else 0,
+            }
+        )
+    return {"name": topic.name, "topic_id": str(topic.topic_id), "internal": topic.internal, "partitions": described}
+
+
+def _row(partition: dict[str, Any], header: Iterable[str]) -> list[object]:
+    return [",".join(map(str, value)) if isinstance(value := partition[name], list) else value for name in header]
