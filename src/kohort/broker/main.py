@@ -1,6 +1,7 @@
 """A broker as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -9,12 +10,16 @@ import sys
 import uvloop
 
 from kohort.broker.server import Broker, BrokerOptions
+from kohort.errors import KohortError
 
 
 def run(options: BrokerOptions) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. Raises KohortError where it cannot start."""
+    """Serve until SIGTERM or SIGINT; the exit code. Raises KohortError where it cannot start or go on."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    return uvloop.run(_serve(options))
+    try:
+        return uvloop.run(_serve(options))
+    except OSError as error:
+        raise KohortError(_disk_failure(options, error)) from error
 
 
 async def _serve(options: BrokerOptions) -> int:
@@ -24,6 +29,8 @@ async def _serve(options: BrokerOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await broker.start()
+    # A broker that cannot write has nothing to offer but errors. As Kafka's it ends, so that its clients go elsewhere.
+    broker.writer.on_failure = stop.set
     # What start-up made lives as long as the process: collections need not look at it again. Requests make no cycles,
     # but thousands of objects that live until the next sync, at which the default thresholds look over and over.
     gc.collect()
@@ -33,4 +40,11 @@ async def _serve(options: BrokerOptions) -> int:
     sys.stdout.flush()
     await stop.wait()
     await broker.stop()
+    if broker.writer.failure is not None:
+        raise broker.writer.failure
     return 0
+
+
+def _disk_failure(options: BrokerOptions, error: OSError) -> str:
+    advice = "make room" if error.errno == errno.ENOSPC else "check it, or choose another directory with --data"
+    return f"The data directory {options.data} cannot be used: {error.strerror or error}; {advice}."
