@@ -1,0 +1,44 @@
+"""The demo's three results side by side."""
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from kohort.demo.flights import Tally
+
+
+def total(tallies: Mapping[str, Tally]) -> Tally:
+    """Over all carriers."""
+    result = Tally()
+    for line in tallies.values():
+        result.add(line)
+    return result
+
+
+def results_table(
+    expected: Mapping[str, Tally], group: Mapping[str, Tally], spark: Mapping[str, Tally] | None
+) -> Table:
+    """Flights and minutes of delay per carrier: the CSV, the group, Spark (if it ran); what differs is red."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("carrier")
+    sources = [("CSV", expected), ("group", group)] + ([("Spark", spark)] if spark is not None else [])
+    for name, _ in sources:
+        table.add_column(f"{name}: flights", justify="right")
+        table.add_column("delay, min", justify="right")
+    for carrier in sorted(expected, key=lambda name: -expected[name].flights):
+        cells = [carrier]
+        for _, tallies in sources:
+            line = tallies.get(carrier, Tally())
+            wrong = line != expected[carrier]
+            cells += [_cell(line.flights, wrong), _cell(line.arrival_delay, wrong)]
+        table.add_row(*cells)
+    sums = [total(tallies) for _, tallies in sources]
+    table.add_section()
+    table.add_row(
+        "all", *(f"{number:,}" for line in sums for number in (line.flights, line.arrival_delay)), style="bold"
+    )
+    return table
+
+
+def _cell(number: int, wrong: bool) -> str:
+    return f"[red]{number:,}[/red]" if wrong else f"{number:,}"

@@ -1,0 +1,18 @@
+"""A group's rebalances, read from the journal topic like any other topic."""
+
+from kohort.client import Consumer
+from kohort.model import TopicPartition
+from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
+
+
+async def read_journal(bootstrap: str, group: str) -> list[RebalanceRecord]:
+    """All that is written so far, oldest first."""
+    partition = TopicPartition(JOURNAL_TOPIC, 0)
+    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        end = (await consumer.end_offsets([partition]))[partition]
+        consumer.assign([partition])
+        records = []
+        while await consumer.position(partition) < end:
+            records += await consumer.poll()
+    key = group.encode()
+    return [RebalanceRecord.from_json(record.value or b"") for record in records if record.key == key]

@@ -1,0 +1,136 @@
+"""One member process of the group `delays`: counts flights and delays per carrier, each flight exactly once.
+
+The counts of a partition travel in the metadata of its commit, so position and result change together: whoever gets
+the partition next goes on from both, even if this process was killed.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import time
+
+from kohort.client import Consumer
+from kohort.demo.flights import Tally, count
+from kohort.errors import KafkaError
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
+
+_COMMIT_EVERY_S = 0.5
+_BATCH = 500
+
+Tallies = dict[str, Tally]
+
+
+def pack(tallies: Tallies) -> str:
+    """The counts as commit metadata: 16 carriers take about 300 of the 4,096 bytes that there are."""
+    lines = {carrier: [tally.flights, tally.arrival_delay] for carrier, tally in tallies.items()}
+    return json.dumps(lines, separators=(",", ":"))
+
+
+def unpack(metadata: str) -> Tallies:
+    """The counts of a commit; none where nothing is committed yet."""
+    return {carrier: Tally(*line) for carrier, line in json.loads(metadata or "{}").items()}
+
+
+class Counter:
+    """What this member knows of each partition that it has."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._tallies: dict[TopicPartition, Tallies] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self.read = 0
+
+    async def take(self, partitions: frozenset[TopicPartition]) -> None:
+        """Go on where the last owner stopped."""
+        committed = await self._consumer.committed(partitions)
+        for partition, position in committed.items():
+            self._tallies[partition] = unpack(position.metadata if position else "")
+
+    async def give_up(self, partitions: frozenset[TopicPartition]) -> None:
+        """Commit before revoke: the next owner must not count again what is counted here."""
+        await self.commit(partitions)
+        self.lose(partitions)
+
+    def lose(self, partitions: frozenset[TopicPartition]) -> None:
+        """Others may own them already: what was not committed is theirs to count."""
+        for partition in partitions:
+            self._tallies.pop(partition, None)
+            self._positions.pop(partition, None)
+
+    async def commit(self, partitions: frozenset[TopicPartition] | None = None) -> None:
+        """Positions and counts of what moved, of all partitions or of these."""
+        moved = self._positions.keys() if partitions is None else self._positions.keys() & partitions
+        offsets = {p: OffsetAndMetadata(self._positions[p], pack(self._tallies[p])) for p in moved}
+        if offsets:
+            await self._consumer.commit(offsets)
+            for partition, position in offsets.items():
+                if self._positions.get(partition) == position.offset:
+                    del self._positions[partition]
+
+    async def process(self) -> int:
+        """Poll once and count; how many flights."""
+        records = await self._consumer.poll(max_records=_BATCH, timeout=0.1)
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            flight = json.loads(record.value or b"{}")
+            count(self._tallies[partition], flight["carrier"], flight["arr_delay"])
+            self._positions[partition] = record.offset + 1
+        self.read += len(records)
+        return len(records)
+
+
+async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int) -> int:
+    """Count until SIGTERM, at most `rate` flights a second."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with Consumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        client_id=client_id,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy="cooperative-sticky",
+        heartbeat_interval_ms=500,
+    ) as consumer:
+        counter = Counter(consumer)
+        consumer.subscribe([topic], on_assigned=counter.take, on_revoked=counter.give_up, on_lost=counter.lose)
+        due = committed_at = time.monotonic()
+        while not stop.is_set():
+            counted = await counter.process()
+            if (now := time.monotonic()) - committed_at >= _COMMIT_EVERY_S:
+                committed_at = now
+                await _commit(counter)
+            # Slower than it could be, so that there is something to see while members come and go.
+            due = max(due + counted / rate, now - 0.1)
+            await asyncio.sleep(max(0.0, due - now))
+        await _commit(counter)
+        sys.stdout.write(json.dumps({"client_id": client_id, "read": counter.read}) + "\n")
+    return 0
+
+
+async def _commit(counter: Counter) -> None:
+    try:
+        await counter.commit()
+    except KafkaError as error:
+        # A rebalance is under way: the callbacks commit what is given up, the next round the rest.
+        if not error.retriable and error.code.name not in ("REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"):
+            raise
+
+
+def main() -> int:
+    """The process."""
+    parser = argparse.ArgumentParser(description="One member of the demo's group.")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--client-id", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--rate", type=int, required=True)
+    given = parser.parse_args()
+    return asyncio.run(run(given.bootstrap, given.group, given.client_id, given.topic, given.rate))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

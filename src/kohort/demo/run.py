@@ -1,0 +1,329 @@
+"""The demo's steps, in order; each prints what it did and adds to the verdict."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from kohort.client import Admin, NewTopic, OffsetSpec, Producer
+from kohort.demo.compare import results_table, total
+from kohort.demo.flights import Flight, Tally, data_directory, flights, rows, tally
+from kohort.demo.journal import read_journal
+from kohort.demo.member import unpack
+from kohort.demo.processes import Child, start_broker
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from kohort.recorder import RebalanceRecord
+from kohort.recorder.picture import draw
+from kohort.recorder.printing import rebalances_table, summary
+
+TOPIC, PARTITIONS = "flights", 12
+GROUP, SPARK_GROUP = "delays", "delays-spark"
+RATE = 12_000
+"""Flights a second per member: slow enough to see members come and go."""
+HELD_BACK = 28_000
+"""Flights that depart, so to speak, after the broker's crash."""
+
+_JOIN_AT, _RESTART_AT = 0.75, 0.5
+"""What part of the flights is still to be read when the fourth member joins and when one is restarted."""
+
+
+@dataclass(slots=True)
+class Demo:
+    """Everything that the steps share."""
+
+    directory: Path
+    """For what the processes write."""
+    out: Path
+    """For what is looked at afterwards."""
+    console: Console
+    began: float = field(default_factory=time.monotonic)
+    address: str = ""
+    broker: Child | None = None
+    members: dict[str, Child] = field(default_factory=dict)
+    ended: list[Child] = field(default_factory=list)
+    spark: Child | None = None
+    flights: Sequence[Flight] = ()
+    wrong: list[str] = field(default_factory=list)
+
+    def heading(self, number: int, text: str) -> None:
+        """Say which step this is, and when."""
+        self.console.print(f"\n[bold]{number}. {text}[/bold] [dim]{time.monotonic() - self.began:.0f} s[/dim]")
+
+    def check(self, holds: bool, otherwise: str) -> None:
+        """Note what was wrong; the demo goes on."""
+        if not holds:
+            self.wrong.append(otherwise)
+            self.console.print(f"[red]wrong:[/red] {otherwise}")
+
+
+def run(keep: bool, out: Path = Path("demo-out")) -> int:
+    """The whole demo; 0 if everything held, 1 if something was wrong. The last line says which.
+
+    The table and the picture are written to `out`; with `keep` also the logs, the Parquet and the broker's data.
+    """
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    directory = out.absolute() if keep else Path(tempfile.mkdtemp(prefix="kohort-demo-"))
+    demo = Demo(directory, out.absolute(), Console(highlight=False))
+    try:
+        asyncio.run(_run(demo))
+    except KohortError as error:
+        demo.wrong.append(str(error))
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+    if keep:
+        demo.console.print(f"Logs, Parquet and the broker's data are kept in {directory}.")
+    took = time.monotonic() - demo.began
+    demo.console.print(f"\n[dim]{took:.0f} s[/dim]\ndemo: {'; '.join(demo.wrong) or 'ok'}", soft_wrap=True)
+    return 1 if demo.wrong else 0
+
+
+async def _run(demo: Demo) -> None:
+    try:
+        await _start(demo)
+        await _produce(demo, demo.flights[:-HELD_BACK])
+        await _consume(demo)
+        await _spark(demo, len(demo.flights) - HELD_BACK)
+        await _crash(demo)
+        await _compare(demo)
+    finally:
+        children = [
+            *demo.members.values(),
+            *([demo.spark] if demo.spark else []),
+            *([demo.broker] if demo.broker else []),
+        ]
+        for child in children:
+            await child.stop()
+
+
+async def _start(demo: Demo) -> None:
+    demo.heading(1, "A broker with its log on disk")
+    demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory)
+    async with Admin(bootstrap_servers=demo.address) as admin:
+        cluster = await admin.describe_cluster()
+        await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+    demo.console.print(
+        f"Process {demo.broker.process.pid} answers on {demo.address}: cluster {cluster.cluster_id}, "
+        f"log in {demo.directory / 'data'}, topic {TOPIC} with {PARTITIONS} partitions."
+    )
+    if shutil.which("java") is None:
+        demo.console.print("Java was not found, so step 4 (Spark) is left out: install Java 17 to see it.")
+    else:
+        demo.spark = await _start_spark(demo)
+    with demo.console.status("reading the flights"):
+        demo.flights = await asyncio.to_thread(flights)
+
+
+async def _start_spark(demo: Demo) -> Child:
+    """Early, because the JVM takes a while to start."""
+    command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
+    command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
+    child = await Child.start("spark", command, demo.directory)
+    child.listen()
+    return child
+
+
+async def _produce(demo: Demo, some: Sequence[Flight]) -> None:
+    demo.heading(2, f"{len(some):,} flights into the topic")
+    began = time.monotonic()
+    async with Producer(bootstrap_servers=demo.address, linger_ms=20, batch_size=65_536) as producer:
+        with _progress(demo) as progress:
+            bar = progress.add_task("producing", total=len(some))
+            for number, flight in enumerate(some, 1):
+                await producer.send(TOPIC, flight.value, key=flight.tail_number, timestamp=flight.departed_at)
+                if number % 5_000 == 0:
+                    progress.update(bar, completed=number)
+            await producer.flush()
+            progress.update(bar, completed=len(some))
+    took = time.monotonic() - began
+    size = sum(len(flight.value) for flight in some) / 1e6
+    demo.console.print(f"{len(some) / took:,.0f} flights/s, {size / took:.0f} MB/s, every one acknowledged from disk.")
+
+
+def _progress(demo: Demo) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=demo.console, transient=True)
+
+
+async def _consume(demo: Demo) -> None:
+    demo.heading(3, f"Three members of the group {GROUP} count them; a fourth joins, one is restarted")
+    for number in (1, 2, 3):
+        await _start_member(demo, f"member-{number}")
+    end = len(demo.flights) - HELD_BACK
+    with _progress(demo) as progress:
+        bar = progress.add_task("counting", total=end)
+        await _until_lag(demo, int(end * _JOIN_AT), progress, bar, end)
+        await _start_member(demo, "member-4")
+        await _until_lag(demo, int(end * _RESTART_AT), progress, bar, end)
+        await _end_member(demo, "member-2")
+        await _start_member(demo, "member-2")
+        await _until_lag(demo, 0, progress, bar, end)
+    await _print_rebalances(demo)
+
+
+async def _start_member(demo: Demo, name: str) -> None:
+    command = ["-m", "kohort.demo.member", "--bootstrap", demo.address, "--group", GROUP]
+    command += ["--client-id", name, "--topic", TOPIC, "--rate", str(RATE)]
+    child = await Child.start(name, command, demo.directory)
+    child.listen()
+    demo.members[name] = child
+
+
+async def _end_member(demo: Demo, name: str) -> None:
+    child = demo.members.pop(name)
+    code = await child.stop()
+    demo.ended.append(child)
+    demo.check(code == 0, f"{name} ended with exit code {code}: {child.last_words()[-300:]}")
+
+
+async def _until_lag(demo: Demo, most: int, progress: Progress, bar: TaskID, end: int) -> None:
+    """Wait until the group has no more than `most` flights before it."""
+    async with Admin(bootstrap_servers=demo.address) as admin, asyncio.timeout(60):
+        while (left := await _lag(admin, GROUP)) > most:
+            progress.update(bar, completed=max(0, end - left))
+            await asyncio.sleep(0.2)
+
+
+async def _lag(admin: Admin, group: str) -> int:
+    """Records that the group has not committed, over all partitions of the topic."""
+    offsets = {offset.partition: offset for offset in await admin.group_lag(group)}
+    ends = await _ends(admin)
+    return sum(end - ((offsets[tp].committed or 0) if tp in offsets else 0) for tp, end in ends.items())
+
+
+async def _ends(admin: Admin) -> dict[TopicPartition, int]:
+    found = await admin.list_offsets({TopicPartition(TOPIC, n): OffsetSpec.LATEST for n in range(PARTITIONS)})
+    return {tp: end.offset for tp, end in found.items() if end is not None}
+
+
+async def _print_rebalances(demo: Demo) -> list[RebalanceRecord]:
+    records = await read_journal(demo.address, GROUP)
+    demo.console.print(rebalances_table(records))
+    demo.console.print(summary(records))
+    return records
+
+
+async def _spark(demo: Demo, expected: int) -> None:
+    demo.heading(4, f"Spark reads the same topic as a member of {SPARK_GROUP}")
+    if demo.spark is None:
+        demo.console.print("Left out: no Java.")
+        return
+    told = await _ask_spark(demo)
+    if told is None:
+        return
+    landed = total(told)
+    demo.console.print(f"{landed.flights:,} flights joined with their airlines and landed as Parquet.")
+    demo.check(landed.flights == expected, f"Spark landed {landed.flights:,} flights instead of {expected:,}")
+    await _describe(demo, SPARK_GROUP)
+
+
+async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
+    """Let the query run once; what it has landed in all, by carrier."""
+    assert demo.spark is not None
+    demo.spark.say("go")
+    with demo.console.status("Spark is at it"):
+        told = await demo.spark.hear()
+    if told is None:
+        demo.check(False, f"Spark failed; its last words: {demo.spark.last_words()[-600:]}")
+        demo.spark = None
+        return None
+    return {carrier: Tally(*line) for carrier, line in told["carriers"].items()}
+
+
+async def _describe(demo: Demo, group: str) -> None:
+    """What a user would type."""
+    command = [sys.executable, "-m", "kohort", "group", "describe", group, "--bootstrap", demo.address]
+    demo.console.print(f"[dim]$ kohort group describe {group}[/dim]")
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=False)
+    demo.console.print((done.stdout or done.stderr).rstrip(), markup=False)
+    async with Admin(bootstrap_servers=demo.address) as admin:
+        lag = await _lag(admin, group)
+    demo.check(lag == 0, f"the group {group} has a lag of {lag}")
+
+
+async def _crash(demo: Demo) -> None:
+    demo.heading(5, "The broker is killed and started again on the same directory")
+    assert demo.broker is not None
+    before = await _standing(demo)
+    port = int(demo.address.rpartition(":")[2])
+    killed_at = time.monotonic()
+    await demo.broker.stop(signal.SIGKILL)
+    demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory, port)
+    after = await _standing(demo)
+    demo.console.print(
+        f"Answering again after {time.monotonic() - killed_at:.1f} s; "
+        f"{sum(end for end, *_ in after.values()):,} records and the offsets of both groups are there."
+    )
+    demo.check(after == before, f"the broker came back with other offsets: {before} became {after}")
+    rebalances = len(await read_journal(demo.address, GROUP))
+    await _produce_rest(demo)
+    demo.check(
+        len(await read_journal(demo.address, GROUP)) == rebalances, "the broker's crash made the group rebalance"
+    )
+    if demo.spark is not None:
+        await _ask_spark(demo)
+        await _describe(demo, SPARK_GROUP)
+
+
+async def _standing(demo: Demo) -> Mapping[int, tuple[int, int | None, int | None]]:
+    """By partition: its end, and where both groups stand."""
+    async with Admin(bootstrap_servers=demo.address) as admin:
+        ends = await _ends(admin)
+        committed = [
+            {offset.partition: offset.committed for offset in await admin.group_lag(group)}
+            for group in (GROUP, SPARK_GROUP)
+        ]
+    return {tp.partition: (end, committed[0].get(tp), committed[1].get(tp)) for tp, end in ends.items()}
+
+
+async def _produce_rest(demo: Demo) -> None:
+    rest = demo.flights[-HELD_BACK:]
+    async with Producer(bootstrap_servers=demo.address, linger_ms=20) as producer:
+        for flight in rest:
+            await producer.send(TOPIC, flight.value, key=flight.tail_number, timestamp=flight.departed_at)
+    with _progress(demo) as progress:
+        bar = progress.add_task("counting the rest", total=len(rest))
+        await _until_lag(demo, 0, progress, bar, len(rest))
+    demo.console.print(f"The members went on with the last {len(rest):,} flights.")
+
+
+async def _compare(demo: Demo) -> None:
+    demo.heading(6, "The results against the CSV")
+    for name in list(demo.members):
+        await _end_member(demo, name)
+    read = sum(told["read"] for child in demo.ended for told in child.told)
+    expected = tally(rows())
+    group = await _group_result(demo)
+    spark = None if demo.spark is None else {c: Tally(*line) for c, line in demo.spark.told[-1]["carriers"].items()}
+    table = results_table(expected, group, spark)
+    demo.console.print(table)
+    with (demo.out / "results.txt").open("w") as file:
+        Console(file=file, width=120).print(table)
+    demo.console.print(f"The members read {read:,} records for {total(expected).flights:,} flights.")
+    demo.check(group == expected, f"the group {GROUP} counted otherwise than the CSV says")
+    demo.check(spark in (None, expected), "Spark counted otherwise than the CSV says")
+    demo.check(read == total(expected).flights, f"the members read {read:,} records, not each flight once")
+    picture = demo.out / "rebalances.png"
+    draw(await read_journal(demo.address, GROUP), picture)
+    demo.console.print(f"Who processed which partition when: {picture}")
+
+
+async def _group_result(demo: Demo) -> dict[str, Tally]:
+    """The counts that stand in the commits' metadata, summed over the partitions."""
+    result: dict[str, Tally] = {}
+    async with Admin(bootstrap_servers=demo.address) as admin:
+        for offset in await admin.group_lag(GROUP):
+            for carrier, line in unpack(offset.metadata).items():
+                result.setdefault(carrier, Tally()).add(line)
+    return result

@@ -1,0 +1,62 @@
+"""Settings: what is refused, and that a refusal says what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.config import SETTINGS, check_topic_configs, parse_assignments, parse_config, read_settings
+from kohort.errors import ConfigError
+
+
+def test_defaults_are_kafkas() -> None:
+    config = parse_config()
+    assert config.number("group.initial.rebalance.delay.ms") == 3_000
+    assert config.number("message.max.bytes") == 1_048_588
+    assert config.flag("auto.create.topics.enable")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("num.partition", "3", "did you mean num.partitions"),
+        ("num.partitions", "many", "whole number"),
+        ("num.partitions", "0", "between 1 and 100000"),
+        ("auto.create.topics.enable", "yes", "true or false"),
+        ("connections.max.idle.ms", "-1", "between 1 and"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_a_sentence(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        parse_config({name: text})
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match="larger than"):
+        parse_config({"group.min.session.timeout.ms": "9000", "group.max.session.timeout.ms": "8000"})
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_default_is_a_value_that_the_setting_itself_would_take(name: str) -> None:
+    default = SETTINGS[name].default
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    assert parse_config({name: text}).values[name] == default
+    assert SETTINGS[name].doc
+
+
+def test_a_file_of_settings_is_read_as_kafkas_is(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("# a broker\n\nnum.partitions = 6\n!old=1\n")
+    assert read_settings(path) == {"num.partitions": "6"}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_settings(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="NAME=VALUE"):
+        parse_assignments(["num.partitions"], "--set")
+
+
+@pytest.mark.parametrize(
+    "configs", [{"cleanup.policy": "shred"}, {"compression.type": "gzip"}, {"retention.ms": "-2"}, {"retention": "1"}]
+)
+def test_a_topic_config_that_cannot_be_honoured_is_refused(configs: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        check_topic_configs(configs)
+    check_topic_configs({"cleanup.policy": "compact,delete", "retention.ms": "-1", "compression.type": "producer"})

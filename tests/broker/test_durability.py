@@ -1,0 +1,105 @@
+"""Group commit: one sync for all that waits, answers after it, failures to everybody concerned."""
+
+import asyncio
+import errno
+import threading
+
+import pytest
+
+from kohort.broker.durability import Writer
+from kohort.log import MemoryStore, PartitionLog, Topic
+from kohort.log.api import Pending
+from kohort.model import UUID
+from kohort.wire.records import Record, encode_batch
+
+
+class Slow(MemoryStore):
+    """Counts syncs, and holds each until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.syncs = 0
+        self.go = threading.Event()
+        self.error: OSError | None = None
+
+    def sync(self, pending: Pending) -> None:
+        self.syncs += 1
+        assert self.go.wait(20)
+        if self.error is not None:
+            raise self.error
+        super().sync(pending)
+
+
+@pytest.fixture
+def store() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def log(store: Slow) -> PartitionLog:
+    topic = Topic(UUID(int=1), "t", 1)
+    store.create_topic(topic)
+    return store.partition(topic.topic_id, 0)
+
+
+def append(log: PartitionLog) -> None:
+    log.append(encode_batch([Record(0, 0, None, b"x", ())]), log.leader_epoch)
+
+
+async def test_what_is_appended_while_a_sync_runs_shares_the_next_one(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    acknowledged: list[int] = []
+    for number in range(3):
+        append(log)
+        writer.current().then(lambda number=number: acknowledged.append(number), pytest.fail)  # type: ignore[misc]
+    while not store.syncs:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for number in range(3, 100):
+        append(log)
+        writer.current().then(lambda number=number: acknowledged.append(number), pytest.fail)  # type: ignore[misc]
+    assert acknowledged == []
+    assert log.stable_offset == 0
+    store.go.set()
+    await writer.close()
+    assert acknowledged == list(range(100))
+    assert (store.syncs, log.stable_offset) == (2, 100)
+
+
+async def test_a_failed_sync_fails_what_was_appended_behind_it_too(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    outcomes: list[str] = []
+    append(log)
+    writer.current().then(lambda: outcomes.append("first kept"), lambda: outcomes.append("first lost"))
+    while not store.syncs:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    append(log)
+    writer.current().then(lambda: outcomes.append("second kept"), lambda: outcomes.append("second lost"))
+    store.error = OSError(errno.ENOSPC, "full")
+    store.go.set()
+    await writer.drain()
+    assert outcomes == ["first lost", "second lost"]
+    assert (log.stable_offset, log.end_offset) == (0, 0)
+    store.error = None
+    append(log)
+    writer.current().then(lambda: outcomes.append("third kept"), pytest.fail)
+    await writer.close()
+    assert outcomes[-1] == "third kept"
+    assert log.stable_offset == 1
+
+
+async def test_the_last_moment_before_a_sync_still_belongs_to_it(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    store.go.set()
+    commit = writer.current()
+    writer.before_take(lambda: append(log))
+    await writer.close()
+    assert commit.done
+    assert log.stable_offset == 1
+
+
+async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    commit = writer.current()
+    await writer.close()
+    assert commit.done
+    assert store.syncs == 0

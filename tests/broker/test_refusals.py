@@ -1,0 +1,42 @@
+"""A refused group request says its error where that version of its answer has a place for it."""
+
+import pytest
+
+from kohort.broker.refusals import refusal
+from kohort.errors import ErrorCode
+from kohort.wire.codec import Message, encode
+from kohort.wire.describe_groups import DescribeGroupsRequest
+from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.leave_group import LeaveGroupRequest
+from kohort.wire.list_groups import ListGroupsRequest
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from kohort.wire.sync_group import SyncGroupRequest
+
+COMMIT = OffsetCommitRequest(
+    topics=[OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(partition_index=3)])]
+)
+FETCH = OffsetFetchRequest(topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[3])])
+FETCH_MANY = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
+
+
+@pytest.mark.parametrize(
+    ("request_", "versions"),
+    [
+        (JoinGroupRequest(member_id="m"), range(10)),
+        (SyncGroupRequest(), range(6)),
+        (HeartbeatRequest(), range(5)),
+        (LeaveGroupRequest(), range(6)),
+        (COMMIT, range(2, 11)),
+        (FETCH, range(1, 8)),
+        (FETCH_MANY, range(8, 11)),
+        (DescribeGroupsRequest(groups=["g"]), range(7)),
+        (ListGroupsRequest(), range(6)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_version_can_say_it(request_: Message, versions: range) -> None:
+    for version in versions:
+        refused = encode(refusal(request_, version, ErrorCode.NOT_COORDINATOR), version)
+        assert ErrorCode.NOT_COORDINATOR.to_bytes(2, "big") in refused
