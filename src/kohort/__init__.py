@@ -1,1 +1,55 @@
 """Kohort: Apache Kafka's consumer-group system in Python."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.client import (
+        Admin,
+        Cluster,
+        CommitFailedError,
+        ConfigError,
+        Consumer,
+        ConsumerRecord,
+        ErrorCode,
+        KafkaError,
+        KohortError,
+        Membership,
+        NewTopic,
+        OffsetAndMetadata,
+        OffsetSpec,
+        Producer,
+        RecordMetadata,
+        TopicPartition,
+    )
+
+__all__ = [
+    "Admin",
+    "Cluster",
+    "CommitFailedError",
+    "ConfigError",
+    "Consumer",
+    "ConsumerRecord",
+    "ErrorCode",
+    "KafkaError",
+    "KohortError",
+    "Membership",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> object:
+    """PEP 562: the client is loaded when it is first used, so that `import kohort` costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'kohort' has no attribute {name!r}")
+    from kohort import client
+
+    return getattr(client, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,1 +1,54 @@
-"""The client."""
+"""The client for asyncio: consume in a group, produce, administer. `kohort.blocking` is the same for plain threads."""
+
+from kohort.client.admin import Admin, GroupDescription, GroupListing, GroupOffset, MemberDescription, NewTopic
+from kohort.client.batches import Delivery, RecordMetadata
+from kohort.client.cluster import Cluster
+from kohort.client.consumer import Consumer
+from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
+from kohort.client.membership import Membership
+from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from kohort.client.offsets import FoundOffset, OffsetSpec
+from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
+from kohort.client.partition import ConsumerRecord
+from kohort.client.producer import Producer
+from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
+from kohort.member import OffsetAndMetadata, Phase
+from kohort.model import TopicPartition
+
+__all__ = [
+    "Admin",
+    "AdminOptions",
+    "Broker",
+    "BufferFullError",
+    "ClientOptions",
+    "ClosedError",
+    "Cluster",
+    "ClusterMetadata",
+    "CommitFailedError",
+    "ConfigError",
+    "Consumer",
+    "ConsumerOptions",
+    "ConsumerRecord",
+    "Delivery",
+    "ErrorCode",
+    "FoundOffset",
+    "GroupDescription",
+    "GroupListing",
+    "GroupOffset",
+    "GroupOptions",
+    "KafkaError",
+    "KohortError",
+    "Leader",
+    "MemberDescription",
+    "Membership",
+    "NewTopic",
+    "NoOffsetError",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "Phase",
+    "Producer",
+    "ProducerOptions",
+    "RecordMetadata",
+    "TopicMetadata",
+    "TopicPartition",
+]

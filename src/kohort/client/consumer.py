@@ -170,6 +170,8 @@ class Consumer:
         deadline = self._loop.time() + timeout
         while True:
             await self._run_callbacks()
+            if self._closed:
+                return []
             self._raise_errors()
             self._commit_if_due()
             records = self._take(most)
@@ -198,8 +200,17 @@ class Consumer:
         while not self._unread:
             if self._closed:
                 raise StopAsyncIteration
-            self._unread.extend(await self.poll(timeout=60.0))
+            await self.read_ahead()
         return self._unread.popleft()
+
+    async def read_ahead(self) -> None:
+        """Poll for what `next_unread` hands out."""
+        if not self._closed:
+            self._unread.extend(await self.poll(timeout=60.0))
+
+    def next_unread(self) -> ConsumerRecord | None:
+        """The next of what was read ahead, which counts as handed out from now on; None for none."""
+        return self._unread.popleft() if self._unread else None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these until `resume`; they stay assigned."""

@@ -1,0 +1,5 @@
+"""The client for plain threads: the same code as `kohort.client`, on an event loop in a thread of its own."""
+
+from kohort.client.blocking import Admin, BlockingDelivery, Consumer, Producer
+
+__all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]
