@@ -1,6 +1,6 @@
 """One group as the recorder follows it: who processes what, what is dark since when, and the rebalance under way."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.events import AssignmentMade, MemberFacts, MemberGone, MemberRejoined, RebalanceStarted
@@ -37,7 +37,7 @@ class Written:
         return replace(self.record, partitions=tuple(self.changes[partition] for partition in sorted(self.changes)))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class GroupJournal:
     """Follows one group. A method that completes a record returns it."""
 
@@ -50,6 +50,8 @@ class GroupJournal:
     """Of the last generation whose assignment was seen."""
     _owner: dict[TopicPartition, str] = field(default_factory=dict)
     """Who processes it, or did until it went dark."""
+    _held: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    """The same by member."""
     _dark: dict[TopicPartition, Dark] = field(default_factory=dict)
     _running: Running | None = None
     _carried: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
@@ -75,19 +77,23 @@ class GroupJournal:
             self._carried = {partition: self.written.changes[partition] for partition in self.written.unread}
         return self._finish()
 
-    def rejoined(self, event: MemberRejoined, now: Millis) -> None:
-        """A member has stopped what it does not list as owned (cooperative), or everything (eager)."""
+    def rejoined(self, event: MemberRejoined, now: Millis) -> Set[TopicPartition]:
+        """A member has stopped what it does not list as owned (cooperative), or everything (eager).
+
+        Returns what is not awaited any more, as does `removed`.
+        """
         member_id, kept = event.member.member_id, event.owned or frozenset()
-        self._darken((p for p, owner in self._owner.items() if owner == member_id and p not in kept), now)
         for partition in kept:
             # After a failover this is the first that the recorder hears of who has what.
-            self._owner.setdefault(partition, member_id)
+            if partition not in self._owner:
+                self._give(partition, member_id)
+        return self._darken(self._held.get(member_id, set()) - kept, now)
 
-    def removed(self, event: MemberGone, now: Millis) -> None:
+    def removed(self, event: MemberGone, now: Millis) -> Set[TopicPartition]:
         """A member is no longer in the group; whatever it had is dark."""
         member_id = event.member.member_id
         self._gone.append(Trigger(event.cause.value, member_id, event.reason))
-        self._darken((p for p, owner in self._owner.items() if owner == member_id), now)
+        return self._darken(self._held.get(member_id, set()), now)
 
     def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:
         """The rebalance is over; its record waits for the new owners' first reads, unless there are none."""
@@ -118,7 +124,8 @@ class GroupJournal:
         self.written = Written(record, changes, set(self.awaited))
         taken = [change for change in changes.values() if change.owner is None and change.revoked_at is None]
         self._losers = {change.previous_owner for change in taken if change.previous_owner} & after.keys()
-        self._owner.update(given)
+        for partition, member_id in given.items():
+            self._give(partition, member_id)
         self._orphans = self._owner.keys() - given.keys()
         self._members, self._generation = after, event.generation
         self._gone, self._carried, self._running = [], {}, None
@@ -152,10 +159,23 @@ class GroupJournal:
         written, self.written = self.written, None
         return None if written is None else written.finish()
 
-    def _darken(self, partitions: Iterable[TopicPartition], now: Millis) -> None:
+    def _give(self, partition: TopicPartition, member_id: str) -> None:
+        before = self._owner.get(partition)
+        if before != member_id:
+            if before is not None:
+                self._held[before].discard(partition)
+                if not self._held[before]:
+                    del self._held[before]
+            self._owner[partition] = member_id
+            self._held.setdefault(member_id, set()).add(partition)
+
+    def _darken(self, partitions: Set[TopicPartition], now: Millis) -> Set[TopicPartition]:
         for partition in partitions:
             self._dark.setdefault(partition, Dark(now, self._owner[partition]))
-            self.awaited.pop(partition, None)
+        given_up = {partition for partition in partitions if partition in self.awaited}
+        for partition in given_up:
+            del self.awaited[partition]
+        return given_up
 
     def _changes(self, given: Mapping[TopicPartition, str], now: Millis) -> dict[TopicPartition, PartitionChange]:
         changes = {

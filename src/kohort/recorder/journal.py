@@ -1,6 +1,6 @@
 """From what the coordinator and the fetches tell to finished records of the journal. Pure: time is an argument."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import assert_never
 
 from kohort.coordinator.events import AssignmentMade, GroupEvent, MemberGone, MemberRejoined, RebalanceStarted
@@ -22,8 +22,8 @@ class Journal:
         self._wait_ms = wait_ms
         self._forget_ms = forget_ms
         self._groups: dict[str, GroupJournal] = {}
-        self._watched: dict[TopicPartition, list[GroupJournal]] = {}
-        """May name groups that no longer wait for the partition; its next fetch clears that up."""
+        self._watched: dict[TopicPartition, set[GroupJournal]] = {}
+        """The groups that wait for a partition's read, exactly."""
 
     @property
     def watching(self) -> bool:
@@ -49,14 +49,16 @@ class Journal:
             case RebalanceStarted():
                 finished = [group.started(event, now)]
             case MemberRejoined():
-                group.rejoined(event, now)
+                self._unwatch(group, group.rejoined(event, now))
                 finished = []
             case MemberGone():
-                group.removed(event, now)
+                self._unwatch(group, group.removed(event, now))
                 finished = []
             case AssignmentMade():
+                self._unwatch(group, group.awaited.keys())
                 finished = [group.assigned(event, now), group.complete()]
-                self._watch(group)
+                for partition in group.awaited:
+                    self._watched.setdefault(partition, set()).add(group)
             case _:
                 assert_never(event)
         return [record for record in finished if record is not None]
@@ -74,14 +76,11 @@ class Journal:
             return []
         finished = []
         for group in list(waiting):
-            member = group.awaited.get(read)
-            if member is not None and (member.client_id, member.client_host) != (client_id, client_host):
-                continue
-            waiting.remove(group)
-            if member is not None and (record := group.read(read, now)) is not None:
-                finished.append(record)
-        if not waiting:
-            del self._watched[read]
+            member = group.awaited[read]
+            if (member.client_id, member.client_host) == (client_id, client_host):
+                self._unwatch(group, (read,))
+                if (record := group.read(read, now)) is not None:
+                    finished.append(record)
         return finished
 
     def expire(self, now: Millis) -> list[RebalanceRecord]:
@@ -100,18 +99,15 @@ class Journal:
         self._groups.clear()
         return [record for record in unfinished if record is not None]
 
-    def _watch(self, group: GroupJournal) -> None:
-        for partition in group.awaited:
-            waiting = self._watched.setdefault(partition, [])
-            if group not in waiting:
-                waiting.append(group)
-
-    def _stop_waiting(self, group: GroupJournal) -> RebalanceRecord | None:
-        for partition in group.awaited:
+    def _unwatch(self, group: GroupJournal, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
             waiting = self._watched[partition]
             waiting.remove(group)
             if not waiting:
                 del self._watched[partition]
+
+    def _stop_waiting(self, group: GroupJournal) -> RebalanceRecord | None:
+        self._unwatch(group, group.awaited)
         return group.give_up()
 
     def _due(self, group: GroupJournal) -> Millis | None:

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console, RenderableType
+
+from kohort.coordinator.events import MemberFacts
+from kohort.recorder import RebalanceRecord
+from kohort.recorder.labels import label_of, labels, seconds
+from kohort.recorder.printing import partitions_table, rebalances_table, summary
+from tests.recorder.stories import a_day, facts
+
+
+def rendered(what: RenderableType) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=160).print(what)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_a_line_says_why_who_how_many_moved_and_how_long_it_was_dark() -> None:
+    header, *lines = rendered(rebalances_table(a_day()))
+    assert header.split() == ["time", "gen", "took", "why", "members", "moved", "dark", "longest"]
+    # Without the time of day, which depends on where the test runs.
+    assert [" ".join(line.split()[1:]) for line in lines] == [
+        "1 11 ms first member: a 1 (+1) 0 – –",
+        "2 21 ms member joined: b 2 (+1) 3 to move – –",
+        "3 21 ms └ follow-up of generation 2: owned partitions changed: a 2 3 56 ms 61 ms",
+        "4 31 ms member joined: c 3 (+1) 2 to move – –",
+        "5 31 ms └ follow-up of generation 4: owned partitions changed: a 3 2 64 ms 66 ms",
+        "6 21 ms session expired: a 2 (−1) 2 54 ms 61 ms",
+    ]
+
+
+def test_several_groups_are_told_apart() -> None:
+    record = RebalanceRecord("other", 1, None, 5)
+    lines = rendered(rebalances_table([*a_day(), record]))
+    assert lines[0].startswith("group") and lines[1].startswith("delays") and lines[-1].startswith("other")
+    assert "unknown" in lines[-1]
+
+
+def test_partitions_have_their_darkness_as_bars_on_one_scale() -> None:
+    records = a_day("range")
+    lines = rendered(partitions_table(records[-1], labels(records)))
+    assert lines[0].split() == ["partition", "from", "to", "dark"]
+    first = lines[1].split()
+    assert first[:3] == ["flights-0", "a", "b"] and first[3].isdigit() and "━" in lines[1] and "╌" in lines[1]
+    assert len(lines) == 7
+
+
+def test_the_summary_names_the_longest_darkness() -> None:
+    records = a_day()
+    longest = max((change.dark_ms or 0, str(change)) for record in records for change in record.partitions)
+    assert summary(records).endswith(f"the longest for {longest[0]} ms ({longest[1]}).")
+    assert summary([]) == "No rebalance is recorded."
+    assert summary(records[:1]) == "1 rebalance, 0 partitions moved, none was dark."
+
+
+def test_a_label_is_the_client_id_unless_two_members_share_it() -> None:
+    record = RebalanceRecord(
+        "g",
+        1,
+        None,
+        5,
+        after=(
+            MemberFacts("rdkafka-1111", "rdkafka", "h"),
+            MemberFacts("rdkafka-2222", "rdkafka", "h"),
+            MemberFacts("rdkafka-3333", "rdkafka", "h", "static-3"),
+            facts("a"),
+        ),
+    )
+    known = labels([record])
+    assert list(known.values()) == ["rdkafka/1111", "rdkafka/2222", "rdkafka/static-3", "a"]
+
+
+def test_a_member_that_never_was_in_a_generation_has_the_client_id_of_its_member_id() -> None:
+    assert label_of({}, facts("stranger").member_id) == "stranger"
+    assert label_of({}, "short") == "short"
+    assert label_of({}, None) == "–"
+
+
+def test_durations_have_three_places() -> None:
+    assert [seconds(ms) for ms in (None, 0, 999, 1000, 12_345, 100_000, 3_600_000)] == [
+        "–",
+        "0 ms",
+        "999 ms",
+        "1.00 s",
+        "12.35 s",
+        "100 s",
+        "3,600 s",
+    ]
