@@ -34,7 +34,7 @@ types: $(VENV)/.develop
 	$(BIN)/mypy src tests
 
 layers: $(VENV)/.develop
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 source: $(VENV)/.develop
 	$(PYTEST) -q -n 0 tests/test_source.py
