@@ -55,7 +55,13 @@ _DURATIONS = {
     "retention": "offsets_retention_ms",
     "check-interval": "offsets_retention_check_interval_ms",
 }
-_NUMBERS = {"max-size": "max_size", "max-pending": "max_pending_members", "max-metadata": "offset_metadata_max_bytes"}
+
+_NUMBERS = {
+    "max-size": "max_size",
+    "max-pending": "max_pending_members",
+    "max-metadata": "offset_metadata_max_bytes",
+    "max-subscription": "max_subscription_bytes",
+}
 
 
 def milliseconds(text: str) -> int:
@@ -253,7 +259,7 @@ class Conversation:
             generation_id_or_member_epoch=int(options.get("gen", client.generation)),
             member_id=options.get("member", client.member_id),
             group_instance_id=options.get("instance", client.options.get("instance")),
-            retention_time_ms=milliseconds(options["retention"]) if "retention" in options else -1,
+            retention_time_ms=milliseconds(options.get("retention", "0ms")) or int(options.get("retention-ms", "-1")),
             topics=[OffsetCommitRequestTopic(name=t, topic_id=topic_id, partitions=p) for t, p in topics.items()],
         )
         yield from self._send(name, request, int(options.get("v", "9")))

@@ -1,6 +1,7 @@
 """A classic group: its members, its state, its votes. Who may change what, and when, is in join, sync and leave."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kohort.coordinator.effects import Record
@@ -101,19 +102,23 @@ class ClassicGroup:
         self.rebalance.sync_due.discard(member_id)
         return member
 
-    def update(self, member_id: str, changed: Member) -> None:
-        """Put `changed` in the place of a member, under its own id (a static member gets a new one)."""
+    def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
+        """Take note of what a member supports from now on."""
+        if protocols.keys() != member.protocols.keys():
+            self._withdraw(member)
+            self._supporters.update(protocols.keys())
+        member.protocols = protocols
+
+    def rename(self, member_id: str, new_id: str) -> Member:
+        """Let a static member live on under a new id, in the same place (KIP-345)."""
         old = self.members[member_id]
-        self._withdraw(old)
-        self._supporters.update(changed.protocols.keys())
-        if changed.member_id == member_id:
-            self.members[member_id] = changed
-            return
-        self.members = {m.member_id: m for m in (changed if m is old else m for m in self.members.values())}
+        new = replace(old, member_id=new_id, is_new=False)
+        self.members = {m.member_id: m for m in (new if m is old else m for m in self.members.values())}
         if self.leader_id == member_id:
-            self.leader_id = changed.member_id
+            self.leader_id = new_id
         assert old.instance_id is not None
-        self.static_ids[old.instance_id] = changed.member_id
+        self.static_ids[old.instance_id] = new_id
+        return new
 
     def restore(self, members: dict[str, Member]) -> None:
         """Have exactly these members: what a record says."""
@@ -161,7 +166,7 @@ class ClassicGroup:
 
     # Votes
 
-    def supports(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
+    def supports(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
         """Whether a member with these may join: one assignor in common with everybody who is there."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
@@ -192,8 +197,3 @@ class ClassicGroup:
         if self.protocol is None:
             return None
         return subscribed_topics(member.protocols.get(self.protocol, b"") for member in self.members.values())
-
-
-def with_new_id(member: Member, member_id: str) -> Member:
-    """The same static member under the id of its next life (KIP-345)."""
-    return replace(member, member_id=member_id, is_new=False)

@@ -21,6 +21,8 @@ class GroupConfig:
     """How long a member that never got an answer may wait in a rebalance; fixed in Kafka."""
     max_pending_members: int = 10_000
     """Member ids handed out per group and not used yet; beyond, the oldest is forgotten. Kafka has no bound."""
+    max_subscription_bytes: int = 1 << 20
+    """What one member may say to all its assignors. Kafka takes any, and then cannot write the group's generation."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes; as in Kafka it counts characters."""
     offsets_retention_ms: Millis = 10_080 * 60_000

@@ -89,7 +89,8 @@ def _who_leaves(group: ClassicGroup | None, identity: MemberIdentity) -> tuple[E
         return ErrorCode.UNKNOWN_MEMBER_ID, None
     if not identity.member_id:
         # An admin removes a static member by its instance id alone (KIP-345).
-        member_id = group.static_ids.get(identity.group_instance_id or "")
+        instance_id = identity.group_instance_id
+        member_id = None if instance_id is None else group.static_ids.get(instance_id)
         return (ErrorCode.UNKNOWN_MEMBER_ID if member_id is None else ErrorCode.NONE), member_id
     if identity.member_id in group.pending:
         return ErrorCode.NONE, None

@@ -32,6 +32,7 @@ _MANY_GROUPS = 8
 """From this version of OffsetFetch on, a request names many groups."""
 _NO_OFFSET = -1
 _DEFAULT_RETENTION = -1
+_END_OF_TIME = 2**63 - 1
 
 
 def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext, now: Millis, out: Effects) -> None:
@@ -53,7 +54,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     limit = groups.config.offset_metadata_max_bytes
     # A time to live by the client, below version 5, is the last that wins over offsets.retention.minutes (KIP-211).
     retention = request.retention_time_ms
-    expires_at = -1 if retention == _DEFAULT_RETENTION else now + retention
+    expires_at = -1 if retention == _DEFAULT_RETENTION else min(now + max(retention, 0), _END_OF_TIME)
     records = out.records
     topics = []
     for topic in request.topics:
@@ -82,12 +83,20 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
                     ),
                 )
             )
-            answers.append(OffsetCommitResponsePartition(partition_index=index))
+            answers.append(_ACCEPTED[index] if 0 <= index < len(_ACCEPTED) else _accepted(index))
         topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
     out.replies[context.token] = OffsetCommitResponse(topics=topics)
 
 
 _NOTHING: Mapping[int, Record] = {}
+
+
+def _accepted(index: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=index)
+
+
+_ACCEPTED = [_accepted(index) for index in range(1024)]
+"""Answers that are the same every time, and that nobody changes: making them would cost as much as the look-up does."""
 
 
 def _commit_refusal(group: ClassicGroup | None, request: OffsetCommitRequest, context: RequestContext) -> ErrorCode:

@@ -24,6 +24,10 @@ def replay(groups: Groups, record: Record) -> None:
     """Let one record take effect. Records of other kinds of groups pass by."""
     key = record.key
     if type(key) is OffsetCommitKey:
+        group = groups.by_id.get(key.group)
+        if group is not None and record.value is not None and key.topic in group.offsets:
+            group.offsets[key.topic][key.partition] = record  # nearly every record there is
+            return
         _replay_offset(groups, key, record)
     elif type(key) is LegacyOffsetCommitKey:
         modern = _modernised(key, record)

@@ -1,0 +1,36 @@
+"""A static member's next life takes over from the one before (KIP-345)."""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, MemberGone
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.records import generation
+from kohort.coordinator.replies import join_refused, sync_refused
+from kohort.coordinator.sync import assignment_made
+from kohort.coordinator.timers import SessionTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+
+
+def fence(groups: Groups, group: ClassicGroup, old_id: str, out: Effects) -> None:
+    """Whoever still waits under the old id is a second holder of the instance id: only one may live (KAFKA-8500)."""
+    old = group.members[old_id]
+    rebalance = group.rebalance
+    parked_join = rebalance.joining.pop(old_id, None)
+    if parked_join is not None:
+        refused = join_refused(ErrorCode.FENCED_INSTANCE_ID, old_id, parked_join.api_version)
+        groups.answer(parked_join, refused, out)
+    groups.answer(rebalance.syncing.pop(old_id, None), sync_refused(ErrorCode.FENCED_INSTANCE_ID), out)
+    rebalance.sync_due.discard(old_id)
+    out.timers[SessionTimeout(group.group_id, old_id)] = None
+    out.events.append(MemberGone(group.group_id, old.facts, Cause.STATIC_MEMBER_RETURNED, None))
+
+
+def take_over(group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Give the old life's assignment to the new one without a rebalance.
+
+    The new id is written, or after a failover the living member would be the fenced one (KAFKA-10284).
+    """
+    assignment = {member.member_id: member.assignment for member in group.members.values()}
+    out.records.append(generation(group, assignment, now))
+    out.events.append(assignment_made(group, assignment))
