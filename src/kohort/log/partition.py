@@ -13,7 +13,7 @@ from kohort.log.config import LogConfig
 from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.model import Millis, TopicPartition
-from kohort.wire.batch import BatchHeader, batches, place
+from kohort.wire.batch import BatchHeader, batches, place, read_header
 from kohort.wire.compression import BatchError, Buffer
 from kohort.wire.record_reader import decode_records
 
@@ -326,6 +326,10 @@ def _placed(data: Buffer, base_offset: int, leader_epoch: int) -> tuple[list[Buf
         if len(data) >= _COPIED_BELOW:
             return _placed_apart(memoryview(data), base_offset, leader_epoch)
         data = bytearray(data)
+    only = read_header(data)
+    if only.size == len(data):  # nearly always: a producer sends one batch, a coordinator too
+        place(data, base_offset, leader_epoch)
+        return [data], [only._replace(base_offset=base_offset, leader_epoch=leader_epoch)]
     headers = []
     for position, header in batches(data):
         place(data, base_offset, leader_epoch, position)
