@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -139,6 +141,19 @@ def test_a_directory_that_cannot_be_read_is_refused_in_a_sentence(data: Path, co
             FileStore(data, cluster_id="mine")
 
 
+def test_a_path_that_cannot_be_a_directory_is_refused_in_a_sentence(data: Path) -> None:
+    data.write_text("a file")
+    with pytest.raises(BadDataDirectory, match=r"cannot use .*: File exists"):
+        FileStore(data)
+    with pytest.raises(BadDataDirectory, match=r"cannot use .*: Not a directory"):
+        FileStore(data / "below")
+
+
+def test_a_full_disk_at_start_is_a_sentence_too(data: Path) -> None:
+    with files_limited_to(20), pytest.raises(BadDataDirectory, match=r"cannot write to .*: File too large"):
+        FileStore(data)
+
+
 @pytest.mark.parametrize("topics", ["[]", "{}", '{"topics": [{"name": "a"}]}', "x"])
 def test_damaged_topics_are_refused_in_a_sentence(data: Path, topics: str) -> None:
     with opened(data):
@@ -183,6 +198,62 @@ def test_ten_thousand_partitions_need_a_handful_of_descriptors(data: Path) -> No
         before = descriptors()
         assert [store.partition(topic_id, number).end_offset for number in range(0, 10_000, 200)] == [2] * 50
         assert descriptors() == before
+
+
+def test_a_process_without_descriptors_left_reuses_its_own(data: Path) -> None:
+    with opened(data) as store:
+        topic_id = topic_in(store, partitions=20)
+        for number in range(20):
+            append(store.partition(topic_id, number), b"a")
+    with opened(data) as store:
+        logs = [store.partition(topic_id, number) for number in range(20)]
+        for log in logs[:10]:
+            append(log, b"b")
+        flush(store)
+        assert all(values(log) == [b"a", b"b"] for log in logs[:10])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+        try:
+            for log in logs[10:]:
+                append(log, b"b")
+                flush(store)
+                assert values(log) == [b"a", b"b"]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_writer_thread_and_the_event_loop_do_not_disturb_each_other(data: Path) -> None:
+    with opened(data, max_open_files=4) as store, ThreadPoolExecutor(1) as writer:
+        topic_id = topic_in(store, partitions=8, configs={"segment.bytes": "3000", "retention.bytes": "9000"})
+        logs = [store.partition(topic_id, number) for number in range(8)]
+        expected: list[list[bytes]] = [[] for _ in logs]
+        chance = random.Random(5)
+        for round_number in range(150):
+            for _ in range(20):
+                number = chance.randrange(8)
+                value = b"%d %d" % (round_number, number) * chance.randint(1, 60)
+                append(logs[number], value)
+                expected[number].append(value)
+            pending = store.take()
+            assert pending is not None
+            synced = writer.submit(store.sync, pending)
+            # Meanwhile the event loop goes on.
+            number = chance.randrange(8)
+            log = logs[number]
+            start = log.apply_retention(NOW) if round_number % 5 == 0 else log.start_offset
+            assert values(log) == expected[number][start : log.stable_offset]
+            if round_number % 10 == 0:
+                store.delete_topic(topic_in(store, f"passing-{round_number}"))
+            synced.result()
+            store.settle(pending)
+        assert [values(log) for log in logs] == [
+            one[log.start_offset :] for log, one in zip(logs, expected, strict=True)
+        ]
+        final = [records(log) for log in logs]
+    with opened(data) as store:
+        assert [records(store.partition(topic_id, number)) for number in range(8)] == final
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What is found after a crash: everything acknowledged, nothing torn."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,40 @@ def test_every_flipped_bit_that_a_checksum_covers_is_noticed(crash: Path, three_
             sound = places[start].base_offset
             assert [record._replace(headers=()) for record in records(the_log(store))] == expected[:sound]
             assert [one.offset for one in store.recovered] == [sound]
+
+
+def test_sound_batches_behind_a_damaged_one_are_set_aside(crash: Path, three_batches: bytes) -> None:
+    places = [position for position, _ in batches(three_batches)]
+    aside = (crash / LOG).with_suffix(".log.cut")
+    for place in places:
+        aside.unlink(missing_ok=True)
+        damaged = bytearray(three_batches)
+        damaged[place + 30] ^= 1
+        with reopened(crash, bytes(damaged)) as store:
+            records(the_log(store))
+        if place == places[-1]:
+            assert not aside.exists()
+        else:
+            assert aside.read_bytes() == damaged[place:]
+
+
+def test_a_start_behind_what_is_left_is_where_new_offsets_begin(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    log = store.partition(topic_in(store), 0)
+    for _ in range(3):
+        append(log, b"old", b"second")
+    flush(store)
+    log.delete_before(5)
+    store.abandon()
+    os.truncate(tmp_path / LOG, log.size - 1)
+    store = FileStore(tmp_path)
+    assert (the_log(store).start_offset, the_log(store).end_offset) == (5, 5)
+    assert append(the_log(store), b"next") == 5
+    flush(store)
+    store.abandon()
+    store = FileStore(tmp_path)
+    assert (values(the_log(store)), store.recovered) == ([b"next"], [])
+    store.close()
 
 
 @given(st.binary(max_size=400), st.integers(0, 250))

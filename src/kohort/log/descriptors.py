@@ -1,5 +1,6 @@
 """Open files, a bounded number of them: ten thousand partitions must not need ten thousand descriptors."""
 
+import errno
 import os
 from collections import OrderedDict
 from pathlib import Path
@@ -42,18 +43,27 @@ class Descriptors:
         if descriptor is not None:
             self._open.move_to_end(file)
             return descriptor
-        descriptor = os.open(file.path, self._flags, 0o644)
-        self._open[file] = descriptor
-        if len(self._open) > self._capacity:
-            _, oldest = self._open.popitem(last=False)
-            os.close(oldest)
-        return descriptor
+        if len(self._open) >= self._capacity:
+            self._close_oldest()
+        while True:
+            try:
+                descriptor = os.open(file.path, self._flags, 0o644)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
+                    raise
+                self._close_oldest()  # connections have taken all others
+            else:
+                self._open[file] = descriptor
+                return descriptor
 
     def forget(self, file: SegmentFile) -> None:
         """Close that file, which is removed."""
         descriptor = self._open.pop(file, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def _close_oldest(self) -> None:
+        os.close(self._open.popitem(last=False)[1])
 
     def close(self) -> None:
         """Close all."""

@@ -29,14 +29,19 @@ class DataDirectory:
     """An open, locked data directory. Every open begins a new leader epoch."""
 
     def __init__(self, path: Path, cluster_id: str | None = None) -> None:
-        """Create it if need be. Raises DataDirectoryInUse, BadDataDirectory, OSError."""
+        """Create it if need be. Raises DataDirectoryInUse, BadDataDirectory."""
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path)
+        except OSError as error:
+            raise BadDataDirectory(f"cannot use {path} as the data directory: {error.strerror}") from None
         try:
             self._begin(cluster_id)
-        except BaseException:
+        except BaseException as error:
             os.close(self._lock)
+            if isinstance(error, OSError):
+                raise BadDataDirectory(f"cannot write to the data directory {path}: {error.strerror}") from None
             raise
 
     def _begin(self, cluster_id: str | None) -> None:

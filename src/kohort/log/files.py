@@ -58,6 +58,7 @@ class FileMedium:
         self.file.cut_to = size
         if not self.file.exists:
             return
+        self._store.chores.append(partial(_unlink, sidecar_path(self.file.path)))
         try:
             os.truncate(self.file.path, size)
         except OSError as error:  # the writer does it before its next write
@@ -86,7 +87,7 @@ class FileStore:
     ) -> None:
         """Open or create a data directory. `defaults` are topic configs for topics that do not set them.
 
-        Raises DataDirectoryInUse, BadDataDirectory, OSError.
+        Raises DataDirectoryInUse, BadDataDirectory.
         """
         self.directory = DataDirectory(Path(path).absolute(), cluster_id)
         try:
@@ -239,7 +240,7 @@ class FileStore:
         assert isinstance(pending, Taken)
         for one, queued in pending.logs:
             for segment in one.settle(queued):
-                self.chores.append(partial(_write_sidecar, segment))
+                self._keep_sidecar(segment)
         self._queue.finish(pending)
 
     def fail(self, pending: Pending, error: OSError) -> None:
@@ -254,7 +255,7 @@ class FileStore:
                 growing = one.segments[-1]
                 if growing.size and not growing.has_sidecar:
                     growing.producers_at_end = one.producers.snapshot()
-                    _write_sidecar(growing)
+                    self._keep_sidecar(growing)
             self._do_chores()
         except BaseException:
             self._release(clean=False)
@@ -295,6 +296,13 @@ class FileStore:
         with self._writing:
             self.disk.forget(file)
 
+    def _keep_sidecar(self, segment: Segment) -> None:
+        assert segment.producers_at_end is not None
+        content = encode_sidecar(segment, segment.producers_at_end)
+        self.chores.append(partial(_write_sidecar, _file(segment).path, content))
+        segment.has_sidecar = True
+        segment.producers_at_end = None
+
     def _do_chores(self) -> None:
         """Nothing of this is owed to anybody, so an error is no reason to fail what was written."""
         while self.chores:
@@ -320,12 +328,9 @@ def _writes(queued: Sequence[Queued]) -> list[Write]:
     return writes
 
 
-def _write_sidecar(segment: Segment) -> None:
-    path = _file(segment).path
-    if path.exists() and segment.producers_at_end is not None:
-        sidecar_path(path).write_bytes(encode_sidecar(segment, segment.producers_at_end))
-        segment.has_sidecar = True
-        segment.producers_at_end = None
+def _write_sidecar(segment: Path, content: bytes) -> None:
+    if segment.exists():
+        sidecar_path(segment).write_bytes(content)
 
 
 def _write_start_offset(directory: Path, offset: int) -> None:

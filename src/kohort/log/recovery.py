@@ -7,6 +7,7 @@ headers are read; damage there is skipped, not cut, for what follows it was ackn
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from kohort.model import TopicPartition
 from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
 
 _CHUNK = 1 << 20
+_MAGIC_AT = 16
 log = logging.getLogger("kohort.log")
 
 
@@ -54,9 +56,15 @@ def recover(
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
             if is_last:
+                _set_aside(path, segment.size)
                 _cut(path, segment.size)
         segment.planned = segment.size
         found.segments.append(segment)
+    if found.segments and found.segments[-1].end_offset < found.start_offset:
+        # What was cut reached below the start: all that is left was deleted, and new offsets begin at the start.
+        for segment in found.segments:
+            _remove_segment(directory, segment.base_offset)
+        found.segments = []
     return found
 
 
@@ -132,6 +140,30 @@ def _tail(name: TopicPartition, path: Path, segment: Segment, reason: str) -> To
     tail = TornTail(name.topic, name.partition, segment.end_offset, size - segment.size, reason)
     log.warning("%s: dropped %d bytes from offset %d on: %s (%s)", name, tail.bytes_cut, tail.offset, reason, path)
     return tail
+
+
+def _set_aside(path: Path, size: int) -> None:
+    """Keep what is cut where it may be more than one torn append: damage in the middle takes sound batches with it."""
+    with path.open("rb") as file:
+        file.seek(size)
+        tail = file.read(_CHUNK)
+        if len(tail) < _CHUNK and not _holds_a_batch(tail):
+            return
+        with path.with_name(path.name + ".cut").open("ab") as aside:
+            aside.write(tail)
+            shutil.copyfileobj(file, aside, _CHUNK)
+
+
+def _holds_a_batch(tail: bytes) -> bool:
+    """Whether a sound batch begins anywhere behind the first byte."""
+    at = tail.find(MAGIC, HEADER_SIZE)
+    while at >= 0:
+        start = at - _MAGIC_AT
+        header = read_header(tail, start) if start + HEADER_SIZE <= len(tail) else None
+        if header is not None and HEADER_SIZE <= header.size <= len(tail) - start and crc_matches(tail, header, start):
+            return True
+        at = tail.find(MAGIC, at + 1)
+    return False
 
 
 def _cut(path: Path, size: int) -> None:

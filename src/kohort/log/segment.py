@@ -1,14 +1,14 @@
 """A run of batches in one piece of storage, with an index over it. Only settled bytes are seen here."""
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from kohort.errors import ErrorCode
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
 from kohort.wire.batch import HEADER_SIZE, BatchHeader, read_header
-from kohort.wire.compression import BatchError, Buffer
+from kohort.wire.compression import Buffer
 
 NO_TIMESTAMP: Millis = -1
 _WINDOW = INTERVAL + 4096
@@ -91,7 +91,7 @@ class Segment:
                 header = read_header(window, at)
                 if header.size < HEADER_SIZE:
                     detail = f"the log is damaged at byte {position + at} of its segment {self.base_offset}"
-                    raise BatchError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+                    raise OSError(errno.EIO, detail)
                 yield position + at, header
                 at += header.size
             position += at
