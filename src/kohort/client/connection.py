@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, TypeVar, cast
 
+from kohort.client.alarm import Alarm
 from kohort.client.versions import NEWEST_SPOKEN, common_versions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
@@ -52,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._last_correlation_id = 0
         self._versions: Mapping[int, int] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._check_deadlines)
         self._chunks: list[bytes] = []
         self._received = 0
         self._wanted = _SIZE.size
@@ -122,8 +123,7 @@ class Connection(asyncio.Protocol):
         waiting = _Waiting(correlation_id, api.key, version, decoder(api.response, version), answer, now + timeout)
         self._waiting.append(waiting)
         self.used_at = now
-        if self._timer is None or self._timer.when() > waiting.deadline_at:
-            self._arm(waiting.deadline_at)
+        self._alarm.by(waiting.deadline_at)
         return answer
 
     def _write(self, transport: asyncio.Transport, request: Message, version: int) -> int:
@@ -188,9 +188,7 @@ class Connection(asyncio.Protocol):
         if self.closed.done():
             return
         self.closed.set_result(error)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         self._writable.set()
         self._chunks.clear()
         waiting, self._waiting = self._waiting, deque()
@@ -205,13 +203,7 @@ class Connection(asyncio.Protocol):
 
     # -- deadlines: one timer, moved lazily
 
-    def _arm(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._check_deadlines)
-
     def _check_deadlines(self) -> None:
-        self._timer = None
         now = self._loop.time()
         for one in self._waiting:
             if one.deadline_at <= now:
@@ -221,7 +213,7 @@ class Connection(asyncio.Protocol):
                 self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
                 return
         if self._waiting:
-            self._arm(min(one.deadline_at for one in self._waiting))
+            self._alarm.by(min(one.deadline_at for one in self._waiting))
 
     # -- asyncio.Protocol
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
 from kohort.client.offsets import OffsetSpec
 from kohort.client.options import ConsumerOptions
@@ -54,7 +55,7 @@ class Fetcher:
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
-        self._later: asyncio.TimerHandle | None = None
+        self._later = Alarm(self.go_on)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
         policy = options.auto_offset_reset
         self._policy = None if policy == "none" else OffsetSpec[policy.upper()]
@@ -78,8 +79,7 @@ class Fetcher:
         """Stop fetching."""
         self._closed = True
         self.remove(list(self.states))
-        if self._later is not None:
-            self._later.cancel()
+        self._later.cancel()
         tasks = list(self._fetches.values())
         for task in tasks:
             task.cancel()
@@ -117,7 +117,7 @@ class Fetcher:
             if state.buffered and (room <= 0 or state.buffered >= self._options.max_partition_fetch_bytes):
                 continue
             if state.retry_at > now:
-                self._look_again(state.retry_at)
+                self._later.by(state.retry_at)
                 continue
             try:
                 wanted[self._cluster.leader_of(state.partition)].append(state)
@@ -239,19 +239,8 @@ class Fetcher:
             self._stop(problem)
         _log.debug("not fetched: partition=%s %s", state.partition, problem)
         state.retry_at = self._loop.time() + self._options.retry_backoff_ms / 1000
-        self._look_again(state.retry_at)
+        self._later.by(state.retry_at)
 
     def _stop(self, error: KafkaError) -> None:
         self.error = error
         self._on_news()
-
-    def _look_again(self, at: float) -> None:
-        if self._later is not None:
-            if self._later.when() <= at:
-                return
-            self._later.cancel()
-        self._later = self._loop.call_at(at, self._time_to_look)
-
-    def _time_to_look(self) -> None:
-        self._later = None
-        self.go_on()

@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
+from kohort.client.alarm import Alarm
 from kohort.client.batches import NO_OFFSET, Batch, Delivery, PartitionQueue, ProducerId
 from kohort.client.cluster import Cluster
 from kohort.client.failures import BufferFullError, ClosedError
@@ -56,7 +57,7 @@ class Sender:
         """Queues that hold a batch, in the order in which they came."""
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._drain)
         self._soon: asyncio.Handle | None = None
         self._numbering: asyncio.Task[None] | None = None
         self._flushing = 0
@@ -104,7 +105,7 @@ class Sender:
         queue.open = batch
         self._active[queue] = None
         if self._soon is None:
-            self._arm(batch.lingers_until)
+            self._alarm.by(batch.lingers_until)
         return batch
 
     def _too_large(self, size: int) -> KafkaError:
@@ -135,10 +136,10 @@ class Sender:
     async def close(self) -> None:
         """Fail what is left, and end."""
         self._closed = True
-        for timer in (self._timer, self._soon):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._soon = None
+        self._alarm.cancel()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         tasks = [*self._tasks, *([self._numbering] if self._numbering else [])]
         for task in tasks:
             task.cancel()
@@ -151,17 +152,6 @@ class Sender:
         self._wake_waiters()
 
     # -- when to send
-
-    def _arm(self, at: float) -> None:
-        if self._timer is not None:
-            if self._timer.when() <= at:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        self._drain()
 
     def _drain_soon(self) -> None:
         if self._soon is None and not self._closed:
@@ -193,7 +183,7 @@ class Sender:
             for node, queues in ready.items():
                 self._send_to(node, queues)
         if self._active and not self._closed:
-            self._arm(look_again)
+            self._alarm.by(look_again)
 
     def _when(self, queue: PartitionQueue, now: float) -> float:
         """When a queue that is not ready is to be looked at again."""
