@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from pyspark_kohort import plan
+from pyspark_kohort.ledger import Commit
 from pyspark_kohort.member import GroupSession
 from pyspark_kohort.offsets import offset_from_json
 from pyspark_kohort.options import OnLost
@@ -39,6 +40,7 @@ class MemberReader(StreamReader):
         session = self._joined()
         self._check_lost()
         before = offset_from_json(start)
+        session.resume(before)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         while True:
             begins = self._begins(session, session.boundary(before))
@@ -61,6 +63,7 @@ class MemberReader(StreamReader):
         if session.planned_end() == last:
             self._check_lost()
             return self._tasks(session.retained(plan.ranges(first, last)))
+        session.resume(first, last)
         self._begins(session, session.granted())
         todo = session.replay(first, last)
         _log.info("replaying a batch: %d of %d ranges are still ours", len(todo), len(plan.ranges(first, last)))
@@ -84,11 +87,11 @@ class MemberReader(StreamReader):
             self._session.join()
         return self._session
 
-    def _begins(self, session: GroupSession, committed: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    def _begins(self, session: GroupSession, granted: dict[TopicPartition, Commit | None]) -> dict[TopicPartition, int]:
         """Where everything that is ours goes on, what was just granted included."""
-        without = [tp for tp, offset in committed.items() if offset is None]
+        without = [tp for tp, commit in granted.items() if commit is None]
         first = self._cluster.bound(self._options.starting, without) if without else {}
-        return session.grant(committed, first)
+        return session.grant(granted, first)
 
     def _finish(self, start: dict[str, Any]) -> dict[str, Any]:
         """Available-now is through: all that is ours is committed up to the target, so leave now, not at SIGTERM."""

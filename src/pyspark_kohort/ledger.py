@@ -5,7 +5,9 @@ is in the sink and in the checkpoint, and nothing else says so in time (`commit`
 the last). After a crash the first call is `partitions(start, end)` of the batch that was under way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from kohort.model import TopicPartition
 from pyspark_kohort import plan
@@ -13,17 +15,34 @@ from pyspark_kohort.offsets import Offset, Positions
 from pyspark_kohort.plan import Range
 
 
-class Ledger:
-    """One query's partitions. The caller passes on what the group grants and what Spark asks."""
+class Commit(NamedTuple):
+    """What the group holds for a partition, and the query that said so; its metadata is the query's name."""
 
-    def __init__(self) -> None:
+    offset: int
+    query: str
+
+
+class Ledger:
+    """One query's partitions. The caller passes on what the group grants and what Spark asks.
+
+    `resume` comes first. The query's name stands in its offsets and in its commits, which is how a restart knows that
+    nobody else has owned a partition since; `fresh_name` makes one that was never used.
+    """
+
+    def __init__(self, fresh_name: Callable[[], str]) -> None:
+        self._fresh_name = fresh_name
+        self.query = fresh_name()
+        self._resumed = False
         self._next: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int | None] = {}
         self._reading: dict[TopicPartition, int] = {}
         self._proven: dict[TopicPartition, int] = {}
+        self._claimed: dict[TopicPartition, int] = {}
+        self._last_word: Positions = {}
+        self._foreign: set[TopicPartition] = set()
         self._end: Offset | None = None
+        self._replaying = False
         self._skipped = False
-        self._started = False
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
@@ -39,14 +58,45 @@ class Ledger:
         """Those that the batch under way reads."""
         return [tp for tp in partitions if tp in self._reading]
 
-    def grant(self, tp: TopicPartition, committed: int | None, first: int) -> None:
+    def resume(self, start: Offset, end: Offset | None = None) -> None:
+        """Take over from an earlier process of this query, which got to `start`, or was on the way from it to `end`.
+
+        What was planned next shows what of `start` that process still took for its own.
+        """
+        if self._resumed:
+            return
+        self._resumed = True
+        self.query = start.query or (end.query if end else None) or self.query
+        self._last_word = (end or start).positions
+        self._replaying = end is not None
+        if end is None:
+            self._claimed = dict(start.positions)
+        else:
+            planned = {**start.positions, **end.pins}
+            self._claimed = {tp: planned[tp] for tp in end.positions if tp in planned}
+
+    def grant(self, tp: TopicPartition, committed: Commit | None, first: int) -> None:
         """We own it now: go on from the group's offset, or from `first` where it has none.
 
-        Where our own checkpoint proves more than the group knows, our sink has it, and nobody else has committed it.
+        Our checkpoint may prove more than the group knows. It counts only while the group's offset is our own: whoever
+        owned the partition since has said so, and may have been left records that our checkpoint claims.
         """
-        begin = first if committed is None else committed
-        self._proven[tp] = self._next[tp] = max(begin, self._proven.get(tp, begin))
-        self._committed[tp] = committed
+        begin = first if committed is None else committed.offset
+        claimed = self._claimed.pop(tp, begin)
+        if committed is None or committed.query == self.query:
+            begin = max(begin, claimed)
+        else:
+            self._foreign.add(tp)
+        # A batch that is about to be replayed is a claim that will come true, unless another has taken its part over.
+        pending = self._replaying and tp not in self._foreign
+        begin = max(begin, self._proven.get(tp, begin))
+        self._proven[tp] = self._next[tp] = begin
+        self._committed[tp] = committed.offset if committed and committed.query == self.query else None
+        if self._last_word.get(tp, begin) > begin and not pending:
+            # The checkpoint's newest offset claims more than is true. A commit under its name would make a restart
+            # from it believe that, so we take another name, and say everything again under it.
+            self.query = self._fresh_name()
+            self._committed = dict.fromkeys(self._committed)
 
     def drop(self, tps: Iterable[TopicPartition]) -> None:
         """We own them no more: given up between batches, or lost."""
@@ -56,19 +106,13 @@ class Ledger:
 
     def complete(self, start: Offset) -> None:
         """Spark begins where `start` is: everything up to there is in its sink and its checkpoint."""
-        if not self._started:  # what an earlier process of this query did
-            self._started = True
-            for tp, at in start.positions.items():
-                self._proven[tp] = max(at, self._proven.get(tp, at))
-                if tp in self._next:
-                    self._next[tp] = self._proven[tp]
         for tp, until in self._reading.items():
             if start.positions.get(tp) == until:
                 self._proven[tp] = until
         self._reading = {}
 
     def commits(self) -> dict[TopicPartition, int]:
-        """What the group should hear: what is proven, and where a partition begins that had no offset."""
+        """What the group should hear: what is proven, and that what was won is ours now."""
         return {
             tp: self._proven[tp]
             for tp, committed in self._committed.items()
@@ -83,6 +127,7 @@ class Ledger:
 
     def advance(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
         """Plan the next batch, up to `rows` records; `start` itself where there is none to run."""
+        assert self._resumed
         assert not self._reading
         ends = {tp: ends.get(tp, begin) for tp, begin in self._next.items()}
         untils = plan.limited(self._next, ends, rows)
@@ -91,19 +136,27 @@ class Ledger:
             # The last batch was a replay that left a partition to its new owner. Its offset, which claims that
             # partition, must not stay the checkpoint's last word: a restart would take it as done.
             kept = {tp: at for tp, at in start.positions.items() if self._next.get(tp) == at}
-            end = Offset(kept)
+            end = start if kept == start.positions else Offset(kept)
         self._skipped = False
         self._reading = {tp: untils[tp] for tp, begin in self._next.items() if untils[tp] > begin}
         self._next.update(self._reading)
-        self._end = end
-        return end
+        self._end = end if end is start else replace(end, query=self.query)
+        self._last_word = self._end.positions
+        return self._end
 
     def replay(self, start: Offset, end: Offset) -> list[Range]:
-        """What we still have to read of a batch that an earlier process planned; we have joined the group before."""
-        self.complete(start)
+        """What we still have to read of a batch that an earlier process planned. Commit only after it.
+
+        Only what is ours, and was nobody else's meanwhile. What another query has owned is left to a later batch, from
+        the group's offset on: a replay that reads it now and not the first time, or the other way round, would be
+        skipped by sinks that know the batch by its number.
+        """
+        assert self._resumed
+        self._replaying = False
         planned = plan.ranges(start, end)
-        todo = plan.clipped(planned, self._next)
-        self._skipped = any(part.tp not in self._next for part in planned)
+        kept = {tp: begin for tp, begin in self._next.items() if tp not in self._foreign}
+        todo = plan.clipped(planned, kept)
+        self._skipped = any(part.tp not in kept for part in planned)
         self._reading = {part.tp: part.until for part in todo}
         self._next.update(self._reading)
         self._end = end

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,9 +21,10 @@ from kohort.client.cluster import Cluster as AsyncCluster
 from kohort.client.membership import Membership
 from kohort.client.options import ClientOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
+from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 from pyspark_kohort import checkpoint
-from pyspark_kohort.ledger import Ledger
+from pyspark_kohort.ledger import Commit, Ledger
 from pyspark_kohort.offsets import Offset, Positions
 from pyspark_kohort.options import Options
 from pyspark_kohort.plan import Range
@@ -51,7 +53,7 @@ class GroupSession:
         self._group = options.group
         self._topics = topics
         self._checkpoint = checkpoint.directory(options.checkpoint)
-        self._ledger = Ledger()
+        self._ledger = Ledger(lambda: secrets.token_hex(6))
         self._planning = False
         self._leaving = False
         self._lost: list[TopicPartition] = []
@@ -69,18 +71,22 @@ class GroupSession:
         """Enter the group and wait for the first assignment."""
         self._call(self._join())
 
-    def boundary(self, start: Offset) -> dict[TopicPartition, int | None]:
+    def resume(self, start: Offset, end: Offset | None = None) -> None:
+        """What the checkpoint says of this query's past: where it got to, and the batch it had planned, if any."""
+        self._ledger.resume(start, end)
+
+    def boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         """All up to `start` is done. Returns what is newly ours, with the group's offsets where it has some.
 
         From here until `plan` no partition is given up. Raises KafkaError when the group has thrown us out for good.
         """
         return self._call(self._boundary(start))
 
-    def granted(self) -> dict[TopicPartition, int | None]:
+    def granted(self) -> dict[TopicPartition, Commit | None]:
         """As `boundary`, before a replay: nothing is known to be done."""
         return self._call(self._granted())
 
-    def grant(self, committed: Mapping[TopicPartition, int | None], first: Positions) -> dict[TopicPartition, int]:
+    def grant(self, committed: Mapping[TopicPartition, Commit | None], first: Positions) -> dict[TopicPartition, int]:
         """Go on with these; `first` says where, for those without an offset. Returns where all that is ours begins."""
         return self._call(self._grant(committed, first))
 
@@ -155,7 +161,7 @@ class GroupSession:
             on_lost=self._on_lost,
         )
 
-    async def _boundary(self, start: Offset) -> dict[TopicPartition, int | None]:
+    async def _boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         self._ledger.complete(start)
         await self._commit()
         self._planning = False
@@ -164,31 +170,32 @@ class GroupSession:
             await self._turn.wait_for(lambda: not self._revocations)
         return await self._granted()
 
-    async def _granted(self) -> dict[TopicPartition, int | None]:
+    async def _granted(self) -> dict[TopicPartition, Commit | None]:
         membership = self._joined()
         self._planning = True
         fresh = membership.assignment - self._ledger.owned.keys()
         if not fresh:
             return {}
         found = await membership.committed(fresh)
-        return {tp: None if position is None else position.offset for tp, position in found.items()}
+        return {tp: at and Commit(at.offset, at.metadata) for tp, at in found.items()}
 
     async def _grant(
-        self, committed: Mapping[TopicPartition, int | None], first: Positions
+        self, committed: Mapping[TopicPartition, Commit | None], first: Positions
     ) -> dict[TopicPartition, int]:
         ours = self._joined().assignment
         for tp in ours & committed.keys():
             self._ledger.grant(tp, committed[tp], first.get(tp, 0))
-        await self._commit()
         return dict(self._ledger.owned)
 
     async def _plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
+        await self._commit()  # what was just won is ours from here on
         end = self._ledger.advance(start, ends, rows)
         await self._planned()
         return end
 
     async def _replay(self, start: Offset, end: Offset) -> list[Range]:
         todo = self._ledger.replay(start, end)
+        await self._commit()
         await self._planned()
         return todo
 
@@ -229,7 +236,8 @@ class GroupSession:
         if not offsets or self._membership is None:
             return
         try:
-            await self._membership.commit(offsets)
+            named = {tp: OffsetAndMetadata(offset, self._ledger.query) for tp, offset in offsets.items()}
+            await self._membership.commit(named)
         except KafkaError as error:
             if error.code not in _NOT_OURS_NOW:
                 raise

@@ -2,7 +2,8 @@
 
 A checkpoint's offset is spark-sql-kafka's JSON, `{"flights": {"0": 17}}`: where the next batch goes on. A batch that
 begins elsewhere than where the last one ended, because its partition was won from another member or is new, pins that
-beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range.
+beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range. A member's offsets name
+their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own.
 """
 
 import json
@@ -18,6 +19,8 @@ LATEST, EARLIEST = -1, -2
 
 Positions = Mapping[TopicPartition, int]
 
+_QUERY = "@query"  # no topic can have that name
+
 
 @dataclass(frozen=True, slots=True)
 class Offset:
@@ -25,10 +28,11 @@ class Offset:
 
     positions: Positions = field(default_factory=dict)
     pins: Positions = field(default_factory=dict)
+    query: str | None = None
 
-    def to_json(self) -> dict[str, dict[str, int]]:
+    def to_json(self) -> dict[str, Any]:
         """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
-        topics: dict[str, dict[str, int]] = {}
+        topics: dict[str, Any] = {_QUERY: self.query} if self.query else {}
         for tp in sorted(self.positions):
             partitions = topics.setdefault(tp.topic, {})
             partitions[str(tp.partition)] = self.positions[tp]
@@ -42,12 +46,14 @@ def offset_from_json(data: object) -> Offset:
     positions: dict[TopicPartition, int] = {}
     pins: dict[TopicPartition, int] = {}
     try:
-        for tp, name, number in _entries(data):
+        topics = dict(data) if isinstance(data, dict) else data
+        query = topics.pop(_QUERY, None) if isinstance(topics, dict) else None
+        for tp, name, number in _entries(topics):
             (pins if name.endswith("@") else positions)[tp] = number
     except ValueError as error:
         text = json.dumps(data)
         raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
-    return Offset(positions, pins)
+    return Offset(positions, pins, query)
 
 
 @dataclass(frozen=True, slots=True)

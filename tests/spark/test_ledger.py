@@ -1,0 +1,185 @@
+"""What a query owns and commits: case by case, then by chance under an engine that crashes anywhere."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.model import TopicPartition
+from pyspark_kohort.ledger import Commit, Ledger
+from pyspark_kohort.offsets import Offset
+from pyspark_kohort.plan import Range
+from tests.spark.engine import Group, Query, deliveries
+
+A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+US = "us"
+
+
+def ledger_at(start: Offset, end: Offset | None = None) -> Ledger:
+    names = iter(["fresh", "fresher"] if start.positions else [US])
+    ledger = Ledger(lambda: next(names))
+    ledger.resume(start, end)
+    return ledger
+
+
+def ours(positions: dict[TopicPartition, int], pins: dict[TopicPartition, int] | None = None) -> Offset:
+    return Offset(positions, pins or {}, US)
+
+
+def test_only_what_latest_offset_proves_is_committed() -> None:
+    ledger = ledger_at(Offset())
+    ledger.grant(A, Commit(10, US), first=0)
+    assert ledger.commits() == {}
+    end = ledger.advance(Offset(), {A: 25}, None)
+    assert end == ours({A: 25}, {A: 10})
+    assert ledger.reading([A, B]) == [A]
+    assert ledger.commits() == {}
+    ledger.complete(end)
+    assert ledger.commits() == {A: 25}
+    ledger.committed({A: 25})
+    assert ledger.commits() == {}
+    assert ledger.advance(end, {A: 25}, None) is end
+
+
+def test_a_partition_without_an_offset_gets_one_at_once() -> None:
+    # Else `latest` would be asked for again after a crash, and what came in between would be lost.
+    ledger = ledger_at(Offset())
+    ledger.grant(A, None, first=7)
+    assert ledger.commits() == {A: 7}
+
+
+def test_a_partition_won_from_another_is_claimed_at_once() -> None:
+    ledger = ledger_at(Offset())
+    ledger.grant(A, Commit(7, "them"), first=0)
+    assert ledger.commits() == {A: 7}
+    ledger.committed({A: 7})
+    assert ledger.commits() == {}
+
+
+def test_a_restart_commits_what_the_checkpoint_proves() -> None:
+    ledger = ledger_at(ours({A: 25, B: 5}))
+    ledger.grant(A, Commit(10, US), first=0)
+    assert ledger.owned == {A: 25}
+    assert ledger.commits() == {A: 25}
+    # B went to another query, which has got further than we had.
+    ledger.grant(B, Commit(9, "them"), first=0)
+    assert ledger.owned == {A: 25, B: 9}
+
+
+def test_what_another_query_claimed_is_not_taken_for_done() -> None:
+    # Our checkpoint says 25, but after a replay without A, which was theirs by then: they did not get to 25.
+    ledger = ledger_at(ours({A: 25}))
+    ledger.grant(A, Commit(10, "them"), first=0)
+    assert ledger.owned == {A: 10}
+
+
+def test_a_checkpoint_of_spark_sql_kafka_is_taken_over() -> None:
+    ledger = ledger_at(Offset({A: 25}))
+    ledger.grant(A, None, first=0)
+    assert ledger.commits() == {A: 25}
+
+
+def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
+    c = TopicPartition("flights", 2)
+    start, end = ours({A: 10, B: 10, c: 10}), ours({A: 20, B: 20, c: 20})
+    ledger = ledger_at(start, end)
+    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(B, Commit(15, "them"), first=0)
+    assert ledger.replay(start, end) == [Range("flights", 0, 10, 20)]
+    ledger.complete(end)
+    assert ledger.commits() == {A: 20, B: 15}
+    assert ledger.advance(end, {A: 20, B: 20}, None).pins == {B: 15}
+
+
+def test_a_replay_takes_only_what_the_plan_went_on_from_as_done() -> None:
+    # At `start` B was claimed, and the plan that followed dropped it: somebody else had it.
+    start, end = ours({A: 10, B: 10}), ours({A: 20})
+    ledger = ledger_at(start, end)
+    ledger.grant(B, Commit(4, US), first=0)
+    assert ledger.owned == {B: 4}
+
+
+def test_after_a_clipped_replay_the_checkpoint_does_not_keep_the_claim() -> None:
+    # Were the last offset still to say B: 20, a restart would take B's records as done by this query.
+    start, end = ours({A: 10, B: 10}), ours({A: 20, B: 20})
+    ledger = ledger_at(start, end)
+    ledger.grant(A, Commit(10, US), first=0)
+    ledger.replay(start, end)
+    ledger.complete(end)
+    assert ledger.advance(end, {A: 20}, None) == ours({A: 20})
+
+
+def test_a_batch_under_way_proves_nothing_yet() -> None:
+    ledger = ledger_at(Offset())
+    ledger.grant(A, None, first=0)
+    ledger.committed(ledger.commits())
+    ledger.advance(Offset(), {A: 5}, None)
+    assert ledger.commits() == {}
+
+
+def test_a_partition_lost_and_won_back_goes_on_behind_the_others_work() -> None:
+    ledger = ledger_at(Offset())
+    ledger.grant(A, Commit(0, US), first=0)
+    first = ledger.advance(Offset(), {A: 5}, None)
+    ledger.drop([A])
+    ledger.complete(first)
+    ledger.grant(A, Commit(9, "them"), first=0)
+    assert ledger.advance(first, {A: 12}, None) == ours({A: 12}, {A: 9})
+
+
+def run(seed: int, *, crash_rate: float, stop_rate: float) -> tuple[list[Query], Group]:
+    """Three queries of one group for a while, then without faults until nothing is left to read."""
+    dice = random.Random(seed)
+    group = Group({TopicPartition("flights", n): 0 for n in range(5)})
+    queries = [Query(name, group, dice, crash_rate, stop_rate) for name in "abc"]
+    for step in range(150):
+        calm = step >= 100
+        for query in queries:
+            if calm:
+                query.crash_rate = query.stop_rate = 0.0
+            if not query.alive and (calm or dice.random() < 0.5):
+                query.start()
+        alive = [query for query in queries if query.alive]
+        orphaned = group.ends.keys() - group.target.keys()
+        if alive and (orphaned or (not calm and dice.random() < 0.2)):
+            group.aim(dice, alive)
+        for query in alive:
+            if query.alive:
+                query.step()
+        if not calm:
+            tp = dice.choice(list(group.ends))
+            group.ends[tp] += dice.randrange(20)
+    for query in queries:
+        if query.alive:
+            query.step()
+            query.stop()
+    return queries, group
+
+
+def assert_all_delivered(queries: list[Query], group: Group) -> int:
+    """How many records came more than once."""
+    found = deliveries(queries)
+    wanted = {(tp, offset) for tp, end in group.ends.items() for offset in range(end)}
+    assert wanted == found.keys()
+    assert {tp: group.offset(tp) for tp in group.ends} == group.ends, "there is lag"
+    return sum(count - 1 for count in found.values())
+
+
+@pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 200, 50)], ids=str)
+def test_rebalances_and_stops_lose_and_double_nothing(seeds: range) -> None:
+    for seed in seeds:
+        queries, group = run(seed, crash_rate=0.0, stop_rate=0.03)
+        assert assert_all_delivered(queries, group) == 0, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 200, 50)], ids=str)
+def test_crashes_lose_nothing(seeds: range) -> None:
+    doubled = 0
+    for seed in seeds:
+        queries, group = run(seed, crash_rate=0.03, stop_rate=0.02)
+        doubled += assert_all_delivered(queries, group)
+    # The test would prove nothing if its crashes never hit a batch whose partitions moved.
+    assert doubled > 0
