@@ -19,7 +19,7 @@ def rendered(what: RenderableType) -> list[str]:
 
 def test_a_line_says_why_who_how_many_moved_and_how_long_it_was_dark() -> None:
     header, *lines = rendered(rebalances_table(a_day()))
-    assert header.split() == ["time", "gen", "took", "why", "members", "moved", "dark", "longest"]
+    assert header.split() == ["time", "gen", "took", "why", "members", "moved", "median", "longest"]
     # Without the time of day, which depends on where the test runs.
     assert [" ".join(line.split()[1:]) for line in lines] == [
         "1 11 ms first member: a 1 (+1) 0 – –",

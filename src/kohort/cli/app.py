@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from kohort.cli import broker, group, produce, topic
+from kohort.cli import broker, consume, group, produce, rebalances, topic
 from kohort.errors import KohortError
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (broker, topic, group, produce):
+for module in (broker, topic, group, produce, consume, rebalances):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
     from kohort.cli import demo

@@ -15,7 +15,10 @@ _BAR = 28
 
 
 def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
-    """Why, who, how many partitions moved and how long they were dark; a follow-up stands under what it follows."""
+    """Why, who, how many partitions moved, and the median and the longest time that one was dark.
+
+    A follow-up stands under what it follows.
+    """
     known = labels(records)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     groups = len({record.group_id for record in records}) > 1
@@ -26,12 +29,20 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     table.add_column("members", no_wrap=True)
-    for name in ("moved", "dark", "longest"):
+    for name in ("moved", "median", "longest"):
         table.add_column(name, justify="right", no_wrap=True)
     for record in records:
         row = _row(record, known)
         table.add_row(*([record.group_id] if groups else []), *row)
     return table
+
+
+def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
+    """A rebalance in a line of its own, to stand over its partitions."""
+    at = _clock(record.started_at or record.ended_at)
+    told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", f"moved {_moved(record)}"]
+    name = f"{record.group_id} generation {record.generation}"
+    return Text.assemble(f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in told))
 
 
 def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
@@ -90,18 +101,23 @@ def _trigger(trigger: Trigger, known: dict[str, str]) -> str:
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
     dark = [change.dark_ms for change in record.partitions if change.dark_ms is not None]
     follows = record.follow_up_of is not None
-    taken = sum(change.owner is None for change in record.partitions)
-    moved = f"{len(record.moved)}" if record.moved or not taken else f"{taken} to move"
     return [
         _clock(record.started_at or record.ended_at),
         str(record.generation),
         seconds(record.wall_ms),
         Text(("└ " if follows else "") + why(record, known), style="dim" if follows else "bold"),
         _members(record),
-        moved,
+        _moved(record),
         seconds(median(dark)) if dark else "–",
         Text(seconds(max(dark)), style="red" if max(dark) >= 1000 else "") if dark else "–",
     ]
+
+
+def _moved(record: RebalanceRecord) -> str:
+    taken = sum(change.owner is None for change in record.partitions)
+    if record.moved or not taken:
+        return f"{len(record.moved)}"
+    return f"{taken} to move" if record.after else f"{taken} free"
 
 
 def _members(record: RebalanceRecord) -> str:

@@ -1,0 +1,122 @@
+"""`kohort consume`: records to standard output."""
+
+import asyncio
+import signal
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
+from kohort.cli.output import printable, say_json
+from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client import Consumer, ConsumerRecord
+
+_AT_ONCE = 500
+_LOOK_EVERY_S = 0.25
+"""How soon a signal is noticed."""
+
+
+class GroupProtocol(StrEnum):
+    """Which of Kafka's two group protocols to speak."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("consume", epilog="Example: kohort consume orders --group billing --from-beginning --max 10")(consume)
+
+
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Be a member of it and commit. Default: none.", show_default=False),
+    ] = None,
+    protocol: Annotated[GroupProtocol, typer.Option(help="The group protocol.")] = GroupProtocol.CLASSIC,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Where the group has no offset, start with the oldest record.")
+    ] = False,
+    max_: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="End after so many records.", show_default=False)
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Print each key, and this between it and the value.", show_default=False),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print records, one a line, until --max or Ctrl-C.
+
+    With --json a line is an object with topic, partition, offset, timestamp, key, value and headers.
+    """
+    servers = bootstrap_servers(bootstrap)
+    separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
+
+    async def work() -> None:
+        stop = _stop_on_signals()
+        async with admin_client(servers) as admin:
+            known = await admin.describe_topics(topics)
+        async with _consumer(servers, group, protocol, from_beginning) as consumer:
+            if group is not None:
+                consumer.subscribe(topics)
+            else:
+                consumer.assign(TopicPartition(topic.name, n) for topic in known.values() for n in topic.leaders)
+            left = max_
+            while not stop.is_set() and left != 0:
+                records = await consumer.poll(_AT_ONCE if left is None else min(left, _AT_ONCE), _LOOK_EVERY_S)
+                for record in records:
+                    _print(record, separator, as_json)
+                if records:
+                    sys.stdout.flush()
+                left = None if left is None else left - len(records)
+
+    run(work(), servers)
+
+
+def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beginning: bool) -> "Consumer":
+    from kohort.client import Consumer
+
+    return Consumer(
+        bootstrap_servers=servers,
+        client_id="kohort-cli",
+        group_id=group,
+        group_protocol=protocol.value,
+        auto_offset_reset="earliest" if from_beginning else "latest",
+        default_api_timeout_ms=CALL_TIMEOUT_MS,
+    )
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Ctrl-C and SIGTERM end it as --max does: what was printed is committed, and the member leaves."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:
+    if as_json:
+        say_json(_as_json(record))
+        return
+    key = b"" if separator is None else (record.key or b"") + separator
+    sys.stdout.buffer.write(key + (record.value or b"") + b"\n")
+
+
+def _as_json(record: "ConsumerRecord") -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": printable(record.key),
+        "value": printable(record.value),
+        "headers": {name: printable(content) for name, content in record.headers},
+    }

@@ -1,0 +1,115 @@
+"""`kohort rebalances`: the journal, as a table, as JSON or as a picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
+from kohort.cli.output import remark, say
+from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
+from kohort.errors import ConfigError
+from kohort.model import TopicPartition
+from kohort.recorder.record import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
+
+_WIDE = 160
+"""Columns where the output is no terminal: a file or a pager need not be spared."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("rebalances", epilog="Example: kohort rebalances delays --partitions --last 3")(rebalances)
+
+
+def rebalances(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="Default: all groups.", show_default=False)
+    ] = None,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Each partition that moved or went dark, too.")
+    ] = False,
+    last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the group's partitions over time (.png, .svg).", show_default=False),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Why groups rebalanced, who caused it, how many partitions moved and how long they were dark.
+
+    With --json each line is one rebalance, as it stands in the topic __kohort_rebalances.
+    """
+    if picture is not None and group is None:
+        raise ConfigError("--picture draws one group: name it, as in kohort rebalances GROUP --picture FILE.")
+    servers = bootstrap_servers(bootstrap)
+    records = [record for record in run(_read(servers), servers) if group is None or record.group_id == group]
+    records = records[-last:] if last is not None else records
+    if picture is not None:
+        from kohort.recorder.picture import draw
+
+        draw(records, picture)
+        remark(f"drew {picture}")
+    if as_json:
+        for record in records:
+            say(record.to_json().decode())
+    elif picture is None:
+        _print(records, partitions)
+
+
+async def _read(servers: str) -> list[RebalanceRecord]:
+    """The whole journal, oldest first; empty where there is none yet."""
+    from kohort.client import Consumer
+
+    async with admin_client(servers) as admin:
+        if JOURNAL_TOPIC not in await admin.list_topics(internal=True):
+            return []
+        found = (await admin.describe_topics([JOURNAL_TOPIC]))[JOURNAL_TOPIC]
+    partitions = [TopicPartition(JOURNAL_TOPIC, number) for number in found.leaders]
+    records = []
+    async with Consumer(
+        bootstrap_servers=servers,
+        client_id="kohort-cli",
+        auto_offset_reset="earliest",
+        default_api_timeout_ms=CALL_TIMEOUT_MS,
+    ) as consumer:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
+            records += [record.value for record in await consumer.poll() if record.value is not None]
+    return sorted(_understood(records), key=lambda record: record.ended_at)
+
+
+def _understood(values: Sequence[bytes]) -> list[RebalanceRecord]:
+    """Anyone may write to the topic; what is no record is counted, not shown."""
+    understood = []
+    for value in values:
+        try:
+            understood.append(RebalanceRecord.from_json(value))
+        except MalformedRecord:
+            continue
+    if len(understood) < len(values):
+        remark(f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} are not understood and left out.")
+    return understood
+
+
+def _print(records: Sequence[RebalanceRecord], partitions: bool) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+
+    from kohort.recorder.labels import labels
+    from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    if partitions:
+        known = labels(records)
+        for record in records:
+            console.print(headline(record, known))
+            if record.partitions:
+                console.print(Padding(partitions_table(record, known), (0, 0, 0, 4), expand=False))
+    elif records:
+        console.print(rebalances_table(records))
+    console.print(summary(records))
