@@ -17,10 +17,10 @@ from pathlib import Path
 from kohort.errors import KohortError
 from kohort.model import Millis
 
-_NUMBERS = (
+_NUMBERS = frozenset({
     "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay",
     "flight", "air_time", "distance", "hour", "minute",
-)  # fmt: skip
+})  # fmt: skip
 _MISSING = "NA"
 
 
@@ -84,13 +84,19 @@ def count(into: dict[str, Tally], carrier: str, arrival_delay: int | None) -> No
 
 
 def _flight(row: Mapping[str, str]) -> Flight:
-    fields: dict[str, str | int | None] = {
-        name: None if text == _MISSING else int(text) if name in _NUMBERS else text for name, text in row.items()
-    }
     delay = 0 if row["dep_delay"] == _MISSING else int(row["dep_delay"])
     departed_at = _hour(row["time_hour"]) + (int(row["minute"]) + delay) * 60_000
     tail = row["tailnum"]
-    return Flight(None if tail == _MISSING else tail.encode(), json.dumps(fields).encode(), departed_at)
+    # A number's text is its JSON; what is no number repeats so often that its JSON is remembered.
+    fields = [
+        f'"{name}": {text if name in _NUMBERS and text != _MISSING else _quoted(text)}' for name, text in row.items()
+    ]
+    return Flight(None if tail == _MISSING else tail.encode(), f"{{{', '.join(fields)}}}".encode(), departed_at)
+
+
+@cache
+def _quoted(text: str) -> str:
+    return json.dumps(None if text == _MISSING else text)
 
 
 @cache

@@ -74,7 +74,7 @@ def run(keep: bool, out: Path = Path("demo-out")) -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     directory = out.absolute() if keep else Path(tempfile.mkdtemp(prefix="kohort-demo-"))
-    demo = Demo(directory, out.absolute(), Console(highlight=False))
+    demo = Demo(directory, out.absolute(), _console())
     try:
         asyncio.run(_run(demo))
     except KohortError as error:
@@ -87,6 +87,11 @@ def run(keep: bool, out: Path = Path("demo-out")) -> int:
     took = time.monotonic() - demo.began
     demo.console.print(f"\n[dim]{took:.0f} s[/dim]\ndemo: {'; '.join(demo.wrong) or 'ok'}", soft_wrap=True)
     return 1 if demo.wrong else 0
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=120)
 
 
 async def _run(demo: Demo) -> None:
@@ -129,7 +134,8 @@ async def _start_spark(demo: Demo) -> Child:
     """Early, because the JVM takes a while to start."""
     command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
     command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
-    child = await Child.start("spark", command, demo.directory)
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1", **python)
     child.listen()
     return child
 
@@ -300,6 +306,8 @@ async def _produce_rest(demo: Demo) -> None:
 
 async def _compare(demo: Demo) -> None:
     demo.heading(6, "The results against the CSV")
+    picture = demo.out / "rebalances.png"
+    draw(await read_journal(demo.address, GROUP), picture)
     for name in list(demo.members):
         await _end_member(demo, name)
     read = sum(told["read"] for child in demo.ended for told in child.told)
@@ -314,8 +322,6 @@ async def _compare(demo: Demo) -> None:
     demo.check(group == expected, f"the group {GROUP} counted otherwise than the CSV says")
     demo.check(spark in (None, expected), "Spark counted otherwise than the CSV says")
     demo.check(read == total(expected).flights, f"the members read {read:,} records, not each flight once")
-    picture = demo.out / "rebalances.png"
-    draw(await read_journal(demo.address, GROUP), picture)
     demo.console.print(f"Who processed which partition when: {picture}")
 
 
