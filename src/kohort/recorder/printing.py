@@ -40,7 +40,9 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
 def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
     """A rebalance in a line of its own, to stand over its partitions."""
     at = _clock(record.started_at or record.ended_at)
-    told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", f"moved {_moved(record)}"]
+    moved = _moved(record)
+    moved = f"{moved} moved" if moved.isdigit() else moved
+    told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
     name = f"{record.group_id} generation {record.generation}"
     return Text.assemble(f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in told))
 
@@ -88,14 +90,16 @@ def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     if not record.triggers:
         return "unknown"
     told = [_trigger(trigger, known) for trigger in record.triggers]
-    begun = f"follow-up of generation {record.follow_up_of}: " if record.follow_up_of is not None else ""
-    return begun + "; then ".join(dict.fromkeys(told))
+    if record.follow_up_of is not None:
+        # What the member says of it repeats what a follow-up is.
+        told[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
+    return "; then ".join(dict.fromkeys(told))
 
 
-def _trigger(trigger: Trigger, known: dict[str, str]) -> str:
+def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) -> str:
     who = f": {label_of(known, trigger.member_id)}" if trigger.member_id else ""
-    reason = f" ({trigger.reason})" if trigger.reason else ""
-    return f"{trigger.cause}{who}{reason}"
+    said = f" ({trigger.reason})" if trigger.reason and reason else ""
+    return f"{trigger.cause}{who}{said}"
 
 
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
