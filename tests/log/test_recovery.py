@@ -156,3 +156,23 @@ def test_damage_in_an_older_segment_is_skipped_and_what_follows_is_kept(tmp_path
     assert [one.offset for one in store.recovered] == [header.base_offset]
     assert second.stat().st_size == len(content)
     store.close()
+
+
+def test_a_failed_append_that_comes_back_behind_a_full_segment_is_not_served(tmp_path: Path) -> None:
+    # Its cut was not synced before the power went, but the next segment was, whose offsets it had.
+    store = FileStore(tmp_path)
+    log = store.partition(topic_in(store, configs={"segment.bytes": "500"}), 0)
+    for number in range(8):
+        append(log, b"%02d" % number * 50)
+    flush(store)
+    expected = records(log)
+    store.abandon()
+    first, second, *_ = sorted((tmp_path / "orders-0").glob("*.log"))
+    lost = bytearray(second.read_bytes())
+    *_, (last, _) = batches(lost)
+    with first.open("ab") as file:
+        file.write(lost[:last])
+    store = FileStore(tmp_path)
+    assert records(the_log(store)) == expected
+    assert [one.bytes_cut for one in store.recovered] == [last]
+    store.close()

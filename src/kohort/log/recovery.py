@@ -42,24 +42,21 @@ def recover(
     bases = _segment_bases(directory)
     while len(bases) > 1 and bases[1] <= found.start_offset:
         _remove_segment(directory, bases.pop(0))  # its removal was interrupted
-    for base_offset in bases:
-        is_last = base_offset == bases[-1]
-        segment = Segment(base_offset, new_medium(base_offset))
+    for base_offset, following in zip(bases, [*bases[1:], None], strict=True):
         path = segment_path(directory, base_offset)
-        sidecar = _read_sidecar(path, base_offset) if was_clean or not is_last else None
+        segment = Segment(base_offset, new_medium(base_offset))
+        found.segments.append(segment)
+        sidecar = _read_sidecar(path, base_offset) if was_clean or following is not None else None
         if sidecar is not None:
             sidecar.apply(segment)
             found.producers.replace(sidecar.producers)
-            found.segments.append(segment)
             continue
-        reason = _read_segment(path, segment, found.producers, check_crc=is_last, may_have_gaps=may_have_gaps)
+        reason = _read_segment(path, segment, found.producers, following, may_have_gaps=may_have_gaps)
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
-            if is_last:
+            if following is None:
                 _set_aside(path, segment.size)
                 _cut(path, segment.size)
-        segment.planned = segment.size
-        found.segments.append(segment)
     if found.segments and found.segments[-1].end_offset < found.start_offset:
         # What was cut reached below the start: all that is left was deleted, and new offsets begin at the start.
         for segment in found.segments:
@@ -78,9 +75,13 @@ def sidecar_path(segment: Path) -> Path:
 
 
 def sound_batches(
-    descriptor: int, size: int, first_offset: int, *, check_crc: bool, may_have_gaps: bool
+    descriptor: int, size: int, first_offset: int, following: int | None, *, may_have_gaps: bool
 ) -> Generator[BatchHeader, None, str | None]:
-    """Yield the headers of batches that are whole and in order; return why that ends before `size`, or None."""
+    """Yield the headers of batches that are whole and in order; return why that ends before `size`, or None.
+
+    `following` is the first offset of the next segment; bodies are checked in the last one, which has none.
+    """
+    check_crc = following is None
     chunk = _CHUNK if check_crc else 32 * 1024
     window, window_at, position, expected = memoryview(b""), 0, 0, first_offset
     while position < size:
@@ -94,6 +95,8 @@ def sound_batches(
             return "the bytes are not a record batch"
         if header.base_offset < expected or (header.base_offset > expected and not may_have_gaps):
             return f"a batch has offset {header.base_offset} where {expected} was expected"
+        if following is not None and header.next_offset > following:
+            return "the next segment begins before it ends"  # an append that failed, and whose cut a crash undid
         if position + header.size > size:
             return "the last batch is incomplete"
         if check_crc:
@@ -109,17 +112,18 @@ def sound_batches(
 
 
 def _read_segment(
-    path: Path, segment: Segment, producers: ProducerStates, *, check_crc: bool, may_have_gaps: bool
+    path: Path, segment: Segment, producers: ProducerStates, following: int | None, *, may_have_gaps: bool
 ) -> str | None:
     """Fill the segment from its bytes; why it ends early."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
-        batches = sound_batches(descriptor, size, segment.base_offset, check_crc=check_crc, may_have_gaps=may_have_gaps)
+        batches = sound_batches(descriptor, size, segment.base_offset, following, may_have_gaps=may_have_gaps)
         while True:
             try:
                 header = next(batches)
             except StopIteration as end:
+                segment.planned = segment.size
                 reason: str | None = end.value
                 return reason
             segment.note(header)
