@@ -1,0 +1,123 @@
+"""One Spark session per test process, and topics to read."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.interop.kohort import KohortBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Rows = list[tuple[int, bytes | None, bytes | None]]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, no page, everything it writes below a temporary directory."""
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17, and there is no java on the PATH")
+    from pyspark_kohort import session
+
+    home = tmp_path_factory.mktemp("spark")
+    made = session(
+        "local[2]",
+        "kohort tests",
+        {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(home),
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+        },
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    for query in made.streams.active:
+        query.stop()
+    made.stop()
+
+
+class Topic:
+    """A topic of its own for a test: `produce` writes to it and returns what is in it, by partition and offset."""
+
+    def __init__(self, bootstrap: str, partitions: int) -> None:
+        self.bootstrap = bootstrap
+        self.name = f"flights-{uuid.uuid4().hex[:8]}"
+        self.partitions = partitions
+        self.written: dict[tuple[int, int], tuple[bytes | None, bytes | None]] = {}
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        for created in admin.create_topics([NewTopic(self.name, partitions, 1)]).values():
+            created.result(10)
+
+    def produce(self, rows: Rows) -> None:
+        """Write (partition, key, value) and wait until all are in the log; their offsets are remembered."""
+
+        def delivered(key: bytes | None, value: bytes | None) -> Callable[[object, object], None]:
+            def note(error: object, message: object) -> None:
+                assert error is None
+                self.written[message.partition(), message.offset()] = key, value  # type: ignore[attr-defined]
+
+            return note
+
+        for partition, key, value in rows:
+            self._producer.produce(
+                self.name,
+                key=key,
+                value=value,
+                partition=partition,
+                timestamp=1_700_000_000_000,
+                headers=[("n", b"1")],
+                on_delivery=delivered(key, value),
+            )
+            self._producer.poll(0)
+        assert self._producer.flush(20) == 0
+
+    def lag(self, group: str) -> int:
+        """Records that the group has not committed; a partition without an offset counts in full."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        try:
+            positions = consumer.committed([Position(self.name, n) for n in range(self.partitions)], timeout=10)
+            ends = [consumer.get_watermark_offsets(position, timeout=10)[1] for position in positions]
+        finally:
+            consumer.close()
+        return sum(end - max(0, position.offset) for end, position in zip(ends, positions, strict=True))
+
+    def members(self, group: str) -> int:
+        """How many members the group has."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        (described,) = admin.describe_consumer_groups([group]).values()
+        return len(described.result(10).members)
+
+
+@pytest.fixture
+def new_topic(kohort_broker: KohortBroker) -> Callable[[int], Topic]:
+    return lambda partitions: Topic(kohort_broker.bootstrap, partitions)
+
+
+_numbers = itertools.count()
+
+
+def rows(count: int, partitions: int) -> Rows:
+    """Keys and values that differ from all others, spread over the partitions."""
+    return [(n % partitions, b"key %d" % n, b"value %d" % n) for n in itertools.islice(_numbers, count)]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Callable[[str], str]:
+    return lambda name: str(tmp_path / name)

@@ -1,0 +1,136 @@
+"""Real queries on a real Spark against our broker: few, for each costs seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyspark_kohort.columns import COLUMNS
+from tests.interop.process import until
+from tests.spark.conftest import Topic, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+NewTopic = Callable[[int], Topic]
+
+
+def source(spark: SparkSession, topic: Topic, **options: str) -> DataFrame:
+    given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
+    return spark.read.format("kohort").options(**(given | options)).load()
+
+
+def start(
+    spark: SparkSession, topic: Topic, group: str, home: Path, *, available_now: bool, **options: str
+) -> StreamingQuery:
+    """A query of the group into Parquet files below `home`."""
+    given = {
+        "kafka.bootstrap.servers": topic.bootstrap,
+        "subscribe": topic.name,
+        "kafka.group.id": group,
+        "kafka.heartbeat.interval.ms": "200",
+        "startingOffsets": "earliest",
+        "checkpointLocation": str(home / "checkpoint"),
+    }
+    stream = spark.readStream.format("kohort").options(**given, **options).load()
+    writer = stream.writeStream.format("parquet").option("path", str(home / "out"))
+    writer = writer.option("checkpointLocation", str(home / "checkpoint"))
+    writer = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="100 milliseconds")
+    return writer.start()
+
+
+def finish(query: StreamingQuery) -> None:
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+
+
+def counted(spark: SparkSession, *homes: Path) -> Counter[tuple[int, int]]:
+    """How often each (partition, offset) is in the outputs."""
+    found: Counter[tuple[int, int]] = Counter()
+    for home in homes:
+        out = spark.read.schema("partition int, offset bigint").parquet(str(home / "out"))
+        found.update((row.partition, row.offset) for row in out.collect())
+    return found
+
+
+def test_a_batch_reads_what_was_produced(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    topic.produce([*rows(500, 3), (0, None, b"no key"), (1, b"tombstone", None)])
+    frame = source(spark, topic, includeHeaders="true")
+    assert frame.columns == [*COLUMNS.names, "headers"]
+    found = {
+        (row.partition, row.offset): (row.key and bytes(row.key), row.value and bytes(row.value))
+        for row in frame.collect()
+    }
+    assert found == topic.written
+    facts = frame.selectExpr("topic", "cast(timestamp as string)", "timestampType", "headers[0].key").distinct()
+    assert [tuple(row) for row in facts.collect()] == [(topic.name, "2023-11-14 22:13:20", 0, "n")]
+    narrow = spark.read.format("kohort").schema("offset bigint, value binary")
+    narrow = narrow.option("kafka.bootstrap.servers", topic.bootstrap).option("subscribe", topic.name)
+    ranged = narrow.option("startingOffsets", f'{{"{topic.name}": {{"0": 10, "1": -1, "2": -2}}}}').option(
+        "endingOffsets", f'{{"{topic.name}": {{"0": 15, "1": -1, "2": 5}}}}'
+    )
+    assert sorted(row.offset for row in ranged.load().collect()) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+def test_a_wrong_option_is_one_sentence(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    with pytest.raises(Exception, match=r"Did you mean maxOffsetsPerTrigger\?"):
+        source(spark, topic, maxOffsetPerTrigger="5").count()
+    with pytest.raises(Exception, match="Topic nowhere does not exist"):
+        source(spark, topic, subscribe="nowhere").count()
+
+
+def test_available_now_ends_with_no_lag_and_a_restart_goes_on(
+    spark: SparkSession, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, group = new_topic(5), "available-now"
+    topic.produce(rows(2000, 4))  # the fifth partition stays empty
+    for _ in range(2):
+        finish(start(spark, topic, group, tmp_path, available_now=True, maxOffsetsPerTrigger="900"))
+        assert counted(spark, tmp_path) == dict.fromkeys(topic.written, 1)
+        assert topic.lag(group) == 0
+        assert topic.members(group) == 0, "it did not leave its group"
+        topic.produce(rows(700, 5))
+    # Another checkpoint and the same group: it goes on where the group is.
+    other = tmp_path / "other"
+    finish(start(spark, topic, group, other, available_now=True))
+    assert counted(spark, tmp_path, other) == dict.fromkeys(topic.written, 1)
+    assert sum(counted(spark, other).values()) == 700
+
+
+def test_two_queries_share_a_group(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, group = new_topic(6), "shared"
+    first, second = tmp_path / "first", tmp_path / "second"
+    topic.produce(rows(600, 6))
+    a = start(spark, topic, group, first, available_now=False)
+    until(60, "the first query reads all", lambda: topic.lag(group) == 0)
+    b = start(spark, topic, group, second, available_now=False)
+    until(60, "both are members", lambda: topic.members(group) == 2)
+
+    def moved() -> bool:
+        topic.produce(rows(60, 6))
+        return (second / "out" / "_spark_metadata").exists()
+
+    until(60, "the second query has records", moved)
+    topic.produce(rows(300, 6))
+    until(60, "both together read all", lambda: topic.lag(group) == 0)
+    a.stop()
+    topic.produce(rows(300, 6))
+    until(60, "the second query takes over", lambda: topic.lag(group) == 0)
+    b.stop()
+    until(10, "both have left", lambda: topic.members(group) == 0)
+    assert counted(spark, first, second) == dict.fromkeys(topic.written, 1)
+    assert counted(spark, second).keys() >= {key for key in topic.written if key[0] == 0} - counted(spark, first).keys()
