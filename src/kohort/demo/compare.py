@@ -29,8 +29,8 @@ def results_table(
         cells = [carrier]
         for _, tallies in sources:
             line = tallies.get(carrier, Tally())
-            wrong = line != expected[carrier]
-            cells += [_cell(line.flights, wrong), _cell(line.arrival_delay, wrong)]
+            right = expected[carrier]
+            cells += [_cell(line.flights, right.flights), _cell(line.arrival_delay, right.arrival_delay)]
         table.add_row(*cells)
     sums = [total(tallies) for _, tallies in sources]
     table.add_section()
@@ -40,5 +40,5 @@ def results_table(
     return table
 
 
-def _cell(number: int, wrong: bool) -> str:
-    return f"[red]{number:,}[/red]" if wrong else f"{number:,}"
+def _cell(number: int, right: int) -> str:
+    return f"{number:,}" if number == right else f"[red]{number:,}[/red]"
