@@ -1,8 +1,9 @@
-"""Other people's clients behind one small interface, so that each test is written once for all of them."""
+"""Clients behind one small interface, other people's and our own, so that each test is written once for all of them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import time
@@ -17,7 +18,9 @@ import confluent_kafka.admin
 import confluent_kafka.cimpl
 import kafka
 
+from kohort import NewTopic, blocking
 from tests.interop.kafka import java, run_tool
+from tests.interop.kohort import kohort
 
 # Generous: a loaded machine with two cores starts a JVM in several seconds. Nothing waits this long when all is well.
 DEADLINE = 40.0
@@ -290,7 +293,76 @@ class Aiokafka:
         return _run(describe())
 
 
-CLIENTS: tuple[Client, ...] = (Java(), Confluent(), KafkaPython(), Aiokafka())
+class Kohort:
+    """Our own client, its blocking face."""
+
+    name = "kohort"
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+
+    def create_topic(self, bootstrap: str, topic: str, partitions: int) -> None:
+        with blocking.Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(topic, partitions)])
+
+    def produce(self, bootstrap: str, topic: str, values: Sequence[str], codec: str) -> None:
+        with blocking.Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+            for delivery in [producer.send(topic, value.encode()) for value in values]:
+                delivery.result()
+
+    def consume(self, bootstrap: str, group: str, topic: str, count: int) -> list[str]:
+        with blocking.Consumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        ) as consumer:
+            read: list[str] = []
+            deadline = time.monotonic() + DEADLINE
+            while len(read) < count:
+                assert time.monotonic() < deadline, f"{len(read)} of {count} records"
+                records = consumer.poll(max_records=count - len(read))
+                read += [record.value.decode() for record in records if record.value is not None]
+            consumer.commit()
+            return read
+
+    def describe(self, bootstrap: str, group: str, topic: str) -> GroupView:
+        with blocking.Admin(bootstrap_servers=bootstrap) as admin:
+            description = admin.describe_groups([group])[group]
+            offsets = admin.group_offsets(group)
+        committed = {place.partition: at.offset for place, at in offsets.items() if place.topic == topic and at}
+        return GroupView(description.state, len(description.members), committed)
+
+
+class KohortCommand:
+    """Our own client, from the command line."""
+
+    name = "kohort-command"
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+
+    def create_topic(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._run("topic", "create", topic, "--partitions", str(partitions), bootstrap=bootstrap)
+
+    def produce(self, bootstrap: str, topic: str, values: Sequence[str], codec: str) -> None:
+        lines = "".join(f"{value}\n" for value in values)
+        self._run("produce", topic, "--compression", codec, bootstrap=bootstrap, stdin=lines)
+
+    def consume(self, bootstrap: str, group: str, topic: str, count: int) -> list[str]:
+        asked = ("--group", group, "--from-beginning", "--max", str(count))
+        return self._run("consume", topic, *asked, bootstrap=bootstrap).splitlines()
+
+    def describe(self, bootstrap: str, group: str, topic: str) -> GroupView:
+        told = json.loads(self._run("group", "describe", group, "--json", bootstrap=bootstrap))
+        rows = [row for row in told["offsets"] if row["topic"] == topic and row["committed"] is not None]
+        return GroupView(told["state"], len(told["members"]), {row["partition"]: row["committed"] for row in rows})
+
+    def _run(self, *arguments: str, bootstrap: str, stdin: str = "") -> str:
+        command = kohort(*arguments, "--bootstrap", bootstrap)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=DEADLINE)
+        assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+CLIENTS: tuple[Client, ...] = (Java(), Confluent(), KafkaPython(), Aiokafka(), Kohort(), KohortCommand())
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

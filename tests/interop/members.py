@@ -13,6 +13,8 @@ import confluent_kafka
 import kafka
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from kohort import blocking
+
 # Short, so that a member learns of a rebalance soon whether or not the broker holds heartbeats.
 HEARTBEAT_INTERVAL_MS = 300
 SESSION_TIMEOUT_MS = 10_000
@@ -150,4 +152,24 @@ class AiokafkaMember(_Polling):
             await consumer.stop()
 
 
-MEMBERS = (ConfluentMember, KafkaPythonMember, AiokafkaMember)
+class KohortMember(_Polling):
+    name = "kohort"
+
+    def _poll_until_stopped(self, bootstrap: str, group: str, topic: str) -> None:
+        with blocking.Consumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy="range",
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+        ) as consumer:
+            while not self._stopping.is_set():
+                records = consumer.poll(timeout=0.1)
+                self.owned = frozenset(place.partition for place in consumer.assignment)
+                self.values += [record.value.decode() for record in records if record.value is not None]
+            self.owned = frozenset()
+
+
+MEMBERS = (ConfluentMember, KafkaPythonMember, AiokafkaMember, KohortMember)

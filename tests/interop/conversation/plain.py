@@ -1,0 +1,119 @@
+"""Answers as plain values that two brokers' can be compared by.
+
+What must differ from run to run gets a name instead: member ids, topic ids, producer ids, the port, the cluster id.
+A member id keeps its form (`worker-#1` for `worker-` and a UUID), so that one of another form shows. Sentences are
+each broker's own words: whether there is one is compared. Nothing else is hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.codec import Message, Struct
+
+Plain = Any
+"""A dict, a list, a str, a number or None."""
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}")
+_SENTENCES = {"error_message", "batch_index_error_message"}
+_MEMBER_IDS = {"member_id", "leader"}
+# Java keeps groups, members and topics in hash maps: their order says nothing.
+_SORTED = {
+    "JoinGroupResponse.members": "member_id",
+    "DescribedGroup.members": "member_id",
+    "ListGroupsResponse.groups": "group_id",
+    "CreatableTopicResult.configs": "name",
+}
+
+
+@dataclass
+class Names:
+    """What one scene at one broker calls the things whose ids are random."""
+
+    port: int
+    known: dict[tuple[str, Any], str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def of(self, kind: str, value: Any) -> str:
+        """`kind#1` for the first such value heard of, and so on."""
+        if (kind, value) not in self.known:
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+            self.known[kind, value] = f"{kind}#{self.counts[kind]}"
+        return self.known[kind, value]
+
+    def member(self, member_id: str) -> str:
+        """A member id without the part that nobody can guess."""
+        return _UUID.sub("", member_id) and self._member(member_id)
+
+    def _member(self, member_id: str) -> str:
+        matched = _UUID.search(member_id)
+        if matched is None:
+            return member_id
+        return self.of(member_id[: matched.start()], member_id)
+
+    def plain(self, message: Message | Struct) -> dict[str, Plain]:
+        """The message's fields by name."""
+        kind = type(message).__name__
+        found = {}
+        for one in message.FIELDS:
+            value = self._value(one.name, getattr(message, one.name))
+            order = _SORTED.get(f"{kind}.{one.name}")
+            if order is not None and value:
+                value = sorted(value, key=lambda row: str(row[order]))
+            found[one.name] = value
+        return found
+
+    def _value(self, name: str, value: Any) -> Plain:
+        match value:
+            case Struct():
+                return self.plain(value)
+            case list() if name != "records":
+                return [self._value(name, one) for one in value]
+            case list() | bytes() | bytearray() | memoryview():
+                return _bytes(value)
+            case UUID():
+                return "no id" if value == NO_TOPIC_ID else self.of("topic", value)
+            case str() if name in _MEMBER_IDS:
+                return self._member(value)
+            case str() if name in _SENTENCES and value:
+                return "a sentence"
+            case str() if name == "cluster_id":
+                return "the cluster's id"
+            case int() if name == "port" and value == self.port:
+                return "the broker's port"
+            case int() if name == "producer_id" and value >= 0:
+                return self.of("producer", value)
+        return value
+
+
+def _bytes(value: list[Any] | bytes | bytearray | memoryview) -> str:
+    whole = b"".join(value) if isinstance(value, list) else bytes(value)
+    return repr(whole) if len(whole) < 400 else f"{len(whole)} bytes, {hash_of(whole)}"
+
+
+def hash_of(whole: bytes) -> str:
+    """Enough of a digest to tell two byte strings apart."""
+    import hashlib
+
+    return hashlib.sha256(whole).hexdigest()[:16]
+
+
+def flat(value: Plain, path: str = "") -> Mapping[str, Plain]:
+    """Leaves by path: `topics[0].partitions[1].error_code`."""
+    match value:
+        case dict():
+            leaves = {}
+            for name, inner in value.items():
+                leaves.update(flat(inner, f"{path}.{name}" if path else name))
+            return leaves
+        case list():
+            leaves = {f"{path}.length": len(value)}
+            for index, inner in enumerate(value):
+                leaves.update(flat(inner, f"{path}[{index}]"))
+            return leaves
+        case _:
+            return {path: value}
