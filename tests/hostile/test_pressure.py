@@ -126,4 +126,4 @@ def test_a_peer_that_resets_its_connection_with_answers_under_way_is_forgotten(o
                 # Linger 0: the kernel answers the broker's next segment with a reset.
                 hostile.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         neighbour.ping()
-    assert not any("Traceback" in line for line in own_broker.process.stderr)
+    assert not any("Traceback" in line for line in own_broker.process.stderr), "\n".join(own_broker.process.stderr)

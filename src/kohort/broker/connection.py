@@ -76,7 +76,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        address = transport.get_extra_info("peername")
+        # None: the peer reset the connection before it was accepted; connection_lost follows.
+        address = transport.get_extra_info("peername") or ("unknown", 0)
         self.host, self.peer = f"/{address[0]}", f"{address[0]}:{address[1]}"
         self._opened(self)
 
