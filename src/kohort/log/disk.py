@@ -1,13 +1,13 @@
 """The writer thread's half of the file store: gathered writes, then the cheapest way to make them durable."""
 
-import ctypes
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.directory import sync_directory
+from kohort.log.sync_choice import SyncChoice, syncfs_of
 from kohort.wire.compression import Buffer
 
 _MAX_PARTS = 1024
@@ -25,7 +25,8 @@ class Disk:
         self._root = root
         self._descriptors = Descriptors(max_open, os.O_RDWR | os.O_CREAT)
         self._root_descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-        self.choice = SyncChoice(can_sync_all=_syncfs is not None)
+        self._syncfs = syncfs_of(root)
+        self.choice = SyncChoice(can_sync_together=self._syncfs is not None)
         self._new_names: set[Path] = set()
         """Directories with names in them that are not durable yet."""
 
@@ -33,19 +34,17 @@ class Disk:
         """Durable when it returns. Raises OSError: then any part of it may be on disk."""
         if not writes:
             return
-        started = time.perf_counter()
         cost = len(writes) + 2 * sum(not file.exists for file, _, _ in writes)
-        if self.choice.sync_all(cost):
-            for write in writes:
-                self._write(write)
-            self._sync_all()
-            self.choice.learn_all(time.perf_counter() - started)
+        for file, position, parts in writes:
+            self._write(file, position, parts)
+        started = time.perf_counter()
+        if self.choice.together(cost):
+            self._sync_file_system()
+            self.choice.learn_together(time.perf_counter() - started)
         else:
-            capacity = self._descriptors.capacity  # an evicted file could not be synced any more
-            for start in range(0, len(writes), capacity):
-                chunk = writes[start : start + capacity]
-                for descriptor in [self._write(write) for write in chunk]:
-                    os.fdatasync(descriptor)
+            for file, _, _ in writes:
+                # Should it have been closed meanwhile: a sync is of a file, not of what wrote to it.
+                os.fdatasync(self._descriptors.get(file))
             self._sync_new_names()
             self.choice.learn_each(time.perf_counter() - started, cost)
 
@@ -62,14 +61,12 @@ class Disk:
         self._descriptors.close()
         os.close(self._root_descriptor)
 
-    def _write(self, write: Write) -> int:
-        file, position, parts = write
+    def _write(self, file: SegmentFile, position: int, parts: Sequence[Buffer]) -> None:
         descriptor = self._open(file)
         if file.cut_to is not None:
             os.ftruncate(descriptor, file.cut_to)
             file.cut_to = None
         write_all(descriptor, parts, position)
-        return descriptor
 
     def _open(self, file: SegmentFile) -> int:
         try:
@@ -84,11 +81,9 @@ class Disk:
             os.ftruncate(descriptor, 0)  # should one of that name have been left behind
         return descriptor
 
-    def _sync_all(self) -> None:
-        assert _syncfs is not None
-        if _syncfs(self._root_descriptor):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(self._root))
+    def _sync_file_system(self) -> None:
+        assert self._syncfs is not None
+        self._syncfs(self._root_descriptor)
         self._new_names.clear()
 
     def _sync_new_names(self) -> None:
@@ -96,35 +91,6 @@ class Disk:
             if directory.exists():  # a topic may have been deleted since
                 sync_directory(directory)
         self._new_names.clear()
-
-
-class SyncChoice:
-    """Whether to sync the dirty files one by one or the whole file system, by what each took lately.
-
-    syncfs costs about as much as a few fdatasync when Kohort is alone, and any amount when others write.
-    """
-
-    __slots__ = ("_all", "_can_sync_all", "_each")
-
-    def __init__(self, *, can_sync_all: bool, each: float = 0.0002, all_: float = 0.0008) -> None:
-        self._can_sync_all = can_sync_all
-        self._each = each
-        self._all = all_
-
-    def sync_all(self, files: int) -> bool:
-        """Whether syncing everything is cheaper for that many files."""
-        if not self._can_sync_all or files == 1:
-            return False
-        if files * self._each > self._all:
-            return True
-        self._all *= 0.99  # so that a slow moment is not remembered for ever
-        return False
-
-    def learn_all(self, seconds: float) -> None:
-        self._all += 0.2 * (seconds - self._all)
-
-    def learn_each(self, seconds: float, files: int) -> None:
-        self._each += 0.2 * (seconds / files - self._each)
 
 
 def write_all(descriptor: int, parts: Sequence[Buffer], position: int) -> None:
@@ -139,17 +105,3 @@ def write_all(descriptor: int, parts: Sequence[Buffer], position: int) -> None:
         if written:
             parts = [memoryview(parts[at])[written:], *parts[at + 1 :]]
             at = 0
-
-
-def _find_syncfs() -> Callable[[int], int] | None:
-    major, minor = (int(number) for number in os.uname().release.split(".")[:2])
-    if (major, minor) < (5, 8):
-        return None  # before, it reported no write errors
-    try:
-        syncfs: Callable[[int], int] = ctypes.CDLL(None, use_errno=True).syncfs
-    except (OSError, AttributeError):
-        return None
-    return syncfs
-
-
-_syncfs = _find_syncfs()

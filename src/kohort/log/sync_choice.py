@@ -1,0 +1,79 @@
+"""One fdatasync per dirty file, or one syncfs for all: which is durable here, and which is cheaper now."""
+
+import ctypes
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+_MEANS_DURABLE = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "btrfs", "overlay", "tmpfs"})
+"""File systems whose syncfs writes everything and waits for the disk; a FUSE server need not even hear of it."""
+_REPORTS_ERRORS_FROM = (5, 8)
+"""The Linux whose syncfs no longer keeps write errors to itself."""
+
+SyncFs = Callable[[int], None]
+
+
+class SyncChoice:
+    """Chooses by what each took lately.
+
+    syncfs costs about as much as a few fdatasync when Kohort is alone, and any amount when others write.
+    """
+
+    __slots__ = ("_can_sync_together", "_each", "_together")
+
+    def __init__(self, *, can_sync_together: bool, each: float = 0.0002, together: float = 0.0008) -> None:
+        """`each` and `together` are first guesses, in seconds."""
+        self._can_sync_together = can_sync_together
+        self._each = each
+        self._together = together
+
+    def together(self, files: int) -> bool:
+        """Whether one sync for everything is cheaper for that many files."""
+        if not self._can_sync_together or files == 1:
+            return False
+        if files * self._each > self._together:
+            return True
+        self._together *= 0.99  # so that a slow moment is not remembered for ever
+        return False
+
+    def learn_together(self, seconds: float) -> None:
+        self._together += 0.2 * (seconds - self._together)
+
+    def learn_each(self, seconds: float, files: int) -> None:
+        self._each += 0.2 * (seconds / files - self._each)
+
+
+def syncfs_of(path: Path) -> SyncFs | None:
+    """A syncfs that raises OSError, if it makes everything under `path` durable; Python 3.11 has none of its own."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < _REPORTS_ERRORS_FROM:
+        return None
+    if file_system_of(path) not in _MEANS_DURABLE:
+        return None
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def syncfs(descriptor: int) -> None:
+        if call(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+
+    return syncfs
+
+
+def file_system_of(path: Path, mounts: str = "/proc/self/mountinfo") -> str | None:
+    """The type of the file system that holds `path`, "ext4" for example; None where it cannot be told."""
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path(mounts).read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        if fields.split()[2] == wanted:
+            return rest.split()[0]
+    return None
