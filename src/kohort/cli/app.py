@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from kohort.cli import broker, consume, group, produce, rebalances, topic
+from kohort.cli.output import ReaderLeft, flush
 from kohort.errors import KohortError
 
 app = typer.Typer(
@@ -35,15 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, prog_name="kohort", standalone_mode=False)
-        sys.stdout.flush()
+        flush()
     except KohortError as problem:
         return _fail(str(problem))
     except typer.TyperException as problem:
         return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain about what it cannot flush.
+    except ReaderLeft:
+        # The interpreter would complain about what it cannot flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0

@@ -2,14 +2,13 @@
 
 import asyncio
 import signal
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import printable, say_json
+from kohort.cli.output import flush, printable, say_bytes, say_json
 from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
 from kohort.model import TopicPartition
 
@@ -75,7 +74,7 @@ def consume(
                 for record in records:
                     _print(record, separator, as_json)
                 if records:
-                    sys.stdout.flush()
+                    flush()
                 left = None if left is None else left - len(records)
 
     run(work(), servers)
@@ -107,7 +106,7 @@ def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> 
         say_json(_as_json(record))
         return
     key = b"" if separator is None else (record.key or b"") + separator
-    sys.stdout.buffer.write(key + (record.value or b"") + b"\n")
+    say_bytes(key + (record.value or b""))
 
 
 def _as_json(record: "ConsumerRecord") -> dict[str, Any]:

@@ -6,9 +6,29 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
+class ReaderLeft(Exception):
+    """Whoever read our output has seen enough, such as `head`: no error, but nothing more to do."""
+
+
 def say(line: str) -> None:
     """A line of the answer."""
-    sys.stdout.write(line + "\n")
+    say_bytes(line.encode(errors="surrogateescape"))
+
+
+def say_bytes(line: bytes) -> None:
+    """The same, as it came from a record."""
+    try:
+        sys.stdout.buffer.write(line + b"\n")
+    except BrokenPipeError:
+        raise ReaderLeft from None
+
+
+def flush() -> None:
+    """Let the reader see what was said so far."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderLeft from None
 
 
 def remark(line: str) -> None:

@@ -95,8 +95,11 @@ class _Lines:
         if self._separator is not None:
             key, found, value = value.partition(self._separator)
             if not found:
+                await self._producer.flush()
                 separator = self._separator.decode(errors="replace")
-                raise KohortError(f"Line {self._number} has no {separator!r} between key and value; it ends here.")
+                raise KohortError(
+                    f"Line {self._number} has no {separator!r} between key and value; the lines before it are written."
+                )
         self._under_way.append(await self._producer.send(self._topic, value, key=key))
 
     def _count_written(self) -> None:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kohort.recorder import RebalanceRecord
+from tests.cli.conftest import Run
+from tests.interop.kohort import KohortBroker
+
+
+@pytest.fixture
+def group(run: Run, kohort_broker: KohortBroker, name: str) -> str:
+    """A group that had one member, once."""
+    at = kohort_broker.bootstrap
+    run("topic", "create", name, "--partitions", "2", bootstrap=at)
+    run("produce", name, bootstrap=at, stdin="1\n2\n")
+    assert run("consume", name, "--group", name, "--from-beginning", "--max", "2", bootstrap=at).code == 0
+    return name
+
+
+def test_the_journal_says_who_came_and_who_went(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+    told = run("rebalances", group, "--json", bootstrap=kohort_broker.bootstrap)
+    came, went = (RebalanceRecord.from_json(line) for line in told.lines)
+    assert (came.group_id, came.generation, came.cause, came.protocol) == (group, 1, "first member", "range")
+    assert [member.client_id for member in came.came] == ["kohort-cli"]
+    assert [str(change) for change in came.partitions] == [f"{group}-0", f"{group}-1"]
+    assert [member.client_id for member in went.went] == ["kohort-cli"]
+    assert (went.cause, went.after) == ("member left", ())
+
+
+def test_a_line_each_and_a_sentence_over_all(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+    header, first, second, total = run("rebalances", group, bootstrap=kohort_broker.bootstrap).lines
+    assert header.split()[:4] == ["time", "gen", "took", "why"]
+    assert "first member: kohort-cli" in first and "1 (+1)" in first
+    assert "member left: kohort-cli" in second and "0 (−1)" in second
+    assert total.startswith("2 rebalances, 0 partitions moved")
+    [_, only, _] = run("rebalances", group, "--last", "1", bootstrap=kohort_broker.bootstrap).lines
+    assert only.split() == second.split()
+
+
+def test_partitions_stand_under_their_rebalance(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+    told = run("rebalances", group, "--partitions", "--last", "2", bootstrap=kohort_broker.bootstrap)
+    assert f"{group} generation 1: first member: kohort-cli" in told.lines[0]
+    assert [line.split()[0] for line in told.lines[1:4]] == ["partition", f"{group}-0", f"{group}-1"]
+
+
+def test_a_group_can_be_drawn(run: Run, kohort_broker: KohortBroker, group: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "group.png"
+    drawn = run("rebalances", group, "--picture", str(picture), bootstrap=kohort_broker.bootstrap)
+    assert (drawn.code, drawn.out) == (0, "")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_others_wrote_into_the_journal_is_left_out(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+    at = kohort_broker.bootstrap
+    assert run("produce", "__kohort_rebalances", bootstrap=at, stdin="garbage\n").code == 0
+    told = run("rebalances", group, "--json", bootstrap=at)
+    assert len([json.loads(line) for line in told.lines]) == 2
+    assert "1 records of __kohort_rebalances are not understood" in told.err
+
+
+def test_a_picture_is_of_one_group(run: Run) -> None:
+    told = run("rebalances", "--picture", "x.png")
+    assert told.code == 2 and told.err.startswith("kohort: --picture draws one group")

@@ -1,0 +1,102 @@
+"""What a user did wrong is one sentence and exit code 2; what every command can do stands in its help."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from kohort.cli import main
+from tests.cli.conftest import Ran, Run
+from tests.interop.kohort import running_kohort
+
+COMMANDS = [
+    "broker",
+    "topic list",
+    "topic create",
+    "topic describe",
+    "topic delete",
+    "group list",
+    "group describe",
+    "produce",
+    "consume",
+    "rebalances",
+]
+
+
+@pytest.fixture
+def here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """As `run`, in this process: quick, and enough for what fails before anything runs."""
+    monkeypatch.setenv("KOHORT_BOOTSTRAP", "127.0.0.1:1")
+
+    def call(*arguments: str) -> Ran:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capfd.readouterr()
+        return Ran(int(ended.value.code or 0), out, err)
+
+    return call
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(here: Run, command: str) -> None:
+    told = here(*command.split(), "--help")
+    assert told.code == 0 and told.out.startswith(f"Usage: kohort {command}")
+    assert re.search(rf"Example: .*kohort {command}", " ".join(told.out.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("", "Missing command"),
+        ("brocker", "No such command 'brocker'"),
+        ("broker --frobnicate", "No such option: --frobnicate"),
+        ("broker --listen here", "--listen takes HOST:PORT, such as 127.0.0.1:9092, not 'here'"),
+        ("broker --listen 127.0.0.1:99999", "--listen takes HOST:PORT"),
+        ("broker --memory --data x", "--memory and --data contradict each other"),
+        ("broker --memory --set num.partitions", "--set takes NAME=VALUE, not 'num.partitions'"),
+        ("broker --memory --set num.partition=3", "num.partition"),
+        ("broker --memory --listen 127.0.0.1:0 --config /no/such/file", "/no/such/file"),
+        ("broker --node-id x", "Invalid value for '--node-id'"),
+        ("topic create", "Missing argument"),
+        ("topic create x --partitions many", "Invalid value for '--partitions'"),
+        ("topic create x --config retention", "--config takes NAME=VALUE"),
+        ("topic list --bootstrap nowhere", "'nowhere', which is not host:port"),
+        ("consume x --max 0", "Invalid value for '--max'"),
+        ("consume x --protocol modern", "Invalid value for '--protocol'"),
+        ("topic list", "No broker answers at 127.0.0.1:1 (Connection refused): start one with 'kohort broker'"),
+        ("produce x", "No broker answers at 127.0.0.1:1"),
+        ("consume x", "No broker answers at 127.0.0.1:1"),
+        ("rebalances", "No broker answers at 127.0.0.1:1"),
+        ("group describe x", "No broker answers at 127.0.0.1:1"),
+    ],
+)
+def test_a_mistake_is_one_sentence(here: Run, arguments: str, says: str) -> None:
+    told = here(*arguments.split())
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("kohort: ") and says in told.err
+    assert len(told.err.splitlines()) == 1
+
+
+def test_a_port_in_use_is_one_sentence(run: Run) -> None:
+    with running_kohort() as broker:
+        told = run("broker", "--memory", "--listen", broker.bootstrap)
+    assert told.code == 2 and len(told.err.splitlines()) == 1, told.err
+    assert str(broker.address[1]) in told.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(run: Run) -> None:
+    with running_kohort() as broker:
+        run("topic", "create", "many", "--partitions", "1", bootstrap=broker.bootstrap)
+        run("produce", "many", bootstrap=broker.bootstrap, stdin="x" * 99 + "\n" + ("y" * 99 + "\n") * 20_000)
+        command = f"{sys.executable} -m kohort consume many --from-beginning --bootstrap {broker.bootstrap}"
+        piped = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command} | head -n 1"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (piped.returncode, piped.stdout, piped.stderr) == (0, "x" * 99 + "\n", "")
