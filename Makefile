@@ -3,7 +3,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constraints.txt --editable
 
 # Debian's interpreter is built with PGO and LTO: 1.45 times faster than one built from source without them.
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
