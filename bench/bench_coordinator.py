@@ -80,7 +80,13 @@ class Bench:
         order = [member for member in members if member != leader]
         order.insert(len(order) // 2, leader or "")
         for number, member in enumerate(order):
-            request = SyncGroupRequest(group_id=group_id, generation_id=generation, member_id=member)
+            request = SyncGroupRequest(
+                group_id=group_id,
+                generation_id=generation,
+                member_id=member,
+                protocol_type="consumer",
+                protocol_name="range",
+            )
             if member == leader:
                 request.assignments = [
                     SyncGroupRequestAssignment(member_id=one, assignment=ASSIGNMENT) for one in members

@@ -51,6 +51,7 @@ class Member:
     life: int = 0
     member_id: str = ""
     generation: int = -1
+    protocol: str = ""
     joined: bool = False
     synced: bool = False
     leads: tuple[str, ...] | None = None
@@ -112,6 +113,8 @@ class Member:
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=self.protocol,
             assignments=[] if self.leads is None else shares(self.leads),
         )
 
@@ -148,6 +151,7 @@ class Member:
             case JoinGroupResponse(error_code=0):
                 self.member_id = response.member_id
                 self.generation = response.generation_id
+                self.protocol = response.protocol_name or ""
                 self.joined, self.synced = True, False
                 leads = response.leader == response.member_id and not response.skip_assignment
                 self.leads = tuple(member.member_id for member in response.members) if leads else None

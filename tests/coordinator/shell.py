@@ -13,7 +13,7 @@ from typing import cast
 from kohort.coordinator import Effects, GroupConfig, GroupShard, GroupState, Record, RequestContext, Timer
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.model import Millis, TopicPartition
-from kohort.wire.codec import Message
+from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_records import (
     GroupMetadataValue,
     OffsetCommitValue,
@@ -22,6 +22,9 @@ from kohort.wire.group_records import (
     encode_key,
     encode_value,
 )
+
+TOPIC_IDS = 10
+"""In this version of OffsetCommit and OffsetFetch topics have ids, which a broker translates to names and back."""
 
 Durable = dict[str, tuple[GroupMetadataValue | None, dict[TopicPartition, OffsetCommitValue]]]
 
@@ -41,6 +44,7 @@ class Shell:
         self._ids = count(1)
         self._order = count()
         self.generations: dict[str, int] = {}
+        self._versions: dict[Hashable, int] = {}
         self.waiting: set[Hashable] = set()
         """Tokens that were not answered yet."""
         self.shard = self._new_shard()
@@ -55,6 +59,9 @@ class Shell:
         """Send one request; its answer is among the replies unless it has to wait."""
         assert token not in self.waiting
         self.waiting.add(token)
+        self._versions[token] = version
+        if version < TOPIC_IDS:
+            request = decode(type(request), version, encode(request, version))
         context = RequestContext(token, version, client_id, f"/{client_id}")
         return self.apply(self.shard.handle(request, context, self.now))
 
@@ -110,9 +117,12 @@ class Shell:
                 self.timers[timer] = (at, next(self._order))
         if self.log_is_broken:
             return Effects()
-        for token in effects.replies:
+        for token, response in effects.replies.items():
             assert token in self.waiting, f"{token} is answered though it does not wait"
             self.waiting.remove(token)
+            version = self._versions[token]
+            if version < TOPIC_IDS:
+                effects.replies[token] = decode(type(response), version, encode(response, version))
         self.check(changed=bool(effects.records))
         return effects
 

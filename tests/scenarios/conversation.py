@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
 from kohort.coordinator import Effects, GroupConfig
 from kohort.errors import ErrorCode
-from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, encode
 from kohort.wire.consumer_protocol import (
     Assignment,
@@ -77,6 +78,22 @@ def partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
+class Coordinator(Protocol):
+    """Who takes the requests: what `Shell` does, a real broker can do too."""
+
+    @property
+    def now(self) -> Millis: ...
+
+    @property
+    def waiting(self) -> Set[Hashable]: ...
+
+    def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects: ...
+
+    def wait(self, duration: Millis) -> Iterator[Effects]: ...
+
+    def disconnect(self, token: Hashable) -> Effects: ...
+
+
 @dataclass
 class Client:
     """What a client remembers between its requests."""
@@ -84,15 +101,17 @@ class Client:
     name: str
     member_id: str = ""
     generation: int = -1
+    protocol: tuple[str, str] = ("consumer", "range")
     options: dict[str, str] = field(default_factory=dict)
     """What its last join said, so that the next says the same."""
 
 
 class Conversation:
-    """One transcript being played."""
+    """One transcript being played, to a shard or to a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, coordinator: Coordinator | None = None) -> None:
         self._shell = Shell()
+        self._coordinator = coordinator or self._shell
         self._clients: dict[str, Client] = {}
         self._tokens = count()
 
@@ -117,8 +136,8 @@ class Conversation:
 
     def _send(self, client: str, request: Message, version: int) -> Iterator[str]:
         token = (client, type(request).__name__.removesuffix("Request"), next(self._tokens))
-        yield from self._heard(self._shell.handle(request, token, version, client))
-        if token in self._shell.waiting:
+        yield from self._heard(self._coordinator.handle(request, token, version, client))
+        if token in self._coordinator.waiting:
             yield f"{client} waits"
 
     # Commands that set the scene
@@ -138,17 +157,18 @@ class Conversation:
 
     def _do_wait(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`wait 3s`: virtual time."""
-        start = self._shell.now
-        for effects in self._shell.wait(milliseconds(targets[0])):
+        start = self._coordinator.now
+        for effects in self._coordinator.wait(milliseconds(targets[0])):
             heard = list(self._heard(effects))
             if heard:
-                yield f"after {(self._shell.now - start) / 1000:g}s:"
+                yield f"after {(self._coordinator.now - start) / 1000:g}s:"
                 yield from (f"  {line}" for line in heard)
 
     def _do_disconnect(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`disconnect a`: the connection of what `a` waits for breaks."""
-        for token in [token for token in self._shell.waiting if isinstance(token, tuple) and token[0] == targets[0]]:
-            yield from self._heard(self._shell.disconnect(token))
+        waiting = self._coordinator.waiting
+        for token in [token for token in waiting if isinstance(token, tuple) and token[0] == targets[0]]:
+            yield from self._heard(self._coordinator.disconnect(token))
 
     def _do_forget(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`forget a`: the client's process restarts: it knows neither its member id nor its generation."""
@@ -198,8 +218,8 @@ class Conversation:
             generation_id=int(options.get("gen", client.generation)),
             member_id=options.get("member", client.member_id),
             group_instance_id=options.get("instance", client.options.get("instance")),
-            protocol_type=options.get("type"),
-            protocol_name=options.get("protocol"),
+            protocol_type=None if options.get("type") == "" else options.get("type", client.protocol[0]),
+            protocol_name=None if options.get("protocol") == "" else options.get("protocol", client.protocol[1]),
             assignments=assignments,
         )
         yield from self._send(name, request, int(options.get("v", "5")))
@@ -262,11 +282,11 @@ class Conversation:
             retention_time_ms=milliseconds(options.get("retention", "0ms")) or int(options.get("retention-ms", "-1")),
             topics=[OffsetCommitRequestTopic(name=t, topic_id=topic_id, partitions=p) for t, p in topics.items()],
         )
-        yield from self._send(name, request, int(options.get("v", "9")))
+        yield from self._send(name, request, _version(options))
 
     def _do_fetch(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`fetch orders-0 orders-1` or `fetch all`."""
-        version = int(options.get("v", "9"))
+        version = _version(options)
         group_id = options.get("group", "g")
         wanted: dict[str, list[int]] = {}
         for topic, number in (partition(one) for one in targets if one != "all"):
@@ -323,12 +343,21 @@ class Conversation:
                 client.member_id = response.member_id
             if response.error_code == ErrorCode.NONE:
                 client.generation = response.generation_id
+                client.protocol = (
+                    response.protocol_type or client.options.get("type", "consumer"),
+                    response.protocol_name or "",
+                )
 
     def _states(self) -> Iterator[str]:
         groups = self._shell.shard.groups.values()
         yield from (hearing.state(group) for group in groups)
         if not groups:
             yield "no groups"
+
+
+def _version(options: dict[str, str]) -> int:
+    """Topic ids are in version 10 of OffsetCommit and OffsetFetch."""
+    return int(options.get("v", "10" if "topic-id" in options else "9"))
 
 
 def _protocols(said: dict[str, str]) -> Iterator[JoinGroupRequestProtocol]:

@@ -17,11 +17,14 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.sync_group import SyncGroupRequest
 
+_PROTOCOL_REQUIRED = 5
+"""From this version of SyncGroup on, a member must say which protocol it believes to be in (KIP-559)."""
+
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Answer, or park, one SyncGroup."""
     group = groups.get(request.group_id)
-    error = _refusal(group, request)
+    error = _refusal(group, request, context)
     if error:
         out.replies[context.token] = sync_refused(error)
         return
@@ -39,7 +42,9 @@ def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now
         _distribute(groups, group, request, now, out)
 
 
-def _refusal(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, context: RequestContext) -> ErrorCode:
+    if context.api_version >= _PROTOCOL_REQUIRED and None in (request.protocol_type, request.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
@@ -50,7 +55,7 @@ def _refusal(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if request.protocol_type is not None and request.protocol_type != group.protocol_type:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # KIP-559
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name is not None and group.protocol is not None and request.protocol_name != group.protocol:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group.state is GroupState.PREPARING_REBALANCE:

@@ -1,0 +1,162 @@
+"""The same transcripts played to brokers: clients hear the same of ours, and of Apache Kafka or it is said why not.
+
+Only what clients hear is compared. Member ids are random on a wire, so they are numbered in the order in which they
+are first heard; and time is real, so transcripts that wait for hours are left out, and all others are played at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.wire.find_coordinator import FindCoordinatorRequest
+from tests.interop.kafka import Unavailable, jars, running_kafka
+from tests.interop.kohort import running_kohort
+from tests.scenarios.conversation import Conversation, milliseconds
+from tests.scenarios.wire_coordinator import WireCoordinator
+
+FOLDER = Path(__file__).parent
+LONGEST_WAIT = 25_000
+OURS_ALONE = re.compile(r"^(config|failover|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE)
+"""Commands that reach into the shard, or that Kafka no longer serves."""
+NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
+
+DIFFERENT = {
+    "join_repeated_on_another_connection.txt": "Kafka never answers the older of two joins or syncs of a member",
+    "malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
+    "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
+    "pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
+}
+"""Transcripts in which Kafka answers otherwise, and why we do not follow it."""
+
+
+def playable() -> Iterator[str]:
+    """The transcripts that make sense to a broker in real time."""
+    for path in sorted(FOLDER.glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        waits = [milliseconds(word) for word in re.findall(r"^wait (\S+)", text, re.MULTILINE)]
+        if not OURS_ALONE.search(text) and max(waits, default=0) <= LONGEST_WAIT:
+            yield path.name
+
+
+def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The commands and what was heard, block by block."""
+    for block in re.split(r"\n\n+", text.strip()):
+        commands, _, heard = block.partition("\n----")
+        yield [line for line in commands.splitlines() if not line.startswith("#")], heard.strip("\n").splitlines()
+
+
+class Ears:
+    """Makes what is heard of two brokers comparable."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def heard(self, lines: list[str]) -> list[str]:
+        """Only answers, in an order of their own, with member ids numbered as they come."""
+        answers = [line.strip() for line in lines if not line.strip().startswith(NOT_HEARD)]
+        answers = [re.sub(r"^(admin +\S+ \S+) /\S+", r"\1", line) for line in answers if line]
+        answers = [re.sub(r"(?<=admin listed )(.*)", _sorted, line) for line in answers]
+        named = [re.sub(_MEMBER_ID, self._name, line) for line in sorted(answers, key=_anonymous)]
+        return [re.sub(r"(?<=members=\[)(.*?)(?=\])", _sorted, line) for line in named]
+
+    def _name(self, match: re.Match[str]) -> str:
+        if match[0] not in self._names:
+            self._counts[match[1]] = self._counts.get(match[1], 0) + 1
+            self._names[match[0]] = f"{match[1]}#{self._counts[match[1]]}"
+        return self._names[match[0]]
+
+
+_MEMBER_ID = r"\b([a-z]\d?)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+\b)"
+
+
+def _anonymous(line: str) -> str:
+    return re.sub(_MEMBER_ID, r"\1", line)
+
+
+def _sorted(match: re.Match[str]) -> str:
+    return " ".join(sorted(match[1].split()))
+
+
+def play(bootstrap: str, name: str) -> tuple[list[str], list[str]]:
+    """What the transcript says, and what the broker says."""
+    coordinator = WireCoordinator(bootstrap, name.removesuffix(".txt"))
+    conversation = Conversation(coordinator)
+    ours, theirs = Ears(), Ears()
+    expected: list[str] = []
+    actual: list[str] = []
+    try:
+        for commands, heard in blocks((FOLDER / name).read_text(encoding="utf-8")):
+            told = [line for command in commands for line in conversation.play(command)]
+            expected += [*commands, *ours.heard(heard)]
+            actual += [*commands, *theirs.heard(told)]
+    finally:
+        coordinator.close()
+    return expected, actual
+
+
+def play_all(bootstrap: str) -> dict[str, tuple[list[str], list[str]]]:
+    """All transcripts, played at once."""
+    setup = WireCoordinator(bootstrap, "setup")
+    topics = [CreatableTopic(name=name, num_partitions=10, replication_factor=1) for name in ("orders", "payments")]
+    setup.handle(CreateTopicsRequest(topics=topics, timeout_ms=10_000), "topics", 7)
+    warm_up(setup)
+    names = list(playable())
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(lambda name: play(bootstrap, name), names), strict=True))
+
+
+def warm_up(setup: WireCoordinator) -> None:
+    """Wait until the group coordinator is there: Kafka makes its topic when somebody looks for it."""
+    setup.handle(FindCoordinatorRequest(coordinator_keys=["g"]), "coordinator", 6)
+    conversation = Conversation(setup)
+    for _ in range(60):
+        if conversation.play("commit s gen=-1 orders-0=1") == ["s commit: orders-0 ok"]:
+            setup.close()
+            return
+        list(setup.wait(500))
+    raise AssertionError("the group coordinator does not come up")
+
+
+@pytest.fixture(scope="module")
+def kafka_says() -> dict[str, tuple[list[str], list[str]]]:
+    try:
+        jars()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    config = {"group.initial.rebalance.delay.ms": "3000", "offsets.topic.num.partitions": "4"}
+    with running_kafka(config) as kafka:
+        return play_all(kafka.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
+    with running_kohort(group_initial_rebalance_delay_ms="3000") as broker:
+        return play_all(broker.bootstrap)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("transcripts on Apache Kafka")
+@pytest.mark.parametrize("name", playable())
+def test_kafka_says_the_same(name: str, kafka_says: dict[str, tuple[list[str], list[str]]]) -> None:
+    expected, actual = kafka_says[name]
+    if name in DIFFERENT:
+        assert expected != actual, f"no longer different: {DIFFERENT[name]}"
+    else:
+        assert actual == expected
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("transcripts on our broker")
+@pytest.mark.parametrize("name", playable())
+def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, tuple[list[str], list[str]]]) -> None:
+    expected, actual = our_broker_says[name]
+    assert actual == expected
