@@ -61,7 +61,7 @@ def test_a_slow_disk_moves_the_choice_to_one_sync_for_all() -> None:
 
 def test_many_partitions_are_durable_one_by_one_too(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "data", max_open_files=3)
-    store.disk.choice = SyncChoice(can_sync_together=False)
+    store.files.disk.choice = SyncChoice(can_sync_together=False)
     topic_id = topic_in(store, partitions=20)
     logs = [store.partition(topic_id, number) for number in range(20)]
     for _ in range(3):
@@ -76,7 +76,7 @@ def test_many_partitions_are_durable_together_too(tmp_path: Path) -> None:
     if syncfs_of(tmp_path) is None:
         pytest.skip("syncfs means nothing here")
     store = FileStore(tmp_path / "data", max_open_files=3)
-    store.disk.choice = SyncChoice(can_sync_together=True, together=0)
+    store.files.disk.choice = SyncChoice(can_sync_together=True, together=0)
     topic_id = topic_in(store, partitions=20)
     logs = [store.partition(topic_id, number) for number in range(20)]
     for number, log in enumerate(logs):

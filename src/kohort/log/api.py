@@ -157,7 +157,7 @@ class LogStore(Protocol):
         ...
 
     def take(self) -> Pending | None:
-        """On the event loop: everything appended since the last take, and clean-up that deletions left; None if nothing.
+        """On the event loop: everything appended since the last take, and what deletions left to clean up, or None.
 
         At most one is under way: take, sync, then settle or fail, before the next.
         """

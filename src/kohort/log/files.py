@@ -7,71 +7,27 @@ what `take` handed over, and the chores; deleting a topic waits for a sync that 
 import logging
 import os
 import shutil
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from kohort.log.api import Pending, Topic, TornTail
 from kohort.log.config import LogConfig
-from kohort.log.descriptors import Descriptors, SegmentFile
+from kohort.log.descriptors import SegmentFile
 from kohort.log.directory import DataDirectory, check_topic_name, write_durably
-from kohort.log.disk import Disk, Write
+from kohort.log.disk import Write
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.queue import AppendQueue, Taken
 from kohort.log.recovery import recover, segment_path, sidecar_path
 from kohort.log.segment import Segment
+from kohort.log.segment_files import FileMedium, SegmentFiles
 from kohort.log.sidecar import encode_sidecar
 from kohort.model import UUID, TopicPartition
-from kohort.wire.compression import Buffer
 
 MAX_OPEN_FILES = 256
 """Each for reading and for writing; the rest of a process's descriptors are for connections."""
 
 log = logging.getLogger("kohort.log")
-Chore = Callable[[], None]
-
-
-class FileMedium:
-    """One segment as a file."""
-
-    __slots__ = ("_store", "file")
-
-    def __init__(self, store: "FileStore", path: Path, *, exists: bool) -> None:
-        self._store = store
-        self.file = SegmentFile(path, exists=exists)
-
-    def read(self, position: int, size: int) -> Buffer:
-        data = os.pread(self._store.readers.get(self.file), size, position)
-        if len(data) != size:
-            raise OSError(f"{self.file.path} is {size - len(data)} bytes shorter than it was; who changed it?")
-        return data
-
-    def settle(self, parts: Sequence[Buffer]) -> None:
-        """The writer has written them."""
-
-    def create(self) -> None:
-        self._store.chores.append(partial(self._store.create_file, self.file))
-
-    def truncate(self, size: int) -> None:
-        self.file.cut_to = size
-        if not self.file.exists:
-            return
-        self._store.chores.append(partial(_unlink, sidecar_path(self.file.path)))
-        try:
-            os.truncate(self.file.path, size)
-        except OSError as error:  # the writer does it before its next write
-            log.warning("cannot cut %s to %d bytes: %s", self.file.path, size, error)
-
-    def remove(self) -> None:
-        """Out of the way at once, for its name may be needed; its bytes are freed by the writer."""
-        path = self.file.path
-        gone = path.with_name(path.name + ".deleted")
-        self._store.forget_file(self.file)
-        if self.file.exists:
-            path.replace(gone)
-            self._store.chores.append(partial(_unlink, gone, sidecar_path(path)))
 
 
 class FileStore:
@@ -92,13 +48,10 @@ class FileStore:
         self.directory = DataDirectory(Path(path).absolute(), cluster_id)
         try:
             topics = self.directory.read_topics()
-            self.disk = Disk(self.directory.path, max_open_files)
+            self.files = SegmentFiles(self.directory.path, max_open_files)
         except BaseException:
             self.directory.close(clean=False)
             raise
-        self.readers = Descriptors(max_open_files, os.O_RDONLY)
-        self.chores: deque[Chore] = deque()
-        """What the writer does after its next sync, in this order."""
         self.recovered: list[TornTail] = []
         self._defaults = dict(defaults or {})
         self._topics = {topic.name: topic for topic in topics}
@@ -106,10 +59,9 @@ class FileStore:
         self._present = {entry.name for entry in os.scandir(self.directory.path) if entry.is_dir()}
         self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
         self._queue = AppendQueue()
-        self._writing = threading.Lock()
         for name in self._present:
             if name.endswith("-delete"):
-                self.chores.append(partial(shutil.rmtree, self.directory.path / name))
+                self.files.chores.append(partial(shutil.rmtree, self.directory.path / name))
 
     @property
     def cluster_id(self) -> str:
@@ -146,14 +98,13 @@ class FileStore:
         topic = self._topics[self._names[topic_id]]
         self.directory.write_topics(one for one in self._topics.values() if one is not topic)
         del self._topics[self._names.pop(topic_id)]
-        with self._writing:
+        with self.files.writing:
             for key in [key for key in self._logs if key[0] == topic_id]:
                 one = self._logs.pop(key)
                 one.deleted = True
                 self._queue.forget(one)
                 for segment in one.segments:
-                    self.readers.forget(_file(segment))
-                    self.disk.forget(_file(segment))
+                    self.files.close_file(_file(segment))
             self._discard_directories(topic.name, range(topic.partitions))
 
     def _put(self, topic: Topic) -> None:
@@ -169,7 +120,7 @@ class FileStore:
                 if directory.exists():
                     gone = _unused(directory)
                     directory.rename(gone)
-                    self.chores.append(partial(shutil.rmtree, gone))
+                    self.files.chores.append(partial(shutil.rmtree, gone))
 
     # Partitions
 
@@ -209,7 +160,7 @@ class FileStore:
         )
 
     def _new_medium(self, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
-        return lambda base_offset: FileMedium(self, segment_path(directory, base_offset), exists=exists)
+        return lambda base_offset: FileMedium(self.files, segment_path(directory, base_offset), exists=exists)
 
     def _directory(self, name: TopicPartition) -> Path:
         return self.directory.path / str(name)
@@ -220,21 +171,21 @@ class FileStore:
     # Durability
 
     def take(self) -> Taken | None:
-        return self._queue.take() if self._queue.waits or self.chores else None
+        return self._queue.take() if self._queue.waits or self.files.chores else None
 
     def sync(self, pending: Pending) -> None:
         assert isinstance(pending, Taken)
-        with self._writing:
+        with self.files.writing:
             last: list[Write] = []
             for one, queued in pending.logs:
                 if not one.deleted:
                     *full, growing = _writes(queued)
                     # Recovery looks for a torn tail in the last segment only.
                     for write in full:
-                        self.disk.write([write])
+                        self.files.disk.write([write])
                     last.append(growing)
-            self.disk.write(last)
-        self._do_chores()
+            self.files.disk.write(last)
+        self.files.do_chores()
 
     def settle(self, pending: Pending) -> None:
         assert isinstance(pending, Taken)
@@ -256,7 +207,7 @@ class FileStore:
                 if growing.size and not growing.has_sidecar:
                     growing.producers_at_end = one.producers.snapshot()
                     self._keep_sidecar(growing)
-            self._do_chores()
+            self.files.do_chores()
         except BaseException:
             self._release(clean=False)
             raise
@@ -278,38 +229,15 @@ class FileStore:
         self.settle(pending)
 
     def _release(self, *, clean: bool) -> None:
-        self.readers.close()
-        self.disk.close()
+        self.files.close()
         self.directory.close(clean=clean)
-
-    def create_file(self, file: SegmentFile) -> None:
-        """A chore: make an empty segment's file."""
-        with self._writing:
-            self.disk.create(file)
-
-    def forget_file(self, file: SegmentFile) -> None:
-        """Close a removed segment's file, for writing in the writer's own time."""
-        self.readers.forget(file)
-        self.chores.append(partial(self._close_for_writing, file))
-
-    def _close_for_writing(self, file: SegmentFile) -> None:
-        with self._writing:
-            self.disk.forget(file)
 
     def _keep_sidecar(self, segment: Segment) -> None:
         assert segment.producers_at_end is not None
         content = encode_sidecar(segment, segment.producers_at_end)
-        self.chores.append(partial(_write_sidecar, _file(segment).path, content))
+        self.files.chores.append(partial(_write_sidecar, _file(segment).path, content))
         segment.has_sidecar = True
         segment.producers_at_end = None
-
-    def _do_chores(self) -> None:
-        """Nothing of this is owed to anybody, so an error is no reason to fail what was written."""
-        while self.chores:
-            try:
-                self.chores.popleft()()
-            except OSError as error:
-                log.warning("clean-up in %s: %s", self.directory.path, error)
 
 
 def _file(segment: Segment) -> SegmentFile:
@@ -335,11 +263,6 @@ def _write_sidecar(segment: Path, content: bytes) -> None:
 
 def _write_start_offset(directory: Path, offset: int) -> None:
     write_durably(directory / "start-offset", str(offset).encode())
-
-
-def _unlink(*paths: Path) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
 
 
 def _unused(directory: Path) -> Path:

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
 from kohort.log.config import LogConfig
+from kohort.log.placing import place_batches
 from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.model import Millis, TopicPartition
-from kohort.wire.batch import BatchHeader, batches, place, read_header
+from kohort.wire.batch import BatchHeader
 from kohort.wire.compression import BatchError, Buffer
 from kohort.wire.record_reader import decode_records
 
-_PATCHED = 16
-"""Bytes from a batch's start up to its leader epoch, all that an append changes."""
-_COPIED_BELOW = 32 * 1024
 _MAX_HINTS = 64
 
 
@@ -104,7 +102,7 @@ class SegmentedLog:
             detail = f"{self.name} is at leader epoch {self._leader_epoch}, the append came with {leader_epoch}"
             raise StaleLeaderEpoch(detail)
         base_offset = self._end_offset
-        parts, headers = _placed(batches, base_offset, leader_epoch)
+        parts, headers = place_batches(batches, base_offset, leader_epoch)
         assert headers and sum(header.size for header in headers) == len(batches), "an append is whole batches"
         segment = self._segment_for(len(batches), headers[0].max_timestamp)
         undo = []
@@ -318,34 +316,3 @@ class SegmentedLog:
 
 def _base(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _placed(data: Buffer, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
-    """The bytes with their place in the log set, and their headers."""
-    if not isinstance(data, bytearray):
-        if len(data) >= _COPIED_BELOW:
-            return _placed_apart(memoryview(data), base_offset, leader_epoch)
-        data = bytearray(data)
-    only = read_header(data)
-    if only.size == len(data):  # nearly always: a producer sends one batch, a coordinator too
-        place(data, base_offset, leader_epoch)
-        return [data], [only._replace(base_offset=base_offset, leader_epoch=leader_epoch)]
-    headers = []
-    for position, header in batches(data):
-        place(data, base_offset, leader_epoch, position)
-        headers.append(header._replace(base_offset=base_offset, leader_epoch=leader_epoch))
-        base_offset = headers[-1].next_offset
-    return [data], headers
-
-
-def _placed_apart(data: memoryview, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
-    """The same for many bytes that must not change: only each batch's first 16 are copied."""
-    parts: list[Buffer] = []
-    headers = []
-    for position, header in batches(data):
-        start = bytearray(data[position : position + _PATCHED])
-        place(start, base_offset, leader_epoch)
-        parts += (start, data[position + _PATCHED : position + header.size])
-        headers.append(header._replace(base_offset=base_offset, leader_epoch=leader_epoch))
-        base_offset = headers[-1].next_offset
-    return parts, headers
