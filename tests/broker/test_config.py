@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.config import SETTINGS, check_topic_configs, parse_assignments, parse_config, read_settings
+from kohort.broker.config import SETTINGS, as_text, parse_assignments, parse_config, read_settings
+from kohort.broker.topic_config import BROKER_NAMES, check_topic_configs
 from kohort.errors import ConfigError
 
 
@@ -38,8 +39,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_default_is_a_value_that_the_setting_itself_would_take(name: str) -> None:
     default = SETTINGS[name].default
-    text = str(default).lower() if isinstance(default, bool) else str(default)
-    assert parse_config({name: text}).values[name] == default
+    assert parse_config({name: as_text(default)}).values[name] == default
     assert SETTINGS[name].doc
 
 

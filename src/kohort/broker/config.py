@@ -4,7 +4,7 @@ Values arrive as strings (`--set NAME=VALUE`, or lines of a file) and are checke
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,12 @@ class Setting:
     doc: str
     low: int | None = None
     high: int | None = None
+    choices: frozenset[str] = frozenset()
+    """What a text may be; a list's parts, where it is one."""
+    is_list: bool = False
+    """Whether the text is a list with commas: parts can be added and taken away (KIP-339)."""
+    live: bool = False
+    """Whether an admin may change it while the broker runs (KIP-226)."""
 
     def parse(self, name: str, text: str) -> Value:
         """The value that `text` stands for; ConfigError where it is of the wrong type or out of range."""
@@ -39,26 +45,56 @@ class Setting:
                     raise ConfigError(f"{name} must be {bounds}, not {number}.")
                 return number
             case _:
+                parts = text.split(",") if self.is_list else [text]
+                if self.choices and not self.choices.issuperset(part.strip() for part in parts):
+                    known = ", ".join(sorted(self.choices))
+                    raise ConfigError(f"{name} cannot be {text!r} here; what it takes is: {known}.")
                 return text
+
+
+def as_text(value: Value) -> str:
+    """A value as it is written in a file of settings and on the wire."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
+_DAY = 86_400_000
+
+CLEANUP_POLICIES = frozenset({"delete", "compact"})
+TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
+COMPRESSIONS = frozenset({"producer"})
 
 SETTINGS: Mapping[str, Setting] = {
     "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
     "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, _INT64),
     "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, _INT64),
-    "max.connections": Setting(20_000, "accept no more connections than this (bounded by default here)", 1, _INT32),
+    "compression.type": Setting("producer", "producer: batches are kept as they come", choices=COMPRESSIONS),
+    "max.connections": Setting(
+        20_000, "accept no more connections than this (bounded by default here)", 1, _INT32, live=True
+    ),
     "max.queued.requests.per.connection": Setting(1_000, "unanswered requests before reading stops (ours)", 1, _INT32),
-    "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, _INT32),
+    "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, _INT32, live=True),
+    "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
-    "log.segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32),
-    "log.retention.ms": Setting(604_800_000, "drop segments older than this; -1 keeps all", -1, _INT64),
-    "log.retention.bytes": Setting(-1, "drop the oldest segments of a partition over this size; -1 keeps all", -1),
+    "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, _INT64, live=True),
+    "log.cleanup.policy": Setting(
+        "delete", "delete, compact or both", choices=CLEANUP_POLICIES, is_list=True, live=True
+    ),
+    "log.message.timestamp.type": Setting(
+        "CreateTime", "CreateTime, or LogAppendTime: the broker's clock counts", choices=TIMESTAMP_TYPES, live=True
+    ),
+    "log.roll.ms": Setting(7 * _DAY, "age at which a log file is rolled", 1, _INT64, live=True),
+    "log.segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32, live=True),
+    "log.retention.ms": Setting(7 * _DAY, "drop segments older than this; -1 keeps all", -1, _INT64, live=True),
+    "log.retention.bytes": Setting(
+        -1, "drop the oldest segments of a partition over this size; -1 keeps all", -1, _INT64, live=True
+    ),
     "log.retention.check.interval.ms": Setting(300_000, "how often retention is applied", 1, _INT64),
-    "socket.request.max.bytes": Setting(104_857_600, "the largest request; a larger one closes its connection", 1),
+    "socket.request.max.bytes": Setting(
+        104_857_600, "the largest request; a larger one closes its connection", 1, _INT32
+    ),
     "store.queued.max.bytes": Setting(128 << 20, "unsynced bytes before producers are made to wait (ours)", 1, _INT64),
     "fetch.max.bytes": Setting(57_671_680, "the largest answer to a fetch", 1_024, _INT32),
     "offsets.topic.num.partitions": Setting(50, "partitions of __consumer_offsets; fixed at first start", 1, 10_000),
@@ -102,7 +138,7 @@ def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
     """Check every setting and fill in the defaults; ConfigError names the nearest key for an unknown one."""
     values = {name: setting.default for name, setting in SETTINGS.items()}
     for name, text in (settings or {}).items():
-        values[name] = _known(name, SETTINGS).parse(name, text)
+        values[name] = known_setting(name, SETTINGS).parse(name, text)
     low, high = values["group.min.session.timeout.ms"], values["group.max.session.timeout.ms"]
     if int(low) > int(high):
         raise ConfigError(f"group.min.session.timeout.ms ({low}) is larger than group.max.session.timeout.ms ({high}).")
@@ -130,33 +166,8 @@ def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
     return settings
 
 
-TOPIC_SETTINGS: Mapping[str, Setting] = {
-    "cleanup.policy": Setting("delete", "delete or compact"),
-    "compression.type": Setting("producer", "producer: batches are kept as they come"),
-    "retention.ms": Setting(604_800_000, "drop segments older than this; -1 keeps all", -1, _INT64),
-    "retention.bytes": Setting(-1, "drop the oldest segments over this size; -1 keeps all", -1, _INT64),
-    "segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32),
-    "max.message.bytes": Setting(1_048_588, "the largest record batch", 0, _INT32),
-    "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
-    "message.timestamp.type": Setting("CreateTime", "CreateTime"),
-}
-
-_CHOICES: Mapping[str, Callable[[str], bool]] = {
-    "cleanup.policy": lambda text: set(text.split(",")) <= {"delete", "compact"},
-    "compression.type": lambda text: text == "producer",
-    "message.timestamp.type": lambda text: text == "CreateTime",
-}
-
-
-def check_topic_configs(configs: Mapping[str, str]) -> None:
-    """ConfigError for a topic configuration that is unknown or has a value that this broker cannot honour."""
-    for name, text in configs.items():
-        _known(name, TOPIC_SETTINGS).parse(name, text)
-        if name in _CHOICES and not _CHOICES[name](text):
-            raise ConfigError(f"{name} cannot be {text!r} here; leave it out for the default.")
-
-
-def _known(name: str, settings: Mapping[str, Setting]) -> Setting:
+def known_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
+    """The setting of that name; ConfigError names the nearest one where there is none."""
     setting = settings.get(name)
     if setting is None:
         near = difflib.get_close_matches(name, settings, n=1)

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import logging
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -15,14 +16,17 @@ from uuid import uuid4
 from kohort.broker.apis import api_versions
 from kohort.broker.call import Call
 from kohort.broker.clock import now_ms
-from kohort.broker.config import BrokerConfig, parse_config
+from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import BadFrame, Connection, FlushQueue
 from kohort.broker.durability import Writer
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
+from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.parked_fetches import ParkedFetches
+from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.timers import Timers
+from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.errors import ConfigError, ErrorCode, KohortError
@@ -59,12 +63,12 @@ class Broker:
         A `store` given is used instead of the one that `options.data` says, and closed with the broker.
         """
         self._given_store = store
-        self.config: BrokerConfig = parse_config(options.settings)
+        self.live_config = LiveConfig(options.settings)
+        self._follow_config()
         self.node_id = options.node_id
         self.host, self.port = options.host, options.port
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
         self._advertised = _host_and_port(self.config.text("advertised.listeners"))
-        self._max_batch_bytes = self.config.number("message.max.bytes")
         self._options = options
         self._group_config = _group_config(self.config)
         self._connections: set[Connection] = set()
@@ -97,6 +101,7 @@ class Broker:
             raise
         self.groups.load()
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+        self._retention = Retention(self)
 
     async def stop(self) -> None:
         """Answer or refuse whoever waits, sync, close. Calling it again does nothing."""
@@ -105,6 +110,7 @@ class Broker:
         self._stopped = True
         self._server.close()
         self._sweeper.cancel()
+        self._retention.close()
         self.journal.close()
         self.parked_fetches.expire_all()
         self.groups.resign()
@@ -124,8 +130,8 @@ class Broker:
         await self.stop()
 
     def _open_store(self) -> LogStore:
-        data = self._options.data
-        return MemoryStore() if data is None else FileStore(data)
+        data, defaults = self._options.data, store_defaults(self.config)
+        return MemoryStore(defaults=defaults) if data is None else FileStore(data, defaults=defaults)
 
     async def _listen(self) -> None:
         self._flushes = FlushQueue(self._loop)
@@ -161,10 +167,26 @@ class Broker:
         own = topic.configs.get("max.message.bytes") if topic.configs else None
         return self._max_batch_bytes if own is None else int(own)
 
+    def stamps(self, topic: Topic) -> bool:
+        """Whether the topic's records have the time at which the broker appended them."""
+        own = topic.configs.get("message.timestamp.type") if topic.configs else None
+        return (self._timestamp_type if own is None else own) == "LogAppendTime"
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove a topic, and wake whoever waits for its records."""
         self.topics.delete(topic)
+        self.writer.current()  # it frees the disk, in its own time
         self.parked_fetches.expire_all()
+
+    def change_config(self, source: Source, configs: Mapping[str, str]) -> None:
+        """Have other settings from now on. Raises ConfigError, and then nothing is changed."""
+        self.live_config.change(source, configs)
+        self._follow_config()
+
+    def _follow_config(self) -> None:
+        self.config: BrokerConfig = self.live_config.current
+        self._max_batch_bytes = self.config.number("message.max.bytes")
+        self._timestamp_type = self.config.text("log.message.timestamp.type")
 
     def throttle_if_full(self, connection: Connection) -> None:
         """Read no more from a producer until the log has caught up."""

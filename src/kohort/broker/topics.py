@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from kohort.broker.config import BrokerConfig, check_topic_configs
+from kohort.broker.config import BrokerConfig
+from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log.api import LogStore, PartitionLog, Topic
 
@@ -88,6 +89,13 @@ class Topics:
         self._store.alter_topic(grown)
         self._keep(grown)
         return grown
+
+    def configure(self, topic: Topic, configs: Mapping[str, str]) -> Topic:
+        """The topic with these configs and no others; durable when it returns. They were checked."""
+        configured = replace(topic, configs=dict(configs))
+        self._store.alter_topic(configured)
+        self._keep(configured)
+        return configured
 
     def delete(self, topic: Topic) -> None:
         """Remove a topic and its records."""

@@ -18,7 +18,7 @@ from kohort.wire.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.records import BatchError, check_batches
+from kohort.wire.records import BatchError, check_batches, stamp
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -64,10 +64,15 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
     except BatchError as error:
         return _refused(data.index, error.code, str(error))
+    append_time = -1
     match log.producers.check(header):
         case Accepted():
             assert data.records is not None
-            base_offset = log.append(_writable(data.records), log.leader_epoch)
+            records = _writable(data.records)
+            if broker.stamps(topic):
+                append_time = broker.now()
+                stamp(records, append_time)
+            base_offset = log.append(records, log.leader_epoch)
         case Duplicate(base_offset=base_offset):
             pass  # KIP-98: the answer was lost, so it is given again, once the batch is on disk
         case OutOfOrder(detail=detail):
@@ -76,7 +81,12 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
             return _refused(data.index, ErrorCode.INVALID_PRODUCER_EPOCH, detail)
         case verdict:
             assert_never(verdict)
-    return PartitionProduceResponse(index=data.index, base_offset=base_offset, log_start_offset=log.start_offset)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=base_offset,
+        log_append_time_ms=append_time,
+        log_start_offset=log.start_offset,
+    )
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:

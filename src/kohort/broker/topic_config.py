@@ -1,0 +1,32 @@
+"""The configs of topics: Kafka's names, which values are honoured here, and what counts where a topic does not say."""
+
+from collections.abc import Mapping
+
+from kohort.broker.config import SETTINGS, BrokerConfig, Setting, as_text, known_setting
+
+BROKER_NAMES: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.type": "compression.type",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.insync.replicas": "min.insync.replicas",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+}
+"""By the topic config's name, the broker's setting of the same meaning: a topic's default is what that is now."""
+
+TOPIC_SETTINGS: Mapping[str, Setting] = {name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()}
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """ConfigError for a topic config that is unknown or has a value that this broker cannot honour."""
+    for name, text in configs.items():
+        known_setting(name, TOPIC_SETTINGS).parse(name, text)
+
+
+def store_defaults(config: BrokerConfig) -> dict[str, str]:
+    """What the log store is to assume of a topic that does not say."""
+    return {name: as_text(config.values[broker_name]) for name, broker_name in BROKER_NAMES.items()}
