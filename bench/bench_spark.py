@@ -1,6 +1,6 @@
 """Rows per second of the Spark source, beside what Spark itself can do on the same machine in the same run.
 
-    python bench/bench_spark.py [--rows 2000000] [--bootstrap HOST:PORT]
+    python bench/bench_spark.py [--rows 1000000] [--bootstrap HOST:PORT]
 
 Ratios travel between machines, rows per second do not. `range` is Spark's own engine making seven columns from nothing:
 nobody is faster. `tuples` is a Python data source that yields tuples, as most do. All go to a noop sink on local[2].
@@ -94,7 +94,7 @@ def fill(bootstrap: str, topic: str, rows: int) -> None:
     assert producer.flush(60) == 0
 
 
-def rate(rows: int, run: Callable[[], object], times: int = 3) -> float:
+def rate(rows: int, run: Callable[[], object], times: int = 2) -> float:
     """Rows per second of the best run but the first, which starts workers and compiles."""
     run()
     best = 1e9
@@ -121,7 +121,7 @@ def stream_rate(spark: SparkSession, options: dict[str, str], rows: int, home: P
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--bootstrap", help="a cluster to read from (default: a broker of ours, in memory)")
     chosen = parser.parse_args()
     rows: int = chosen.rows

@@ -35,6 +35,12 @@ def cluster_of_process(broker: Broker) -> Cluster:
     return _clusters.setdefault(broker, Cluster(broker))
 
 
+def disconnect() -> None:
+    """Close what `cluster_of_process` opened, for a process that goes on with other things."""
+    while _clusters:
+        _clusters.popitem()[1].close()
+
+
 def read_ranges(
     ranges: Sequence[Range], schema: pa.Schema, broker: Broker, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:

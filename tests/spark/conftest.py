@@ -52,6 +52,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.stop()
 
 
+@pytest.fixture(autouse=True)
+def no_connections_left() -> Iterator[None]:
+    """Tests play executors, whose connections live as long as their processes."""
+    yield
+    from pyspark_kohort.fetch import disconnect
+
+    disconnect()
+
+
 class Topic:
     """A topic of its own for a test: `produce` writes to it and returns what is in it, by partition and offset."""
 

@@ -1,0 +1,238 @@
+"""The readers that Spark drives, driven in Spark's order without Spark, against our broker."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from kohort.errors import ConfigError, KohortError
+from pyspark_kohort import DefaultSource
+from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.stream import StreamReader
+from tests.interop.process import until
+from tests.spark.conftest import Topic, rows
+
+NewTopic = Callable[[int], Topic]
+Offset = dict[str, Any]
+
+
+def reader(topic: Topic, **options: str) -> Any:
+    """As Spark's streaming runner makes it."""
+    given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name, "startingOffsets": "earliest"}
+    return DefaultSource(given | options).streamReader(COLUMNS)
+
+
+def member(topic: Topic, group: str, **options: str) -> Any:
+    fast = {"kafka.group.id": group, "kafka.heartbeat.interval.ms": "100", "groupMode": "member"}
+    return reader(topic, **(fast | options))
+
+
+class Query:
+    """Spark's engine for one reader: a checkpoint, and a sink that counts (partition, offset)."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self.reader: StreamReader = make()
+        self.logged: list[str] = []
+        self.done = 0
+        self.sink: Counter[tuple[int, int]] = Counter()
+
+    def restart(self) -> None:
+        self.reader = self._make()
+
+    def offset(self, batches: int) -> Offset:
+        offset: Offset = json.loads(self.logged[batches - 1]) if batches else self.reader.initialOffset()
+        return offset
+
+    def plan(self) -> bool:
+        """Ask for a batch and log it; whether there is one."""
+        start = self.offset(self.done)
+        text = json.dumps(start)
+        end = json.dumps(self.reader.latestOffset(json.loads(text), self.reader.getDefaultReadLimit()))
+        if end != text:
+            self.logged.append(end)
+        return end != text
+
+    def run(self) -> None:
+        """Run the batch that was logged."""
+        tasks = self.reader.partitions(self.offset(self.done), self.offset(self.done + 1))
+        remote = pickle.loads(pickle.dumps(self._make()))
+        for task in tasks:
+            for batch in remote.read(pickle.loads(pickle.dumps(task))):
+                self.sink.update(zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True))
+        self.done += 1
+
+    def step(self) -> bool:
+        if not self.plan():
+            return False
+        self.run()
+        return True
+
+    def drain(self) -> None:
+        while self.step():
+            pass
+
+
+def test_a_reader_is_pickled_without_a_connection() -> None:
+    topic = Topic.__new__(Topic)
+    topic.bootstrap, topic.name = "127.0.0.1:1", "flights"
+    for made in (reader(topic), member(topic, "pickled")):
+        copy = pickle.loads(pickle.dumps(made))
+        assert list(copy.read(InputPartition(None))) == []
+        assert list(copy.read(InputPartition(()))) == []
+
+
+def test_columns_are_checked_when_the_reader_is_made() -> None:
+    source = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "flights"})
+    narrow = type(COLUMNS)([COLUMNS["offset"], COLUMNS["value"]])
+    source.reader(narrow)
+    with pytest.raises(ConfigError, match="Column colour is unknown"):
+        source.reader(type(COLUMNS)().add("colour", "string"))
+    with pytest.raises(ConfigError, match="Column value is binary, not string; cast it"):
+        source.streamReader(type(COLUMNS)().add("value", "string"))
+
+
+def test_a_stream_of_its_own_reads_each_record_once_over_a_restart(new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    topic.produce(rows(100, 2))
+    query = Query(lambda: reader(topic, maxOffsetsPerTrigger="30"))
+    assert query.plan()
+    query.reader.stop()
+    query.restart()  # the batch was logged and not run
+    query.run()
+    query.drain()
+    topic.produce(rows(100, 3))
+    query.drain()
+    query.reader.stop()
+    assert query.sink == dict.fromkeys(topic.written, 1)
+
+
+def test_latest_is_asked_for_once(new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    topic.produce(rows(10, 1))
+    query = Query(lambda: reader(topic, startingOffsets="latest"))
+    assert not query.plan()
+    topic.produce(rows(5, 1))
+    assert query.plan()
+    query.reader.stop()
+    query.restart()
+    topic.produce(rows(5, 1))
+    query.drain() if query.done else query.run()
+    assert query.sink == dict.fromkeys([(0, n) for n in range(10, 15)], 1)
+    query.reader.stop()
+
+
+def test_records_that_are_gone_fail_the_query(new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    topic.produce(rows(10, 1))
+    ahead = {topic.name: {"0": 50}}
+    query = reader(topic)
+    with pytest.raises(KohortError, match="made anew or cut off"):
+        query.latestOffset(ahead, ReadAllAvailable())
+    query.stop()
+    lenient = reader(topic, failOnDataLoss="false")
+    assert lenient.latestOffset(ahead, ReadAllAvailable()) == ahead
+    lenient.stop()
+
+
+def test_few_records_wait_for_more(new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    topic.produce(rows(3, 1))
+    query = Query(lambda: reader(topic, minOffsetsPerTrigger="5"))
+    assert not query.plan()
+    topic.produce(rows(2, 1))
+    assert query.step()
+    query.reader.stop()
+    assert len(query.sink) == 5
+
+
+def test_a_member_commits_what_the_next_call_proves(new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(10, 2))
+    query = Query(lambda: member(topic, "proves"))
+    assert query.step()
+    assert topic.lag("proves") == 10, "a batch is done only when Spark goes on from its end"
+    assert not query.plan()
+    assert topic.lag("proves") == 0
+    query.reader.stop()
+    assert topic.members("proves") == 0
+
+
+def test_available_now_reads_what_was_there_and_leaves(new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    topic.produce(rows(50, 3))
+    query = Query(lambda: member(topic, "now", maxOffsetsPerTrigger="20"))
+    query.reader.prepareForTriggerAvailableNow()
+    there = set(topic.written)
+    assert query.step()
+    topic.produce(rows(7, 4))
+    query.drain()
+    assert query.sink == dict.fromkeys(there, 1)
+    assert topic.lag("now") == 7
+    assert topic.members("now") == 0
+
+
+def test_a_batch_under_way_keeps_its_partitions(new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    topic.produce(rows(40, 4))
+    first, second = Query(lambda: member(topic, "kept")), Query(lambda: member(topic, "kept"))
+    assert first.plan()  # from here on a batch of all four partitions runs
+    joined: list[bool] = []
+    joining = threading.Thread(target=lambda: joined.append(second.plan()))
+    joining.start()
+    until(20, "the second member has joined", lambda: topic.members("kept") == 2)
+    first.run()
+    topic.produce(rows(40, 4))
+    while joining.is_alive():
+        first.step()
+    if joined == [True]:
+        second.run()
+
+    def shared() -> bool:
+        topic.produce(rows(4, 4))
+        first.step()
+        second.step()
+        return bool(second.sink)
+
+    until(20, "the second has its share", shared)
+    until(20, "all is read", lambda: not (first.step() | second.step()) and topic.lag("kept") == 0)
+    second.reader.stop()
+    topic.produce(rows(40, 4))
+    until(20, "the first has all again", lambda: not first.step() and topic.lag("kept") == 0)
+    first.reader.stop()
+    assert first.sink + second.sink == dict.fromkeys(topic.written, 1)
+
+
+def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(20, 2))
+    first, second = Query(lambda: member(topic, "handed")), Query(lambda: member(topic, "handed"))
+    assert first.plan()
+    first.reader.stop()  # its batch is logged and never ran
+    second.drain()
+    assert len(second.sink) == 20
+    second.reader.stop()
+    first.restart()
+    first.run()  # what Spark does first
+    assert not first.sink
+    topic.produce(rows(10, 2))
+    first.drain()
+    first.reader.stop()
+    assert first.sink + second.sink == dict.fromkeys(topic.written, 1)
+
+
+def test_a_limit_is_kept(new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(40, 2))
+    query = reader(topic)
+    end = query.latestOffset({}, ReadMaxRows(10))
+    assert {name: number for name, number in end[topic.name].items() if "@" not in name} == {"0": 5, "1": 5}
+    query.stop()
