@@ -403,6 +403,23 @@ def test_segments_below_the_start_are_removed_when_that_was_interrupted(data: Pa
     assert len(list((data / "orders-0").glob("*.log"))) == 4
 
 
+def test_a_file_that_somebody_removed_is_an_error_and_not_made_anew(data: Path) -> None:
+    with opened(data) as store:
+        topic_in(store)
+        append(only_log(store), b"a")
+    with opened(data) as store:
+        append(only_log(store), b"b")
+        pending = store.take()
+        assert pending is not None
+        path = data / "orders-0" / ("0" * 20 + ".log")
+        path.rename(data / "kept")
+        with pytest.raises(FileNotFoundError) as raised:
+            store.sync(pending)
+        (data / "kept").rename(path)
+        store.fail(pending, raised.value)
+        assert values(only_log(store)) == [b"a"]
+
+
 def test_a_file_that_was_cut_by_somebody_else_is_an_error_and_not_garbage(data: Path) -> None:
     with opened(data) as store:
         topic_in(store)

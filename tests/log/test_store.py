@@ -188,6 +188,19 @@ def test_times_before_the_start_are_not_found(store: LogStore) -> None:
     assert log.find_time(0) == OffsetAndTime(2, NOW + 1, log.leader_epoch)
 
 
+def test_the_largest_time_is_looked_for_from_the_start_on(store: LogStore) -> None:
+    log = store.partition(topic_in(store), 0)
+    for time in (900, 100, 300, 300, 200):
+        append(log, b"a", time=NOW + time)
+    flush(store)
+    found = []
+    for start in range(6):
+        log.delete_before(start)
+        newest = log.find_max_time()
+        found.append(newest and (newest.offset, newest.timestamp - NOW))
+    assert found == [(0, 900), (2, 300), (2, 300), (3, 300), (4, 200), None]
+
+
 def test_records_before_an_offset_can_be_deleted(store: LogStore) -> None:
     log = store.partition(topic_in(store, configs={"segment.bytes": "300"}), 0)
     for number in range(20):

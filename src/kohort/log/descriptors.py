@@ -37,8 +37,8 @@ class Descriptors:
     def capacity(self) -> int:
         return self._capacity
 
-    def get(self, file: SegmentFile) -> int:
-        """The file's descriptor, opened now if need be."""
+    def get(self, file: SegmentFile, flags: int = 0) -> int:
+        """The file's descriptor, opened now if need be, with these flags too."""
         descriptor = self._open.get(file)
         if descriptor is not None:
             self._open.move_to_end(file)
@@ -47,7 +47,7 @@ class Descriptors:
             self._close_oldest()
         while True:
             try:
-                descriptor = os.open(file.path, self._flags, 0o644)
+                descriptor = os.open(file.path, self._flags | flags, 0o644)
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
                     raise

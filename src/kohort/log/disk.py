@@ -23,7 +23,7 @@ class Disk:
 
     def __init__(self, root: Path, max_open: int) -> None:
         self._root = root
-        self._descriptors = Descriptors(max_open, os.O_RDWR | os.O_CREAT)
+        self._descriptors = Descriptors(max_open, os.O_RDWR)
         self._root_descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         self._syncfs = syncfs_of(root)
         self.choice = SyncChoice(can_sync_together=self._syncfs is not None)
@@ -69,16 +69,16 @@ class Disk:
         write_all(descriptor, parts, position)
 
     def _open(self, file: SegmentFile) -> int:
-        try:
-            descriptor = self._descriptors.get(file)
-        except FileNotFoundError:
-            file.path.parent.mkdir()
+        if file.exists:
+            return self._descriptors.get(file)
+        directory = file.path.parent
+        if not directory.exists():
+            directory.mkdir()
             self._new_names.add(self._root)
-            descriptor = self._descriptors.get(file)
-        if not file.exists:
-            self._new_names.add(file.path.parent)
-            file.exists = True
-            os.ftruncate(descriptor, 0)  # should one of that name have been left behind
+        # Should a file of that name have been left behind, nothing of it may show through.
+        descriptor = self._descriptors.get(file, os.O_CREAT | os.O_TRUNC)
+        self._new_names.add(directory)
+        file.exists = True
         return descriptor
 
     def _sync_file_system(self) -> None:

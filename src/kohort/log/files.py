@@ -191,7 +191,8 @@ class FileStore:
         assert isinstance(pending, Taken)
         for one, queued in pending.logs:
             for segment in one.settle(queued):
-                self._keep_sidecar(segment)
+                if not one.deleted:  # another topic may have its name by now
+                    self._keep_sidecar(segment)
         self._queue.finish(pending)
 
     def fail(self, pending: Pending, error: OSError) -> None:

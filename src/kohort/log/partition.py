@@ -7,6 +7,7 @@ settled them. Until then they can be dropped again, which is what a full disk ne
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
 from kohort.log.config import LogConfig
@@ -203,12 +204,19 @@ class SegmentedLog:
         return None
 
     def find_max_time(self) -> OffsetAndTime | None:
-        candidates = [segment for segment in self._segments if segment.size and segment.end_offset > self._start_offset]
-        if not candidates:
-            return None
-        segment = max(candidates, key=lambda one: one.max_timestamp)  # the first of equals, as in Kafka (KIP-734)
-        position, header = next(segment.headers(segment.max_timestamp_at))
-        return self._first_record_from(segment, position, header, header.max_timestamp)
+        found: tuple[Segment, int, BatchHeader] | None = None
+        for segment in self._segments:
+            for position, header in self._newest_batches(segment):
+                if found is None or header.max_timestamp > found[2].max_timestamp:  # the first of equals (KIP-734)
+                    found = segment, position, header
+        return self._first_record_from(*found, found[2].max_timestamp) if found else None
+
+    def _newest_batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+        """The batch with the largest timestamp; where the log starts inside the segment, all from there on."""
+        if segment.base_offset >= self._start_offset:
+            yield from islice(segment.headers(segment.max_timestamp_at), 1)
+        elif (position := segment.locate(self._start_offset)) is not None:
+            yield from segment.headers(position)
 
     def _first_record_from(
         self, segment: Segment, position: int, header: BatchHeader, timestamp: Millis
