@@ -79,7 +79,8 @@ class WireCoordinator:
     def _read(self, token: Hashable, out: Effects) -> None:
         connection, request, version, data = self._open[token]
         chunk = connection.recv(65_536)
-        assert chunk, f"the broker closed the connection of {request}"
+        if not chunk:
+            raise ConnectionError(f"the broker closed the connection of {request}")
         data += chunk
         if len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
             self._open[token] = connection, request, version, data
