@@ -156,7 +156,7 @@ class ClassicMember:
             self._advance()
             if self.phase is phase:
                 break
-        actions.settled = self._commits.settled()
+        actions.settled += self._commits.settled()
         self._want_metadata()
         self._set_timers()
         return actions
@@ -614,6 +614,7 @@ class ClassicMember:
             self._prepare("the member is new")
 
     def _send_commit(self) -> None:
+        self._actions.settled += self._commits.settled()
         commit = self._commits.head
         if commit is None or not commit.offsets or self._commits.sent is not None or not self._ready():
             return

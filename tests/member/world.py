@@ -1,0 +1,404 @@
+"""Real members and a real coordinator in virtual time, with a network between them that takes a while and breaks.
+
+Each member has one connection, whose requests the broker takes one after the other, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import cast
+
+from kohort.assignor import find_assignors
+from kohort.coordinator import Effects, GroupConfig
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import (
+    Actions,
+    CallbackDone,
+    ClassicMember,
+    CommitAsked,
+    CoordinatorFound,
+    CoordinatorUnavailable,
+    Event,
+    Leave,
+    MemberConfig,
+    MemberTimer,
+    MetadataChanged,
+    OffsetAndMetadata,
+    Phase,
+    PollEnded,
+    PollStarted,
+    RequestFailed,
+    Responded,
+    Send,
+    Subscribe,
+    TimerFired,
+)
+from kohort.model import Millis, TopicPartition
+from kohort.wire.api import APIS
+from kohort.wire.codec import Message, decode, encode
+from kohort.wire.group_records import OffsetCommitValue
+from tests.coordinator.shell import Shell
+
+GROUP = "g"
+DELAY_MS = 5
+_BY_NAME = {8: 9}  # OffsetCommit from version 10 on names topics by id
+
+
+def tps(topic: str, *numbers: int) -> frozenset[TopicPartition]:
+    """Some partitions of a topic."""
+    return frozenset(TopicPartition(topic, number) for number in numbers)
+
+
+class World:
+    """One coordinator, some topics, and members that come and go."""
+
+    def __init__(self, partitions: Mapping[str, int], config: GroupConfig | None = None) -> None:
+        self.partitions = dict(partitions)
+        self.shell = Shell(config or GroupConfig(initial_rebalance_delay_ms=0))
+        self.hosts: list[Host] = []
+        self.coordinator_is_lost = False
+        self._agenda: list[tuple[Millis, int, Callable[[], object]]] = []
+        self._order = count()
+        self._tokens = count(1)
+        self._asked: dict[int, tuple[Host, _Request]] = {}
+
+    @property
+    def now(self) -> Millis:
+        return self.shell.now
+
+    def at(self, delay: Millis, what: Callable[[], object]) -> None:
+        """Do it later."""
+        heapq.heappush(self._agenda, (self.now + delay, next(self._order), what))
+
+    def run(self, duration: Millis) -> None:
+        """Let time pass."""
+        end = self.now + duration
+        while (due := self._next_due()) <= end:
+            for effects in self.shell.wait(max(due - self.now, 0)):
+                self._deliver(effects)
+            while self._agenda and self._agenda[0][0] <= self.now:
+                heapq.heappop(self._agenda)[2]()
+                self.check_exclusive()
+        self.shell.now = end
+
+    def _next_due(self) -> Millis:
+        """When the network, an application or the coordinator does something next."""
+        due = [at for at, _ in self.shell.timers.values()]
+        if self._agenda:
+            due.append(self._agenda[0][0])
+        return min(due)
+
+    def run_until(self, condition: Callable[[], bool], within: Millis = 60_000) -> None:
+        """Let time pass until it holds; an assertion when it does not in time."""
+        end = self.now + within
+        while not condition():
+            assert self.now < end, "it did not come to pass"
+            self.run(10)
+
+    def settle(self) -> None:
+        """Let time pass until every member is stable and has no callback running."""
+        self.run_until(lambda: all(host.is_settled for host in self.hosts if host.wants_in))
+
+    def host(
+        self,
+        name: str,
+        *topics: str,
+        assignors: str = "cooperative-sticky",
+        instance_id: str | None = None,
+        callback_ms: Millis = 0,
+        session_timeout_ms: Millis = 45_000,
+        max_poll_interval_ms: Millis = 300_000,
+    ) -> Host:
+        """A member that subscribes at once."""
+        config = MemberConfig(
+            group_id=GROUP,
+            assignors=tuple(find_assignors(assignors.split(","))),
+            instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
+        )
+        made = Host(self, name, ClassicMember(config), callback_ms)
+        self.hosts.append(made)
+        if topics:
+            made.handle(Subscribe(frozenset(topics)))
+        return made
+
+    @property
+    def members(self) -> int:
+        """How many members the coordinator counts."""
+        return len(self.shell.shard.groups[GROUP].members)
+
+    @property
+    def generation(self) -> int:
+        return self.shell.shard.groups[GROUP].generation
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """What the coordinator holds."""
+        return {
+            TopicPartition(topic, partition): cast(OffsetCommitValue, record.value).offset
+            for topic, stored in self.shell.shard.groups[GROUP].offsets.items()
+            for partition, record in stored.items()
+        }
+
+    def check_exclusive(self) -> None:
+        """S1, for members that nobody stopped or cut off."""
+        seen: dict[TopicPartition, str] = {}
+        for host in self.hosts:
+            cut_off = self.now - host.heard_at > host.member.config.session_timeout_ms
+            # One that hears in a callback that it was thrown out ends that callback first.
+            thrown_out = host.member.generation is None
+            if host.may_be_a_zombie or host.stopped or cut_off or thrown_out:
+                continue
+            for partition in host.processing:
+                assert partition not in seen, f"{partition} is processed by {seen[partition]} and {host.name}"
+                seen[partition] = host.name
+
+    def owners(self) -> dict[TopicPartition, str]:
+        """Who processes what."""
+        return {partition: host.name for host in self.hosts if not host.stopped for partition in host.processing}
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """The topic has that many partitions from now on, and everybody hears of it some time."""
+        self.partitions[topic] = partitions
+        for host in self.hosts:
+            self.at(20, host.tell_metadata)
+
+    def fail_over(self) -> None:
+        """The coordinator's broker goes; the next one loads the group from its log."""
+        self._deliver(self.shell.fail_over())
+
+    # -- the network
+
+    def submit(self, host: Host, request: _Request) -> None:
+        """A request has arrived at the broker."""
+        token = next(self._tokens)
+        self._asked[token] = host, request
+        message = request.message
+        if self.coordinator_is_lost:
+            del self._asked[token]
+            host.answered(request, _refusal(message, ErrorCode.NOT_COORDINATOR))
+            return
+        request.token = token
+        self._deliver(self.shell.handle(message, token, _version(message), host.name))
+
+    def disconnected(self, request: _Request) -> None:
+        """The connection of a request that the broker has is gone."""
+        if request.token in self._asked:
+            del self._asked[request.token]
+            if request.token in self.shell.waiting:
+                self.shell.disconnect(request.token)
+
+    def _deliver(self, effects: Effects) -> None:
+        for token, reply in effects.replies.items():
+            assert isinstance(token, int)
+            asked = self._asked.pop(token, None)
+            if asked is not None:
+                host, request = asked
+                version = _version(request.message)
+                # Over the wire and back: nothing is shared by reference.
+                copy = decode(type(reply), version, encode(reply, version))
+                self.at(DELAY_MS, partial(host.answered, request, copy))
+
+
+@dataclass(eq=False)
+class _Request:
+    number: int
+    message: Message
+    connection: int
+    token: int = 0
+
+
+@dataclass(eq=False)
+class Host:
+    """A member with its application: `callback_ms` is how long each of its callbacks takes."""
+
+    world: World
+    name: str
+    member: ClassicMember
+    callback_ms: Millis
+    told: list[str] = field(default_factory=list)
+    """What the application was told, in order."""
+    processing: set[TopicPartition] = field(default_factory=set)
+    settled: dict[int, Mapping[TopicPartition, ErrorCode]] = field(default_factory=dict)
+    errors: list[KafkaError] = field(default_factory=list)
+    stopped: bool = False
+    may_be_a_zombie: bool = False
+    wants_in: bool = True
+    lookups: int = 0
+    sent: list[type[Message]] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+    """Commits that must be settled in the end."""
+    on_revoked: Callable[[frozenset[TopicPartition]], object] | None = None
+    callback_runs: bool = False
+
+    def __post_init__(self) -> None:
+        self.heard_at = self.world.now
+        self._connection = 1
+        self._queue: deque[_Request] = deque()
+        self._timers: dict[MemberTimer, int] = {}
+        self._timer_ids = count(1)
+        self._watched: frozenset[str] = frozenset()
+        self._commits = count(1)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.member.phase is Phase.STABLE and not self.callback_runs and self.processing == self.member.owned
+
+    def handle(self, event: Event) -> None:
+        """Give the member an event and do what it says."""
+        if self.stopped:
+            return
+        self._apply(self.member.handle(event, self.world.now))
+
+    def commit(self, offsets: Mapping[TopicPartition, int], within: Millis = 60_000) -> int:
+        """Ask for a commit; `settled` gets its outcome under the number returned."""
+        number = next(self._commits)
+        positions = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
+        self.handle(CommitAsked(number, positions, self.world.now + within))
+        return number
+
+    def leave(self) -> None:
+        self.wants_in = False
+        self.handle(Leave())
+
+    def poll(self) -> None:
+        """The application polls, and goes to work at once."""
+        self.handle(PollStarted())
+        self.handle(PollEnded())
+
+    def crash(self) -> None:
+        """The process is gone, and its connection with it."""
+        self.stopped = True
+        self.wants_in = False
+        self._cut()
+
+    def reset_connection(self) -> None:
+        """What is under way is lost, in whichever direction."""
+        for request in self._cut():
+            self.world.at(DELAY_MS, partial(self.handle, RequestFailed(request.number)))
+
+    def _cut(self) -> list[_Request]:
+        lost = list(self._queue)
+        self._queue.clear()
+        self._connection += 1
+        for request in lost:
+            self.world.disconnected(request)
+        return lost
+
+    def tell_metadata(self) -> None:
+        known = {topic: n for topic, n in self.world.partitions.items() if topic in self._watched}
+        self.handle(MetadataChanged(known, self._watched))
+
+    def answered(self, request: _Request, response: Message) -> None:
+        if request.connection != self._connection or self.stopped:
+            return
+        assert self._queue and self._queue[0] is request, "answers come in the order of the requests"
+        self._queue.popleft()
+        if getattr(response, "error_code", None) != ErrorCode.NOT_COORDINATOR:
+            self.heard_at = self.world.now
+        self._submit_next()
+        self.handle(Responded(request.number, response))
+
+    def _apply(self, actions: Actions) -> None:
+        world = self.world
+        for timer, at in actions.timers.items():
+            self._arm(timer, at)
+        if actions.find_coordinator:
+            self.lookups += 1
+            world.at(2 * DELAY_MS, self._found)
+        for send in actions.send:
+            self._send(send)
+        if actions.metadata is not None:
+            self._watched = actions.metadata
+            world.at(2 * DELAY_MS, self.tell_metadata)
+        for done in actions.settled:
+            self.settled[done.commit] = done.errors
+        if actions.error is not None:
+            self.errors.append(actions.error)
+            self.wants_in = False
+        if actions.assign is not None:
+            self.told.append(f"assigned {_numbers(actions.assign)}")
+            self.processing |= actions.assign
+            self._begin_callback(lambda: None)
+        if actions.lost is not None:
+            self.told.append(f"lost {_numbers(actions.lost)}")
+            self.processing -= actions.lost
+            self._begin_callback(lambda: None)
+        if actions.revoke is not None:
+            revoked = actions.revoke
+            self.told.append(f"revoked {_numbers(revoked)}")
+            if self.on_revoked is not None:
+                world.at(0, partial(self.on_revoked, revoked))
+            self._begin_callback(lambda: self.processing.difference_update(revoked))
+
+    def _begin_callback(self, end: Callable[[], None]) -> None:
+        assert not self.callback_runs, "one callback at a time"
+        self.callback_runs = True
+
+        def done() -> None:
+            self.callback_runs = False
+            end()
+            self.handle(CallbackDone())
+
+        self.world.at(max(self.callback_ms, 1), done)
+
+    def _found(self) -> None:
+        if self.world.coordinator_is_lost:
+            self.handle(CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self.handle(CoordinatorFound())
+
+    def _arm(self, timer: MemberTimer, at: Millis | None) -> None:
+        self._timers.pop(timer, None)
+        if at is None:
+            return
+        number = self._timers[timer] = next(self._timer_ids)
+        assert at >= self.world.now, "a timer in the past would fire forever"
+
+        def fire() -> None:
+            if self._timers.get(timer) == number:
+                del self._timers[timer]
+                self.handle(TimerFired(timer))
+
+        self.world.at(at - self.world.now, fire)
+
+    def _send(self, send: Send) -> None:
+        self.sent.append(type(send.message))
+        version = _version(send.message)
+        copy = decode(type(send.message), version, encode(send.message, version))
+        request = _Request(send.request, copy, self._connection)
+        self._queue.append(request)
+        if len(self._queue) == 1:
+            self._submit_next()
+
+    def _submit_next(self) -> None:
+        if not self._queue:
+            return
+        request = self._queue[0]
+
+        def arrive() -> None:
+            if request.connection == self._connection and not self.stopped:
+                self.world.submit(self, request)
+
+        self.world.at(DELAY_MS, arrive)
+
+
+def _version(message: Message) -> int:
+    return _BY_NAME.get(message.KEY, APIS[message.KEY].max_version)
+
+
+def _refusal(message: Message, code: ErrorCode) -> Message:
+    response = APIS[message.KEY].response()
+    if hasattr(response, "error_code"):
+        response.error_code = code
+    return response
+
+
+def _numbers(partitions: frozenset[TopicPartition]) -> str:
+    return ",".join(str(partition.partition) for partition in sorted(partitions)) or "-"
