@@ -12,9 +12,11 @@ from kohort.log.disk import write_all
 from kohort.log.sync_choice import SyncChoice, file_system_of, syncfs_of
 from tests.log.logs import append, flush, topic_in, values
 
+steady = settings(deadline=None, derandomize=True, database=None)
+
 
 @given(st.lists(st.binary(max_size=40), max_size=3000), st.integers(0, 100))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(steady, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parts_are_written_one_behind_the_other(tmp_path: Path, parts: list[bytes], position: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"." * position)

@@ -15,6 +15,7 @@ from kohort.wire.records import Record, batches
 from tests.log.logs import NOW, append, flush, records, topic_in, values
 
 LOG = "orders-0/" + "0" * 20 + ".log"
+steady = settings(deadline=None, derandomize=True, database=None)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_a_start_behind_what_is_left_is_where_new_offsets_begin(tmp_path: Path) 
 
 
 @given(st.binary(max_size=400), st.integers(0, 250))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(steady, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 def test_any_bytes_can_be_opened_and_appended_to(crash: Path, three_batches: bytes, noise: bytes, kept: int) -> None:
     with reopened(crash, three_batches[:kept] + noise) as store:
         log = the_log(store)

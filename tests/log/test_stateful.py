@@ -190,7 +190,7 @@ class FilesHistory(MemoryHistory):
         shutil.rmtree(self.root)
 
 
-STEPS = settings(max_examples=60, stateful_step_count=40, deadline=None)
+STEPS = settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, database=None)
 TestMemory = MemoryHistory.TestCase
 TestMemory.settings = STEPS
 TestFiles = FilesHistory.TestCase

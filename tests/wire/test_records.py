@@ -23,6 +23,7 @@ with warnings.catch_warnings():
 
 Content = list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
 NOW = 1_700_000_000_000
+steady = settings(deadline=None, derandomize=True, database=None)
 
 blobs = st.none() | st.binary(max_size=200) | st.integers(60, 20_000).map(lambda size: b"v" * size)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=70)
@@ -42,6 +43,7 @@ def same(records: list[Record]) -> list[Record]:
 
 
 @given(bodies, st.sampled_from(Codec), st.integers(0, 2**62))
+@steady
 def test_what_is_encoded_is_what_is_decoded(content: Content, codec: Codec, base: int) -> None:
     records = [record._replace(offset=base + record.offset) for record in records_of(content)]
     batch = encode_batch(records, codec, producer_id=7, producer_epoch=1, base_sequence=5)
@@ -54,6 +56,7 @@ def test_what_is_encoded_is_what_is_decoded(content: Content, codec: Codec, base
 
 
 @given(bodies, st.sampled_from(Codec))
+@steady
 def test_aiokafka_reads_what_we_write(content: Content, codec: Codec) -> None:
     records = records_of(content)
     theirs = AioBatch(bytearray(encode_batch(records, codec)))
@@ -62,6 +65,7 @@ def test_aiokafka_reads_what_we_write(content: Content, codec: Codec) -> None:
 
 
 @given(bodies, st.sampled_from([Codec.NONE, Codec.GZIP]))
+@steady
 def test_kafka_python_reads_what_we_write(content: Content, codec: Codec) -> None:
     records = records_of(content)
     theirs = PyBatch(bytearray(encode_batch(records, codec)))
@@ -70,6 +74,7 @@ def test_kafka_python_reads_what_we_write(content: Content, codec: Codec) -> Non
 
 
 @given(bodies, st.sampled_from(Codec))
+@steady
 def test_we_read_what_aiokafka_writes(content: Content, codec: Codec) -> None:
     records = records_of(content)
     builder = AioBuilder(2, int(codec), 1, 9, 2, 3, 10**8)
@@ -82,6 +87,7 @@ def test_we_read_what_aiokafka_writes(content: Content, codec: Codec) -> None:
 
 
 @given(bodies, st.sampled_from([Codec.NONE, Codec.GZIP]))
+@steady
 def test_we_read_what_kafka_python_writes(content: Content, codec: Codec) -> None:
     records = records_of(content)
     builder = PyBuilder(2, int(codec), 0, -1, -1, -1, 10**8)
@@ -91,6 +97,7 @@ def test_we_read_what_kafka_python_writes(content: Content, codec: Codec) -> Non
 
 
 @given(bodies.filter(lambda content: all(not headers for *_, headers in content)))
+@steady
 def test_uncompressed_bytes_are_those_of_aiokafka(content: Content) -> None:
     records = records_of(content)
     builder = AioBuilder(2, 0, 0, -1, -1, -1, 10**8)
@@ -105,6 +112,7 @@ sizes = st.integers(0, 100) | st.sampled_from([62, 63, 64, 65, 4094, 4095, 4096,
 
 
 @given(st.lists(st.tuples(sizes, st.none() | sizes), min_size=1, max_size=12))
+@steady
 def test_pairs_are_encoded_as_records_of_one_time(shape: list[tuple[int, int | None]]) -> None:
     pairs = [(b"k" * key, None if value is None else b"v" * value) for key, value in shape]
     expected = encode_batch(Record(offset, NOW, key, value) for offset, (key, value) in enumerate(pairs))
@@ -147,7 +155,7 @@ def test_control_batches_are_flagged() -> None:
 
 
 @given(bodies, st.sampled_from(Codec), st.data())
-@settings(max_examples=60)
+@settings(steady, max_examples=60)
 def test_any_flipped_bit_behind_the_crc_is_an_error(content: Content, codec: Codec, data: st.DataObject) -> None:
     batch = encode_batch(records_of(content), codec)
     bit = data.draw(st.integers(17 * 8, len(batch) * 8 - 1))
@@ -157,7 +165,7 @@ def test_any_flipped_bit_behind_the_crc_is_an_error(content: Content, codec: Cod
 
 
 @given(bodies, st.sampled_from(Codec), st.data())
-@settings(max_examples=60)
+@settings(steady, max_examples=60)
 def test_any_truncation_is_an_error(content: Content, codec: Codec, data: st.DataObject) -> None:
     batch = encode_batch(records_of(content), codec)
     with pytest.raises(BatchError):
@@ -165,6 +173,7 @@ def test_any_truncation_is_an_error(content: Content, codec: Codec, data: st.Dat
 
 
 @given(bodies, st.data())
+@steady
 def test_changed_records_under_a_right_checksum_never_crash_the_reader(content: Content, data: st.DataObject) -> None:
     batch = encode_batch(records_of(content))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -177,6 +186,7 @@ def test_changed_records_under_a_right_checksum_never_crash_the_reader(content: 
 
 
 @given(st.binary(max_size=300), st.integers(-5, 2**31 - 1))
+@steady
 def test_garbage_for_records_is_an_error_or_records(noise: bytes, count: int) -> None:
     batch = encode_batch([Record(0, NOW, None, b"")])[:61] + noise
     struct.pack_into(">i", batch, 8, len(batch) - 12)

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.errors import ErrorCode
@@ -14,6 +14,7 @@ from kohort.wire.record_writer import encode_batch
 
 NOW = 1_700_000_000_000
 LIMIT = 1_048_588
+steady = settings(deadline=None, derandomize=True, database=None)
 
 
 def a_batch(count: int = 3, **options: int) -> bytearray:
@@ -140,6 +141,7 @@ def test_a_torn_tail_ends_the_iteration_quietly() -> None:
 
 
 @given(st.binary(max_size=200))
+@steady
 def test_any_bytes_are_batches_or_an_error(noise: bytes) -> None:
     for read in (lambda: list(batches(noise)), lambda: check_batches(noise, LIMIT), lambda: decode_records(noise)):
         try:

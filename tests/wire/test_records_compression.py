@@ -5,15 +5,17 @@ import tracemalloc
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.wire.compression import FREE_INFLATED_BYTES, BatchError, Codec, compress, decompress
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+steady = settings(deadline=None, derandomize=True, database=None)
 
 
 @given(st.sampled_from(Codec), st.binary(max_size=500), st.integers(1, 400))
+@steady
 def test_what_is_packed_unpacks(codec: Codec, piece: bytes, times: int) -> None:
     assert decompress(codec, bytes(compress(codec, piece * times))) == piece * times
 
@@ -63,6 +65,7 @@ def test_a_bomb_is_an_error_and_takes_no_more_memory_than_the_limit(codec: Codec
 
 
 @given(st.sampled_from(PACKED), st.data())
+@steady
 def test_damage_is_an_error_or_other_bytes_but_never_a_crash(codec: Codec, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, b"some records " * 40))
     match data.draw(st.sampled_from(["flip", "cut", "noise"])):

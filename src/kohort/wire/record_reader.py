@@ -88,7 +88,9 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         at += 1
         if delta > 127:
             delta, at = _more(data, at, delta)
-        offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+        if delta & 1:
+            raise _malformed(header, "a record lies before the batch's base offset")
+        offset = base_offset + (delta >> 1)
 
         size = data[at]
         at += 1
