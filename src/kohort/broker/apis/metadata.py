@@ -19,6 +19,9 @@ from kohort.wire.metadata import (
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
+_BY_ID_FROM = 12
+"""The versions 10 and 11 have a field for the topic's id, but no broker ever answered it (KAFKA-10774)."""
+
 
 def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
     """No topics given means all of them (v0: an empty list; later: null)."""
@@ -28,7 +31,9 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
     else:
         # Before v4 a client could not say that it does not want the topic to be created.
         may_create = call.version < 4 or request.allow_auto_topic_creation
-        topics = [_look_up(broker, topic, may_create) for topic in wanted]
+        topics = [
+            _look_up(broker, topic, may_create) if _may_ask(topic, call.version) else _refuse(topic) for topic in wanted
+        ]
     call.reply(
         MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port)],
@@ -37,6 +42,14 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
             topics=topics,
         )
     )
+
+
+def _may_ask(wanted: MetadataRequestTopic, version: int) -> bool:
+    return version >= _BY_ID_FROM or (wanted.name is not None and wanted.topic_id == NO_TOPIC_ID)
+
+
+def _refuse(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", partitions=[])
 
 
 def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
