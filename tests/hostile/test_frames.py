@@ -51,15 +51,15 @@ def test_what_is_no_request_closes_its_connection_alone(data: bytes, any_broker:
 
 @pytest.mark.parametrize("data", CLOSES.values(), ids=CLOSES)
 def test_a_closed_connection_is_one_line_in_the_log(data: bytes, kohort_broker: KohortBroker) -> None:
-    log = kohort_broker.process.stderr
+    process = kohort_broker.process
     with Peer(kohort_broker.bootstrap) as hostile, Peer(kohort_broker.bootstrap) as neighbour:
         me = f"127.0.0.1:{hostile.port}"
         hostile.send(data)
         assert hostile.is_closed()
         neighbour.ping()
-        until(5.0, "a line that names the peer", lambda: any(me in line for line in log))
-        assert sum(me in line for line in log) == 1
-        assert not any("Traceback" in line for line in log)
+        until(5.0, "a line that names the peer", lambda: any(me in line for line in process.stderr))
+        assert sum(me in line for line in process.stderr) == 1
+        assert not any("Traceback" in line for line in process.stderr)
 
 
 def test_random_bytes_after_a_valid_size_never_end_the_broker(any_broker: Broker) -> None:

@@ -21,16 +21,15 @@ class NotReady(AssertionError):
 class ServerProcess:
     """Run `command`; `wait_for` returns the first line that matches, whichever stream it came on.
 
-    Both streams are drained by threads, so that a chatty server never blocks on a full pipe. Lines of stdout and
-    of stderr are kept apart (`stdout`, `stderr`), the last thousand of each.
+    Both streams are drained by threads, so that a chatty server never blocks on a full pipe.
     """
 
     def __init__(
         self, command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> None:
         self._changed = threading.Condition()
-        self.stdout: collections.deque[str] = collections.deque(maxlen=1000)
-        self.stderr: collections.deque[str] = collections.deque(maxlen=1000)
+        self._stdout: collections.deque[str] = collections.deque(maxlen=1000)
+        self._stderr: collections.deque[str] = collections.deque(maxlen=1000)
         self._open_streams = 2
         self.started_at = time.monotonic()
         self._process = subprocess.Popen(
@@ -46,8 +45,8 @@ class ServerProcess:
             start_new_session=True,
         )
         self._drains = [
-            threading.Thread(target=self._drain, args=(self._process.stdout, self.stdout), daemon=True),
-            threading.Thread(target=self._drain, args=(self._process.stderr, self.stderr), daemon=True),
+            threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
+            threading.Thread(target=self._drain, args=(self._process.stderr, self._stderr), daemon=True),
         ]
         for drain in self._drains:
             drain.start()
@@ -55,6 +54,18 @@ class ServerProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def stdout(self) -> tuple[str, ...]:
+        """The lines so far, the last thousand."""
+        with self._changed:
+            return tuple(self._stdout)
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The lines so far, the last thousand."""
+        with self._changed:
+            return tuple(self._stderr)
 
     @property
     def alive(self) -> bool:
