@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import cast
+from typing import assert_never, cast
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard, GroupState, Record, RequestContext, Timer
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.timers import (
+    InitialDelay,
+    OffsetExpiry,
+    PendingMemberTimeout,
+    RebalanceTimeout,
+    SessionTimeout,
+    SyncTimeout,
+)
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_records import (
@@ -134,6 +142,10 @@ class Shell:
         self.generations = {group_id: one for group_id, one in self.generations.items() if group_id in groups}
         for group in groups.values():
             self._check_group(group)
+        waiting = [p for g in groups.values() for p in (*g.rebalance.joining.values(), *g.rebalance.syncing.values())]
+        assert self.shard.parked == {parked.token for parked in waiting if parked.token is not None}
+        for timer in self.timers:
+            assert self._is_of_use(timer), f"{timer} has nothing left to end"
         if changed:
             live = durable(self.shard)
             assert durable(self.loaded()) == live, "replaying the log gives another state"
@@ -159,22 +171,35 @@ class Shell:
         for member in group.members.values():
             assert self._is_watched(group, member.member_id), f"nothing will end the session of {member.member_id}"
 
+    def _is_of_use(self, timer: Timer) -> bool:
+        if isinstance(timer, OffsetExpiry):
+            return True
+        group = self.shard.groups.get(timer.group_id)
+        if group is None:
+            return False
+        match timer:
+            case SessionTimeout():
+                return timer.member_id in group.members
+            case PendingMemberTimeout():
+                return timer.member_id in group.pending
+            case InitialDelay():
+                return group.state is GroupState.PREPARING_REBALANCE and group.rebalance.initial
+            case RebalanceTimeout():
+                return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
+            case SyncTimeout():
+                return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+            case _:
+                assert_never(timer)
+
     def _ends(self, group: ClassicGroup) -> bool:
-        kinds = {type(timer).__name__ for timer in self.timers if getattr(timer, "group_id", None) == group.group_id}
-        if group.state is GroupState.PREPARING_REBALANCE:
-            return bool(kinds & {"InitialDelay", "RebalanceTimeout"})
-        return "SyncTimeout" in kinds
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            return SyncTimeout(group.group_id) in self.timers
+        return InitialDelay(group.group_id) in self.timers or RebalanceTimeout(group.group_id) in self.timers
 
     def _is_watched(self, group: ClassicGroup, member_id: str) -> bool:
         """Either a timer looks at the session, or an answer is owed that starts it anew."""
-        if member_id in group.rebalance.joining or member_id in group.rebalance.syncing:
-            return True
-        return any(
-            getattr(timer, "member_id", None) == member_id
-            and getattr(timer, "group_id", None) == group.group_id
-            and type(timer).__name__ == "SessionTimeout"
-            for timer in self.timers
-        )
+        owed = member_id in group.rebalance.joining or member_id in group.rebalance.syncing
+        return owed or SessionTimeout(group.group_id, member_id) in self.timers
 
 
 def durable(shard: GroupShard) -> Durable:

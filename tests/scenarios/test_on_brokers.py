@@ -27,6 +27,7 @@ OURS_ALONE = re.compile(r"^(config|failover|lost:|.*\btopic-id=|join .*v=[01]\b)
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
 DIFFERENT = {
+    "member_leaves_while_it_waits.txt": "Kafka never answers the SyncGroup of a member that was removed",
     "join_repeated_on_another_connection.txt": "Kafka never answers the older of two joins or syncs of a member",
     "malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
     "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
