@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +18,15 @@ from kohort.model import TopicPartition
 from pyspark_kohort import plan
 from pyspark_kohort.ledger import Commit
 from pyspark_kohort.member import GroupSession
-from pyspark_kohort.offsets import offset_from_json
+from pyspark_kohort.offsets import Offset, offset_from_json
 from pyspark_kohort.options import OnLost
+from pyspark_kohort.plan import Range
 from pyspark_kohort.stream import StreamReader
 
 _log = logging.getLogger(__name__)
+
+_CLAIM_PATIENCE_S = 10.0
+"""Queries claim at once; other members of the group commit within their auto.commit.interval.ms, 5 s by default."""
 
 
 class MemberReader(StreamReader):
@@ -30,17 +35,12 @@ class MemberReader(StreamReader):
     _session: GroupSession | None = None
     _finished = False
 
-    def prepareForTriggerAvailableNow(self) -> None:
-        super().prepareForTriggerAvailableNow()
-        self._joined()
-
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._finished:
             return start
-        session = self._joined()
-        self._check_lost()
         before = offset_from_json(start)
-        session.resume(before)
+        session = self._joined(before)
+        self._check_lost()
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         while True:
             begins = self._begins(session, session.boundary(before))
@@ -59,14 +59,14 @@ class MemberReader(StreamReader):
         first, last = offset_from_json(start), offset_from_json(end)
         if self._finished:
             return []
-        session = self._joined()
+        session = self._joined(first, last)
+        planned = plan.ranges(first, last)
         if session.planned_end() == last:
             self._check_lost()
-            return self._tasks(session.retained(plan.ranges(first, last)))
-        session.resume(first, last)
-        self._begins(session, session.granted())
+            return self._tasks(session.retained(planned))
+        self._await_claims(session, planned, last.query)
         todo = session.replay(first, last)
-        _log.info("replaying a batch: %d of %d ranges are still ours", len(todo), len(plan.ranges(first, last)))
+        _log.info("replaying a batch: %d of %d ranges are still ours", len(todo), len(planned))
         return self._tasks(todo)
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class MemberReader(StreamReader):
             self._session = None
         super().stop()
 
-    def _joined(self) -> GroupSession:
+    def _joined(self, start: Offset, end: Offset | None = None) -> GroupSession:
         if self._session is None:
             topics = self._options.topics
             # A pattern is looked up once; the members of one group should agree on it.
@@ -84,7 +84,7 @@ class MemberReader(StreamReader):
                 raise KohortError(f"No topic matches subscribePattern {topics.pattern}.")
             self._session = GroupSession(self._options, names)
             _leave_at_sigterm(self._session)
-            self._session.join()
+            self._session.join(start, end)
         return self._session
 
     def _begins(self, session: GroupSession, granted: dict[TopicPartition, Commit | None]) -> dict[TopicPartition, int]:
@@ -92,6 +92,22 @@ class MemberReader(StreamReader):
         without = [tp for tp, commit in granted.items() if commit is None]
         first = self._cluster.bound(self._options.starting, without) if without else {}
         return session.grant(granted, first)
+
+    def _await_claims(self, session: GroupSession, planned: Sequence[Range], name: str | None) -> None:
+        """Before a replay: wait until what we planned is ours again or somebody else's for certain.
+
+        Were it left out now and won back before the batch is in the commit log, a second replay would read it, and a
+        sink that has the batch from the first would drop it.
+        """
+        deadline = time.monotonic() + _CLAIM_PATIENCE_S
+        while True:
+            self._begins(session, session.granted())
+            waiting = session.unclaimed(planned, name)
+            if not waiting or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        if waiting:
+            _log.warning("replaying a batch without %s, which other members have not committed yet", waiting)
 
     def _finish(self, start: dict[str, Any]) -> dict[str, Any]:
         """Available-now is through: all that is ours is committed up to the target, so leave now, not at SIGTERM."""

@@ -14,12 +14,12 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kohort.client.cluster import Cluster as AsyncCluster
 from kohort.client.membership import Membership
-from kohort.client.options import ClientOptions, read_options
+from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
@@ -67,13 +67,13 @@ class GroupSession:
 
     # -- what Spark's thread asks for
 
-    def join(self) -> None:
-        """Enter the group and wait for the first assignment."""
-        self._call(self._join())
+    def join(self, start: Offset, end: Offset | None = None) -> None:
+        """Enter the group and wait for the first assignment.
 
-    def resume(self, start: Offset, end: Offset | None = None) -> None:
-        """What the checkpoint says of this query's past: where it got to, and the batch it had planned, if any."""
+        What the checkpoint says of this query's past: it got to `start`, and had planned the batch to `end`, if any.
+        """
         self._ledger.resume(start, end)
+        self._call(self._join())
 
     def boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         """All up to `start` is done. Returns what is newly ours, with the group's offsets where it has some.
@@ -93,6 +93,10 @@ class GroupSession:
     def plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
         """The next batch; `start` itself where there is none."""
         return self._call(self._plan(start, ends, rows))
+
+    def unclaimed(self, planned: Sequence[Range], name: str | None) -> list[TopicPartition]:
+        """Those that are not ours, and that nobody has committed since the query of that name did."""
+        return self._call(self._unclaimed(planned, name))
 
     def replay(self, start: Offset, end: Offset) -> list[Range]:
         """What is left to do of a batch that an earlier process planned."""
@@ -138,28 +142,29 @@ class GroupSession:
 
     async def _join(self) -> None:
         broker, group = self._options.broker, self._group
-        client = {
+        given = {
             "bootstrap_servers": [f"{host}:{port}" for host, port in broker.bootstrap],
             "client_id": broker.client_id,
             "request_timeout_ms": broker.request_timeout_ms,
             "allow_auto_create_topics": False,
+            "group_id": group.group_id,
+            "group_instance_id": group.instance_id,
+            "session_timeout_ms": group.session_timeout_ms,
+            "heartbeat_interval_ms": group.heartbeat_interval_ms,
+            "max_poll_interval_ms": group.rebalance_timeout_ms,
+            "partition_assignment_strategy": group.assignors,
         }
-        self._cluster = AsyncCluster(read_options(ClientOptions, client))
-        self._membership = await Membership.join(
+        options = read_options(GroupOptions, given)
+        self._cluster = AsyncCluster(options)
+        self._membership = Membership(
             self._cluster,
-            group.group_id,
-            self._topics,
-            {
-                "client_id": broker.client_id,
-                "group_instance_id": group.instance_id,
-                "session_timeout_ms": group.session_timeout_ms,
-                "heartbeat_interval_ms": group.heartbeat_interval_ms,
-                "max_poll_interval_ms": group.rebalance_timeout_ms,
-                "partition_assignment_strategy": group.assignors,
-            },
+            options,
+            on_assigned=self._assigned,
             on_revoked=self._revoked,
             on_lost=self._on_lost,
         )
+        self._membership.subscribe(self._topics)
+        await self._membership.settled()
 
     async def _boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         self._ledger.complete(start)
@@ -171,13 +176,17 @@ class GroupSession:
         return await self._granted()
 
     async def _granted(self) -> dict[TopicPartition, Commit | None]:
-        membership = self._joined()
         self._planning = True
-        fresh = membership.assignment - self._ledger.owned.keys()
-        if not fresh:
-            return {}
-        found = await membership.committed(fresh)
+        return await self._committed(self._joined().assignment - self._ledger.owned.keys())
+
+    async def _committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, Commit | None]:
+        found = await self._joined().committed(tps) if tps else {}
         return {tp: at and Commit(at.offset, at.metadata) for tp, at in found.items()}
+
+    async def _unclaimed(self, planned: Sequence[Range], name: str | None) -> list[TopicPartition]:
+        others = {part.tp for part in planned} - self._ledger.owned.keys()
+        found = await self._committed(others)
+        return [tp for tp, commit in found.items() if commit is None or commit.query == name]
 
     async def _grant(
         self, committed: Mapping[TopicPartition, Commit | None], first: Positions
@@ -246,6 +255,19 @@ class GroupSession:
             self._ledger.committed(offsets)
 
     # -- what the group tells us
+
+    async def _assigned(self, tps: frozenset[TopicPartition]) -> None:
+        """Claim at once what has an offset, by a commit under our name: a query that had it before may be looking.
+
+        Partitions without an offset wait for Spark's next call, which finds out where they begin.
+        """
+        try:
+            for tp, commit in (await self._committed(tps - self._ledger.owned.keys())).items():
+                if commit is not None:
+                    self._ledger.grant(tp, commit, commit.offset)
+            await self._commit()
+        except KafkaError as error:
+            _log.warning("group=%s: not claimed yet: %s", self._group.group_id, error)
 
     async def _revoked(self, tps: frozenset[TopicPartition]) -> None:
         """Give partitions up, but not under a batch that reads them: others would read the same records."""

@@ -38,6 +38,15 @@ class Group:
         self.target = {tp: dice.choice(members) for tp in self.ends} if members else {}
         for query in members:
             query.give_up_what_may_go()
+        self.hand_out()
+
+    def hand_out(self) -> None:
+        """What is free goes to whom it is for, who claims it at once."""
+        for tp, query in self.target.items():
+            if tp not in self.owner and query.ledger is not None:
+                self.owner[tp] = query
+                query.ledger.grant(tp, self.committed.get(tp), 0)
+                query.commit()
 
     def commit(self, query: Query, offsets: dict[TopicPartition, int]) -> None:
         for tp, offset in offsets.items():
@@ -52,6 +61,7 @@ class Group:
     def release(self, query: Query, tps: list[TopicPartition]) -> None:
         for tp in tps:
             assert self.owner.pop(tp) is query
+        self.hand_out()
 
     def leave(self, query: Query) -> None:
         self.owner = {tp: owner for tp, owner in self.owner.items() if owner is not query}
@@ -79,6 +89,8 @@ class Query:
 
     def start(self) -> None:
         self.ledger, self.stopped = Ledger(lambda: f"{self.name}{self.dice.random()}"), False
+        pending = self.done + 1 < len(self.logged)
+        self.ledger.resume(self._offset(self.done), self._offset(self.done + 1) if pending else None)
 
     def step(self) -> None:
         """One micro-batch, or the replay of one."""
@@ -110,15 +122,7 @@ class Query:
         ledger.drop(going)
         self.group.release(self, going)
 
-    def _accept(self) -> None:
-        ledger = self.ledger
-        assert ledger is not None
-        for tp, wanted in self.group.target.items():
-            if wanted is self and tp not in self.group.owner:
-                self.group.owner[tp] = self
-                ledger.grant(tp, self.group.committed.get(tp), 0)
-
-    def _commit(self) -> None:
+    def commit(self) -> None:
         ledger = self.ledger
         assert ledger is not None
         offsets = ledger.commits()
@@ -129,12 +133,9 @@ class Query:
         ledger = self.ledger
         assert ledger is not None
         start = self._offset(self.done)
-        ledger.resume(start)
         ledger.complete(start)
-        self._commit()
+        self.commit()
         self.give_up_what_may_go()
-        self._accept()
-        self._commit()
         ends = {tp: self.group.ends[tp] for tp in ledger.owned}
         end = ledger.advance(start, ends, self.dice.choice([None, 1, 7, 30]))
         if end is start:
@@ -151,11 +152,16 @@ class Query:
         assert ledger is not None
         batch = self.done + 1
         start, end = self._offset(self.done), self._offset(batch)
-        ledger.resume(start, end)
-        self._accept()
-        todo = ledger.replay(start, end)
-        self._commit()
-        self._run(batch, todo)
+        self.group.hand_out()
+        if any(self._may_come_back(part.tp, end.query) for part in plan.ranges(start, end)):
+            return  # ask again later
+        self._run(batch, ledger.replay(start, end))
+
+    def _may_come_back(self, tp: TopicPartition, name: str | None) -> bool:
+        """It is not ours, and nobody has claimed it since we planned to read it."""
+        ledger, known = self.ledger, self.group.committed.get(tp)
+        assert ledger is not None
+        return tp not in ledger.owned and (known is None or known.query == name)
 
     def _run(self, batch: int, ranges: list[Range]) -> None:
         self._may_die()
