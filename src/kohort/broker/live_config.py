@@ -38,6 +38,7 @@ class LiveConfig:
         """ConfigError for a setting that is unknown or bad."""
         self._started_with = dict(started_with)
         self._changed: dict[Source, Mapping[str, str]] = {Source.BROKER: {}, Source.ALL_BROKERS: {}}
+        """What counts more comes first."""
         self.current: BrokerConfig = parse_config(started_with)
 
     def changed(self, source: Source) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
+from kohort.wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
@@ -15,6 +16,7 @@ from kohort.wire.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -33,6 +35,8 @@ GroupRequest = (
     | OffsetFetchRequest
     | DescribeGroupsRequest
     | ListGroupsRequest
+    | DeleteGroupsRequest
+    | OffsetDeleteRequest
 )
 
 
@@ -61,6 +65,12 @@ def _refusal(request: GroupRequest, version: int, code: ErrorCode) -> Message:
             )
         case ListGroupsRequest():
             return ListGroupsResponse(error_code=code)
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(
+                results=[DeletableGroupResult(group_id=name, error_code=code) for name in request.groups_names]
+            )
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
         case _:
             assert_never(request)
 

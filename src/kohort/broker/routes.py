@@ -4,14 +4,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from kohort.broker.apis import (
+    alter_configs,
     api_versions,
+    create_partitions,
     create_topics,
+    delete_groups,
+    delete_records,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     groups,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
     offsets,
     produce,
 )
@@ -42,7 +54,21 @@ _HANDLERS: dict[int, tuple[Handler, int]] = {
     API_VERSIONS: (api_versions.handle, 4),
     19: (create_topics.create, 7),
     20: (create_topics.delete, 6),
+    21: (delete_records.handle, 2),
     22: (init_producer_id.handle, 5),
+    23: (offset_for_leader_epoch.handle, 4),
+    32: (describe_configs.handle, 4),
+    33: (alter_configs.replace_all, 2),
+    35: (describe_log_dirs.handle, 5),
+    37: (create_partitions.handle, 3),
+    42: (delete_groups.groups, 2),
+    43: (elect_leaders.handle, 2),
+    44: (alter_configs.incremental, 1),
+    47: (delete_groups.offsets, 0),
+    60: (describe_cluster.handle, 2),
+    61: (describe_producers.handle, 0),
+    74: (list_config_resources.handle, 1),
+    75: (describe_topic_partitions.handle, 0),
 }
 """By api key: who handles it, and the highest version that is served of those that the codec knows."""
 

@@ -70,6 +70,8 @@ class Broker:
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
         self._advertised = _host_and_port(self.config.text("advertised.listeners"))
         self._options = options
+        self.log_directory = "memory" if options.data is None else str(options.data.absolute())
+        """Where the log lies, as tools print it."""
         self._group_config = _group_config(self.config)
         self._connections: set[Connection] = set()
         self._throttled: set[Connection] = set()

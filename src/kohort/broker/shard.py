@@ -18,7 +18,7 @@ from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_records import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.group_records import decode_key, decode_value, encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import decode_records, encode_pairs
 
@@ -113,9 +113,7 @@ class Shard:
             commit.then(_nothing, lambda: self._lost(commit))
         if not self._pairs:
             self._broker.writer.before_take(self._flush)
-        self._pairs += [
-            (encode_key(record.key), None if record.value is None else encode_value(record.value)) for record in records
-        ]
+        self._pairs += encode_records(records)
         if len(self._pairs) > _BATCH_RECORDS:
             self._flush()
 

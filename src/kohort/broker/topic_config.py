@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kohort.broker.config import SETTINGS, BrokerConfig, Setting, as_text, known_setting
+from kohort.broker.live_config import LiveConfig, Setter, Source
 
 BROKER_NAMES: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -25,6 +26,18 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
     """ConfigError for a topic config that is unknown or has a value that this broker cannot honour."""
     for name, text in configs.items():
         known_setting(name, TOPIC_SETTINGS).parse(name, text)
+
+
+def topic_setters(name: str, configs: Mapping[str, str], live: LiveConfig) -> list[Setter]:
+    """Who sets `name` for a topic with these configs, the one that counts first."""
+    own = configs.get(name)
+    default = live.setters(BROKER_NAMES[name])
+    return default if own is None else [Setter(Source.TOPIC, name, own), *default]
+
+
+def topic_text(name: str, configs: Mapping[str, str], live: LiveConfig) -> str:
+    """The value of `name` for a topic with these configs."""
+    return topic_setters(name, configs, live)[0].text
 
 
 def store_defaults(config: BrokerConfig) -> dict[str, str]:

@@ -14,6 +14,8 @@ from kohort.log.api import LogStore, PartitionLog, Topic
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 
+MOST_PARTITIONS = 100_000
+
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -22,6 +24,11 @@ class PartitionKey(NamedTuple):
 
     topic_id: UUID
     partition: int
+
+
+def is_legal_name(name: str) -> bool:
+    """Whether a topic may have that name."""
+    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 class Topics:
@@ -56,7 +63,7 @@ class Topics:
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """The topic as it would be created. `partitions` -1 takes num.partitions. Raises KafkaError."""
-        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_legal_name(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if name in self._by_name:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -68,8 +75,8 @@ class Topics:
             )
         if partitions == -1:
             partitions = self._config.number("num.partitions")
-        if not 1 <= partitions <= 100_000:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a topic has between 1 and 100000 partitions")
+        if not 1 <= partitions <= MOST_PARTITIONS:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has between 1 and {MOST_PARTITIONS} partitions")
         try:
             check_topic_configs(configs)
         except ConfigError as error:

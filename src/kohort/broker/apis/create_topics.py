@@ -4,11 +4,18 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
+from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
 from kohort.model import NO_TOPIC_ID
-from kohort.wire.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kohort.wire.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -32,21 +39,38 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' stands in the request twice.")
         partitions = _partitions(broker, wanted)
-        configs = {config.name: config.value for config in wanted.configs if config.value is not None}
+        configs = _configs(wanted)
         topic = broker.topics.check_new(wanted.name, partitions, configs)
         if not validate_only:
             topic = broker.topics.create(wanted.name, partitions, configs)
     except KafkaError as error:
         return CreatableTopicResult(
-            name=wanted.name, error_code=error.code, error_message=str(error), num_partitions=-1, replication_factor=-1
+            name=wanted.name,
+            error_code=error.code,
+            error_message=str(error),
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=[],
         )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=NO_TOPIC_ID if validate_only else topic.topic_id,
         num_partitions=topic.partitions,
         replication_factor=1,
-        configs=[],
+        configs=[_told(topic, name, broker) for name in TOPIC_SETTINGS],
     )
+
+
+def _told(topic: Topic, name: str, broker: "Broker") -> CreatableTopicConfigs:
+    counts = topic_setters(name, topic.configs, broker.live_config)[0]
+    return CreatableTopicConfigs(name=name, value=counts.text, config_source=counts.source)
+
+
+def _configs(wanted: CreatableTopic) -> dict[str, str]:
+    configs = {config.name: config.value for config in wanted.configs if config.value is not None}
+    if len(configs) < len(wanted.configs):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "A config is null or named twice; leave it out for the default.")
+    return configs
 
 
 def _partitions(broker: "Broker", wanted: CreatableTopic) -> int:

@@ -1,0 +1,186 @@
+"""IncrementalAlterConfigs and AlterConfigs: other configs for topics and for this broker (KIP-133, KIP-339).
+
+A topic's are durable when the answer leaves; the broker's last as long as its process. A resource is changed as a
+whole or not at all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.resources import ResourceType, check_broker_name
+from kohort.broker.call import Call
+from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.live_config import Source
+from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
+from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
+from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.wire.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
+from kohort.wire.incremental_alter_configs import AlterableConfig as Operation
+from kohort.wire.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
+)
+from kohort.wire.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What one resource is to become."""
+
+    kind: int
+    name: str
+    operations: Sequence[Operation]
+    keeps_the_rest: bool
+
+    def apply(
+        self, configs: Mapping[str, str], settings: Mapping[str, Setting], value_now: Callable[[str], str]
+    ) -> dict[str, str]:
+        """From what the resource sets itself to what it is to set; `value_now` is for lists, whoever sets them."""
+        changed = dict(configs) if self.keeps_the_rest else {}
+        for one in self.operations:
+            operation, text = one.config_operation, one.value or ""
+            if operation == _SET:
+                changed[one.name] = text
+            elif operation == _DELETE:
+                changed.pop(one.name, None)
+            elif operation not in (_APPEND, _SUBTRACT):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Operation {operation} is unknown.")
+            elif one.name not in settings or not settings[one.name].is_list:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{one.name} is no list: set it as a whole.")
+            else:
+                edit = _append if operation == _APPEND else _subtract
+                changed[one.name] = edit(value_now(one.name), text.split(","))
+        return changed
+
+
+def _append(text: str, parts: Sequence[str]) -> str:
+    return ",".join(dict.fromkeys([*text.split(","), *parts]))
+
+
+def _subtract(text: str, parts: Sequence[str]) -> str:
+    return ",".join(part for part in text.split(",") if part not in parts)
+
+
+def incremental(broker: "Broker", call: Call, request: IncrementalAlterConfigsRequest) -> None:
+    """Whatever is not named stays."""
+    changes = [_Change(one.resource_type, one.resource_name, one.configs, True) for one in request.resources]
+    responses = [
+        IncrementalAlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=change.kind, resource_name=change.name
+        )
+        for change, code, message in _outcomes(broker, changes, request.validate_only)
+    ]
+    call.reply(IncrementalAlterConfigsResponse(responses=responses))
+
+
+def replace_all(broker: "Broker", call: Call, request: AlterConfigsRequest) -> None:
+    """Whatever is not named goes back to its default."""
+    changes = [
+        _Change(
+            one.resource_type,
+            one.resource_name,
+            [Operation(name=entry.name, config_operation=_SET, value=entry.value) for entry in one.configs],
+            False,
+        )
+        for one in request.resources
+    ]
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=change.kind, resource_name=change.name
+        )
+        for change, code, message in _outcomes(broker, changes, request.validate_only)
+    ]
+    call.reply(AlterConfigsResponse(responses=responses))
+
+
+def _outcomes(
+    broker: "Broker", changes: Sequence[_Change], validate_only: bool
+) -> Iterator[tuple[_Change, ErrorCode, str | None]]:
+    """Each resource succeeds or fails on its own."""
+    named = Counter((change.kind, change.name) for change in changes)
+    for change in changes:
+        try:
+            if named[change.kind, change.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _check(change)
+            _alter(broker, change, validate_only)
+        except KafkaError as error:
+            yield change, error.code, str(error)
+        except OSError as error:
+            yield change, ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        else:
+            yield change, ErrorCode.NONE, None
+
+
+def _check(change: _Change) -> None:
+    names = [one.name for one in change.operations]
+    if len(set(names)) < len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A config is named twice.")
+    nulls = [one.name for one in change.operations if one.value is None and one.config_operation != _DELETE]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is no value of {', '.join(nulls)}: delete it instead.")
+
+
+def _alter(broker: "Broker", change: _Change, validate_only: bool) -> None:
+    match change.kind:
+        case ResourceType.TOPIC:
+            _alter_topic(broker, change, validate_only)
+        case ResourceType.BROKER:
+            _alter_broker(broker, change, validate_only)
+        case ResourceType.GROUP:
+            _alter_group(change)
+        case _:
+            detail = "Configs of topics and brokers can be altered here, and no others."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+
+
+def _alter_topic(broker: "Broker", change: _Change, validate_only: bool) -> None:
+    name = change.name
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all topics: name one.")
+    if not is_legal_name(name):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    topic = broker.topics.named(name)
+    now = {} if topic is None else topic.configs
+    configs = change.apply(now, TOPIC_SETTINGS, lambda key: topic_text(key, now, broker.live_config))
+    try:
+        check_topic_configs(configs)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if name in INTERNAL_TOPICS and configs.get("cleanup.policy") != "compact":
+        # Retention would make every group forget how far it is.
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of {name} must be compact.")
+    if not validate_only:
+        broker.topics.configure(topic, configs)
+
+
+def _alter_broker(broker: "Broker", change: _Change, validate_only: bool) -> None:
+    """Without a name: for all brokers."""
+    if change.name:
+        check_broker_name(change.name, broker.node_id)
+    live, source = broker.live_config, Source.BROKER if change.name else Source.ALL_BROKERS
+    configs = change.apply(live.changed(source), SETTINGS, lambda key: live.setters(key)[0].text)
+    try:
+        if validate_only:
+            live.check(source, configs)
+        else:
+            broker.change_config(source, configs)
+    except ConfigError as error:
+        # KAFKA-13609: INVALID_CONFIG would say it better, but this is what clients know.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _alter_group(change: _Change) -> None:
+    """Kafka's group configs are those of consumer groups (KIP-848); classic groups have none."""
+    if not change.name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all groups: name one.")
+    if unknown := sorted(change.apply({}, {}, str)):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"A classic group has no config {unknown[0]}.")

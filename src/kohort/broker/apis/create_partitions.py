@@ -1,0 +1,69 @@
+"""CreatePartitions: topics get more partitions; members of their groups find them when they next ask for metadata."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.topics import INTERNAL_TOPICS, MOST_PARTITIONS
+from kohort.errors import ErrorCode, KafkaError
+from kohort.log.api import Topic
+from kohort.wire.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def handle(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
+    """Each topic succeeds or fails on its own."""
+    named = Counter(topic.name for topic in request.topics)
+    results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in named if named[name] > 1]
+    results += [_grow(broker, topic, request.validate_only) for topic in request.topics if named[topic.name] == 1]
+    call.reply(CreatePartitionsResponse(results=results))
+
+
+def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+    topic = broker.topics.named(wanted.name)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _refused(wanted.name, code, code.sentence)
+    try:
+        _check(broker, topic, wanted)
+        if not validate_only:
+            broker.topics.grow(topic, wanted.count)
+    except KafkaError as error:
+        return _refused(wanted.name, error.code, str(error))
+    except OSError as error:
+        return _refused(wanted.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    return CreatePartitionsTopicResult(name=wanted.name)
+
+
+def _check(broker: "Broker", topic: Topic, wanted: CreatePartitionsTopic) -> None:
+    now, count = topic.partitions, wanted.count
+    if topic.name in INTERNAL_TOPICS:
+        # A group's partition there is its id's hash modulo their number: every group would lose its offsets.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The partitions of {topic.name} are fixed at the first start.")
+    if count == now:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic.name}' already has {now} partition(s).")
+    if count < now:
+        detail = f"Topic '{topic.name}' has {now} partition(s); {count} would not be an increase."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
+    if count > MOST_PARTITIONS:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
+    if wanted.assignments is not None:
+        if len(wanted.assignments) != count - now:
+            detail = (
+                f"{count - now} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
+            )
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+        if any(assignment.broker_ids != [broker.node_id] for assignment in wanted.assignments):
+            detail = f"Assign each new partition to broker {broker.node_id} alone."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+
+
+def _refused(name: str, code: ErrorCode, message: str) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)

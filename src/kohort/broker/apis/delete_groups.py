@@ -1,0 +1,85 @@
+"""DeleteGroups and OffsetDelete: what an admin may have a coordinator forget."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.broker.gather import Gather
+from kohort.coordinator import RequestContext
+from kohort.errors import ErrorCode
+from kohort.wire.codec import Message
+from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def groups(broker: "Broker", call: Call, request: DeleteGroupsRequest) -> None:
+    """Each group by its own shard; one that is named twice is answered once, as in Kafka."""
+    names = list(dict.fromkeys(request.groups_names))
+
+    def join(answers: list[DeleteGroupsResponse]) -> None:
+        call.reply(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
+
+    gather = Gather(len(names), join, DeleteGroupsResponse)
+    for place, name in enumerate(names):
+        part = DeleteGroupsRequest(groups_names=[name])
+        waiter = gather.waiter(place, part, call.version)
+        broker.groups.shard(name).handle(part, waiter, RequestContext(waiter, call.version))
+
+
+def offsets(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
+    """Partitions that do not exist are answered here, the rest by the coordinator (KIP-496)."""
+    known, missing = OffsetDeleteRequest(group_id=request.group_id), []
+    for topic in request.topics:
+        found = broker.topics.named(topic.name)
+        count = 0 if found is None else found.partitions
+        here = [one for one in topic.partitions if 0 <= one.partition_index < count]
+        gone = [one.partition_index for one in topic.partitions if not 0 <= one.partition_index < count]
+        if here:
+            known.topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=here))
+        if gone:
+            missing.append(_unknown(topic.name, gone))
+    waiter = _WithMissing(call, known, missing)
+    if not request.group_id:
+        call.reply(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+    elif known.topics:
+        broker.groups.shard(request.group_id).handle(known, waiter, RequestContext(waiter, call.version))
+    else:
+        waiter.reply(OffsetDeleteResponse())
+
+
+class _WithMissing:
+    """Takes the coordinator's answer for what exists, and adds what does not."""
+
+    __slots__ = ("_call", "_missing", "request", "version")
+
+    def __init__(self, call: Call, known: OffsetDeleteRequest, missing: list[OffsetDeleteResponseTopic]) -> None:
+        self._call = call
+        self._missing = missing
+        self.request: Message = known
+        self.version = call.version
+
+    def reply(self, response: Message, /) -> None:
+        """Give the answer; an error of the whole request stands alone."""
+        assert isinstance(response, OffsetDeleteResponse)
+        if response.error_code == ErrorCode.NONE:
+            by_name = {topic.name: topic for topic in response.topics}
+            for missing in self._missing:
+                if missing.name in by_name:
+                    by_name[missing.name].partitions += missing.partitions
+                else:
+                    response.topics.append(missing)
+        self._call.reply(response)
+
+
+def _unknown(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes]
+    return OffsetDeleteResponseTopic(name=name, partitions=partitions)

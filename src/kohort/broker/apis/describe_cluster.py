@@ -1,0 +1,38 @@
+"""DescribeCluster: the brokers and who is the controller (KIP-700, KIP-919)."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.operations import CLUSTER_OPERATIONS
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode
+from kohort.wire.codec import NOT_ASKED
+from kohort.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> None:
+    """This broker is all there is; it is never fenced."""
+    if request.endpoint_type != _BROKERS:
+        call.reply(_refused(request))
+        return
+    asked = request.include_cluster_authorized_operations
+    call.reply(
+        DescribeClusterResponse(
+            cluster_id=broker.cluster_id,
+            controller_id=broker.node_id,
+            brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port)],
+            cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        )
+    )
+
+
+def _refused(request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS:
+        code, message = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker's address, not a controller's."
+    else:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Endpoint type {request.endpoint_type} is unknown."
+    return DescribeClusterResponse(error_code=code, error_message=message, endpoint_type=_BROKERS)

@@ -1,0 +1,146 @@
+"""DescribeConfigs: what the configs of topics and of this broker are, and where each value comes from (KIP-226)."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.resources import ResourceType, check_broker_name
+from kohort.broker.call import Call
+from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.live_config import Setter, Source
+from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
+from kohort.broker.topics import is_legal_name
+from kohort.errors import ErrorCode, KafkaError
+from kohort.wire.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_BOOLEAN, _STRING, _INT, _LONG, _LIST = 1, 2, 3, 5, 7
+_LARGEST_INT = 2**31 - 1
+
+_Entries = Iterable[tuple[str, Setting, list[Setter]]]
+"""Name, what it is, and who sets it, the one that counts first."""
+
+
+def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> None:
+    """Each resource on its own; but a kind of resource that nobody knows fails the request, as in Kafka."""
+    if all(resource.resource_type in set(ResourceType) for resource in request.resources):
+        results = [_describe(broker, resource, request) for resource in request.resources]
+    else:
+        results = [
+            _refused(one, ErrorCode.INVALID_REQUEST, "A resource of an unknown type is asked for.")
+            for one in request.resources
+        ]
+    call.reply(DescribeConfigsResponse(results=results))
+
+
+def _describe(
+    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    try:
+        describe = _describers[ResourceType(resource.resource_type)]
+        entries = describe(broker, resource.resource_name)
+    except KafkaError as error:
+        return _refused(resource, error.code, str(error))
+    wanted = resource.configuration_keys
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[
+            _entry(name, setting, setters, request)
+            for name, setting, setters in entries
+            if wanted is None or name in wanted
+        ],
+    )
+
+
+def _topic(broker: "Broker", name: str) -> _Entries:
+    if not is_legal_name(name):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    topic = broker.topics.named(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    live = broker.live_config
+    return [(key, setting, topic_setters(key, topic.configs, live)) for key, setting in TOPIC_SETTINGS.items()]
+
+
+def _broker(broker: "Broker", name: str) -> _Entries:
+    """Of all brokers (no name) what was changed for all; of this one everything."""
+    live = broker.live_config
+    if not name:
+        changed = live.changed(Source.ALL_BROKERS)
+        return [(key, SETTINGS[key], [Setter(Source.ALL_BROKERS, key, text)]) for key, text in changed.items()]
+    check_broker_name(name, broker.node_id)
+    facts = {"broker.id": str(broker.node_id), "node.id": str(broker.node_id), "log.dirs": broker.log_directory}
+    told = [(key, _FACTS[key], [Setter(Source.STARTED_WITH, key, text)]) for key, text in facts.items()]
+    return told + [(key, setting, live.setters(key)) for key, setting in SETTINGS.items()]
+
+
+_FACTS = {
+    "broker.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
+    "node.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
+    "log.dirs": Setting("", "where the log lies: --data", is_list=True),
+}
+
+
+def _group(broker: "Broker", name: str) -> _Entries:
+    """Kafka's group configs are those of consumer groups (KIP-848); classic groups have none."""
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The name of a group must not be empty.")
+    return ()
+
+
+def _unsupported(broker: "Broker", name: str) -> _Entries:
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has configs of topics, brokers and groups only.")
+
+
+_describers: dict[ResourceType, Callable[["Broker", str], _Entries]] = {
+    ResourceType.TOPIC: _topic,
+    ResourceType.BROKER: _broker,
+    ResourceType.GROUP: _group,
+    ResourceType.BROKER_LOGGER: _unsupported,
+    ResourceType.CLIENT_METRICS: _unsupported,
+}
+
+
+def _entry(
+    name: str, setting: Setting, setters: list[Setter], request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    counts = setters[0]
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=counts.text,
+        read_only=name not in TOPIC_SETTINGS and not setting.live,
+        config_source=counts.source,
+        synonyms=[DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source) for one in setters]
+        if request.include_synonyms
+        else [],
+        config_type=_type(setting),
+        documentation=setting.doc if request.include_documentation else None,
+    )
+
+
+def _type(setting: Setting) -> int:
+    match setting.default:
+        case bool():
+            return _BOOLEAN
+        case int():
+            return _INT if setting.high is not None and setting.high <= _LARGEST_INT else _LONG
+        case _:
+            return _LIST if setting.is_list else _STRING
+
+
+def _refused(resource: DescribeConfigsResource, code: ErrorCode, message: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

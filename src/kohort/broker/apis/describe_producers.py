@@ -1,0 +1,51 @@
+"""DescribeProducers: which idempotent producers a partition remembers (KIP-664)."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode
+from kohort.log.producers import Producer
+from kohort.wire.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_NONE = -1
+
+
+def handle(broker: "Broker", call: Call, request: DescribeProducersRequest) -> None:
+    """Each partition on its own."""
+    topics = [
+        TopicResponse(
+            name=topic.name, partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes]
+        )
+        for topic in request.topics
+    ]
+    call.reply(DescribeProducersResponse(topics=topics))
+
+
+def _describe(broker: "Broker", name: str, index: int) -> PartitionResponse:
+    log = broker.partition(name, index)
+    if log is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return PartitionResponse(partition_index=index, error_code=code, error_message=code.sentence)
+    producers = [_state(number, producer) for number, producer in log.producers.snapshot().items()]
+    return PartitionResponse(partition_index=index, active_producers=producers)
+
+
+def _state(producer_id: int, producer: Producer) -> ProducerState:
+    """No transactions here, so no coordinator's epoch and no open transaction."""
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.batches[-1].last_sequence if producer.batches else _NONE,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=_NONE,
+        current_txn_start_offset=_NONE,
+    )

@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions: topics in the order of their names, so many partitions a page (KIP-966)."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.operations import TOPIC_OPERATIONS
+from kohort.broker.call import Call
+from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
+from kohort.errors import ErrorCode
+from kohort.log.api import Topic
+from kohort.wire.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_PAGE = 2_000
+"""Kafka's max.request.partition.size.limit: no page has more partitions, whatever a client asks for."""
+
+
+def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> None:
+    """From the cursor on, if there is one: its topic may be gone by now, unless the request names topics."""
+    cursor = request.cursor
+    since = "" if cursor is None else cursor.topic_name
+    wanted = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (wanted and since not in wanted)):
+        call.reply(_refused(request))
+        return
+    names = sorted(name for name in wanted or broker.topics.all() if name >= since)
+    first = 0
+    if cursor is not None and names and names[0] == since:
+        first = cursor.partition_index
+    call.reply(_page(broker, names, first, min(request.response_partition_limit, _PAGE)))
+
+
+def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if room <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = broker.topics.named(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        end = min(topic.partitions, first + room)
+        response.topics.append(_describe(broker, topic, range(first, end)))
+        if end < topic.partitions:
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        room -= max(0, end - first)
+        first = 0
+    return response
+
+
+def _describe(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
+    here = [broker.node_id]
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=broker.node_id,
+                leader_epoch=broker.leader_epoch(topic, index),
+                replica_nodes=here,
+                isr_nodes=here,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+            )
+            for index in partitions
+        ],
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+            for topic in request.topics
+        ]
+    )
