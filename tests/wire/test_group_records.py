@@ -1,10 +1,12 @@
 """The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.1 wrote, and bytes that nobody would write."""
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.model import UUID
+from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import DecodeError, Message, decode, encode
 from kohort.wire.group_records import (
     ClassicMemberMetadata,
@@ -39,6 +41,7 @@ from kohort.wire.group_records import (
     decode_key,
     decode_value,
     encode_key,
+    encode_records,
     encode_value,
 )
 from tests.wire.messages import any_bytes, fit, messages
@@ -256,14 +259,35 @@ def test_a_malformed_value_or_one_of_an_unknown_version_is_an_error(data: str) -
         decode_value(OffsetCommitKey(), bytes.fromhex(data))
 
 
+@dataclass
+class Pair:
+    key: Message
+    value: Message | None
+
+
+COMMITS = st.builds(
+    Pair,
+    st.builds(OffsetCommitKey, group=st.sampled_from("gh"), topic=st.sampled_from("tu"), partition=st.integers(0, 9)),
+    st.none()
+    | st.builds(
+        OffsetCommitValue,
+        offset=st.integers(0, 2**40),
+        leader_epoch=st.integers(-1, 5),
+        metadata=st.sampled_from(["", "", "note"]),
+        commit_timestamp=st.just(NOW),
+        expire_timestamp=st.sampled_from([-1, -1, NOW]),
+        topic_id=st.sampled_from([TOPIC_ID, NO_TOPIC_ID]),
+    ),
+)
+OTHERS = st.sampled_from([Pair(GroupMetadataKey(group="g"), GENERATION), Pair(GroupMetadataKey(group="g"), None)])
+
+
 @settings(deadline=None, derandomize=True, database=None)
-@given(messages(OffsetCommitKey, any_bytes), messages(OffsetCommitValue, any_bytes))
-def test_the_short_cut_for_commits_writes_what_the_codec_writes(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
-    value.expire_timestamp = -1
-    assert encode_key(key) == b"\0\1" + encode(key, 0)
-    assert encode_value(value) == b"\0\4" + encode(value, 4)
-    assert decode_key(encode_key(key)) == key
-    assert decode_value(key, encode_value(value)) == value
+@given(st.lists(COMMITS | OTHERS))
+def test_records_written_in_a_run_are_those_written_one_by_one(records: list[Pair]) -> None:
+    one_by_one = [(encode_key(r.key), None if r.value is None else encode_value(r.value)) for r in records]
+    assert encode_records(records) == one_by_one
+    assert [decode_key(key) for key, _ in one_by_one] == [record.key for record in records]
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)

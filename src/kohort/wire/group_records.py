@@ -4,10 +4,11 @@ A record's key begins with its type (int16), its value with the value's version 
 A record without a value deletes what its key names.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct as Packer
+from typing import Protocol
 
-from kohort.model import UUID
 from kohort.wire.codec import (
     Bytes,
     DecodeError,
@@ -316,6 +317,45 @@ _INT16 = Packer(">h")
 _INT32 = Packer(">i")
 
 
+class KeyAndValue(Protocol):
+    """A record of a coordinator."""
+
+    key: Message
+    value: Message | None
+
+
+def encode_records(records: Iterable[KeyAndValue]) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values of the records, in order.
+
+    Commits are most of what a broker writes, and come in runs of one group and topic: what they share is made once.
+    """
+    encoded: list[tuple[bytes, bytes | None]] = []
+    run_group = run_topic = run_id = None
+    prefix = tail = b""
+    for record in records:
+        key, value = record.key, record.value
+        if type(key) is not OffsetCommitKey:
+            encoded.append((encode_key(key), None if value is None else encode_value(value)))
+            continue
+        if key.topic is not run_topic or key.group is not run_group:
+            run_group, run_topic = key.group, key.topic
+            prefix = _commit_prefix(run_group, run_topic)
+        if value is None:
+            encoded.append((prefix + _pack_int32(key.partition), None))
+            continue
+        assert type(value) is OffsetCommitValue
+        if value.topic_id is not run_id:
+            run_id = value.topic_id
+            # One tagged field: tag 0, 16 bytes.
+            tail = b"\1\0\x10" + run_id.bytes if run_id.int else b"\0"
+        if value.metadata or value.expire_timestamp != -1:
+            packed = encode_value(value)
+        else:
+            packed = _pack_commit(4, value.offset, value.leader_epoch, 1, value.commit_timestamp) + tail
+        encoded.append((prefix + _pack_int32(key.partition), packed))
+    return encoded
+
+
 def encode_key(key: Message) -> bytes:
     """A record's key: its type and its fields."""
     if type(key) is OffsetCommitKey:
@@ -326,9 +366,11 @@ def encode_key(key: Message) -> bytes:
 def encode_value(value: Message) -> bytes:
     """A record's value, in the version that Apache Kafka 4.3 writes."""
     if type(value) is OffsetCommitValue:
-        return _encode_commit(value)
-    # KIP-915 made these flexible, but the newest that is not is what old brokers can read after a downgrade.
-    version = 3 if type(value) is GroupMetadataValue else 0
+        # A time to live fits version 1 only.
+        version = 4 if value.expire_timestamp == -1 else 1
+    else:
+        # KIP-915 made these flexible, but the newest that is not is what old brokers can read after a downgrade.
+        version = 3 if type(value) is GroupMetadataValue else 0
     return _INT16.pack(version) + encode(value, version)
 
 
@@ -350,27 +392,10 @@ def _prefix(data: bytes) -> int:
     return prefix
 
 
-# Commits are most of what a broker writes, so these two do by hand what the codec would.
-
 _pack_int32 = _INT32.pack
-_pack_commit = Packer(">hqiBqx").pack
-_pack_commit_of_topic = Packer(">hqiBqBBB").pack
+_pack_commit = Packer(">hqiBq").pack
 
 
 @lru_cache(maxsize=8192)
 def _commit_prefix(group: str, topic: str) -> bytes:
     return _INT16.pack(1) + encode(OffsetCommitKey(group=group, topic=topic), 0)[: -_INT32.size]
-
-
-def _encode_commit(value: OffsetCommitValue) -> bytes:
-    if value.expire_timestamp != -1:
-        return _INT16.pack(1) + encode(value, 1)
-    if value.metadata:
-        return _INT16.pack(4) + encode(value, 4)
-    topic_id: UUID = value.topic_id
-    number = topic_id.int
-    if not number:
-        return _pack_commit(4, value.offset, value.leader_epoch, 1, value.commit_timestamp)
-    # One tagged field: tag 0, 16 bytes.
-    start = _pack_commit_of_topic(4, value.offset, value.leader_epoch, 1, value.commit_timestamp, 1, 0, 16)
-    return start + number.to_bytes(16, "big")
