@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,9 @@ from kohort.cli.output import remark, say
 from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
-from kohort.recorder.record import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
+
+if TYPE_CHECKING:
+    from kohort.recorder import RebalanceRecord
 
 _WIDE = 160
 """Columns where the output is no terminal: a file or a pager need not be spared."""
@@ -58,9 +60,10 @@ def rebalances(
         _print(records, partitions)
 
 
-async def _read(servers: str) -> list[RebalanceRecord]:
+async def _read(servers: str) -> "list[RebalanceRecord]":
     """The whole journal, oldest first; empty where there is none yet."""
     from kohort.client import Consumer
+    from kohort.recorder import JOURNAL_TOPIC
 
     async with admin_client(servers) as admin:
         if JOURNAL_TOPIC not in await admin.list_topics(internal=True):
@@ -81,8 +84,10 @@ async def _read(servers: str) -> list[RebalanceRecord]:
     return sorted(_understood(records), key=lambda record: record.ended_at)
 
 
-def _understood(values: Sequence[bytes]) -> list[RebalanceRecord]:
+def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
     """Anyone may write to the topic; what is no record is counted, not shown."""
+    from kohort.recorder import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
+
     understood = []
     for value in values:
         try:
@@ -94,7 +99,7 @@ def _understood(values: Sequence[bytes]) -> list[RebalanceRecord]:
     return understood
 
 
-def _print(records: Sequence[RebalanceRecord], partitions: bool) -> None:
+def _print(records: "Sequence[RebalanceRecord]", partitions: bool) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
