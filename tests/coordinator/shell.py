@@ -158,7 +158,9 @@ class Shell:
         assert group.leader_id in group.members if group.members else group.leader_id is None
         assert set(group.rebalance.joining) <= set(group.members)
         assert set(group.rebalance.syncing) <= set(group.members)
-        assert group.static_ids == {m.instance_id: m.member_id for m in group.members.values() if m.instance_id}
+        assert group.static_ids == {
+            m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None
+        }
         assert not set(group.pending) & set(group.members)
         if group.state in (GroupState.STABLE, GroupState.EMPTY) and group.stored is not None:
             assert group.generation == group.stored.generation
