@@ -66,7 +66,7 @@ class Journal:
     def fetched(
         self, client_id: str, client_host: str, topic: str, partition: int, now: Millis
     ) -> list[RebalanceRecord]:
-        """A client fetched a partition: call it for each from which it got records, or of which it read the end.
+        """A client's fetch of a partition arrived; one that came before the assignment and was parked must not count.
 
         Members are told apart by client id and host, as fetches do not say who is a member.
         """

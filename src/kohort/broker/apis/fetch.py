@@ -45,6 +45,8 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
         call.reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
     gathered = _gather(broker, request, call.version)
+    if broker.journal.watching:
+        _tell_journal(broker, call, gathered)
     if gathered.failed or gathered.size >= request.min_bytes or request.max_wait_ms <= 0 or not gathered.logs:
         _reply(broker, call, gathered)
         return
@@ -61,10 +63,17 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
     call.on_abandon = parked.cancel
 
 
+def _tell_journal(broker: "Broker", call: Call, gathered: _Gathered) -> None:
+    """A fetch counts as a read when it arrives.
+
+    One that was parked before a rebalance is answered after it to a client that drops the answer, and an owner that
+    waits for records that nobody has written is not paused.
+    """
+    for topic, partition in gathered.served:
+        broker.journal.fetched(call.connection.client_id, call.connection.host, topic, partition, broker.now())
+
+
 def _reply(broker: "Broker", call: Call, gathered: _Gathered) -> None:
-    if broker.journal.watching:
-        for topic, partition in gathered.served:
-            broker.journal.fetched(call.connection.client_id, call.connection.host, topic, partition, broker.now())
     call.reply(FetchResponse(responses=gathered.responses))
 
 
