@@ -12,7 +12,9 @@ from kohort.wire.records import encode_pairs
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
-_LOOK_EVERY_S = 1.0
+_LOOK_AFTER_S = 1.0
+_LOOK_AT_LEAST_EVERY_S = 10.0
+"""A group that is to be forgotten in an hour must not put off one whose record is due in a minute."""
 
 
 class BrokerJournal:
@@ -47,7 +49,7 @@ class BrokerJournal:
     def _look_later(self) -> None:
         """Look again when the recorder would complete something, but not all the time for its sake."""
         if (due := self._journal.next_expiry) is not None:
-            delay = max(_LOOK_EVERY_S, (due - self._broker.now()) / 1000)
+            delay = min(max(_LOOK_AFTER_S, (due - self._broker.now()) / 1000), _LOOK_AT_LEAST_EVERY_S)
             self._timer = asyncio.get_running_loop().call_later(delay, self._look)
 
     def _look(self) -> None:
