@@ -5,6 +5,7 @@ While a response is decoded, the request for what follows it is already with the
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,18 +28,26 @@ _MAX_WAIT_MS = 500
 _FIRST_FETCH = 1 << 20
 """Until a topic's records' size is known; a range of few small records should not fetch megabytes behind it."""
 
-_clusters: dict[Broker, Cluster] = {}
+
+class _Clusters(threading.local):
+    """Python workers live from task to task: their connections do too. No two threads share one."""
+
+    def __init__(self) -> None:
+        self.known: dict[Broker, Cluster] = {}
 
 
-def cluster_of_process(broker: Broker) -> Cluster:
-    """Python workers live from task to task: their connections do too."""
-    return _clusters.setdefault(broker, Cluster(broker))
+_clusters = _Clusters()
+
+
+def cluster_of_worker(broker: Broker) -> Cluster:
+    """The cluster as this thread knows it from its last task."""
+    return _clusters.known.setdefault(broker, Cluster(broker))
 
 
 def disconnect() -> None:
-    """Close what `cluster_of_process` opened, for a process that goes on with other things."""
-    while _clusters:
-        _clusters.popitem()[1].close()
+    """Close what this thread's tasks opened, for a process that goes on with other things."""
+    while _clusters.known:
+        _clusters.known.popitem()[1].close()
 
 
 def read_ranges(
@@ -49,7 +58,7 @@ def read_ranges(
     Raises KohortError where records are gone that the ranges promise, unless `fail_on_data_loss` is off.
     """
     decoder = Decoder(schema, read_committed=broker.read_committed)
-    for piece in _Reading(cluster_of_process(broker), ranges, fail_on_data_loss).pieces():
+    for piece in _Reading(cluster_of_worker(broker), ranges, fail_on_data_loss).pieces():
         yield from decoder.feed(
             piece.buffer, piece.batches, piece.tp, first=piece.first, until=piece.until, aborted=piece.aborted
         )

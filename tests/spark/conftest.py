@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from pyspark_kohort.fetch import disconnect
 from tests.interop.kohort import KohortBroker
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def no_connections_left() -> Iterator[None]:
     """Tests play executors, whose connections live as long as their processes."""
     yield
-    from pyspark_kohort.fetch import disconnect
-
     disconnect()
 
 

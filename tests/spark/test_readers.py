@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kohort.errors import ConfigError, KohortError
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.fetch import disconnect
 from pyspark_kohort.stream import StreamReader
 from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
@@ -38,8 +42,9 @@ def member(topic: Topic, group: str, **options: str) -> Any:
 class Query:
     """Spark's engine for one reader: a checkpoint, and a sink that counts (partition, offset)."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any], checkpoint: Path | None = None) -> None:
         self._make = make
+        self._checkpoint = checkpoint
         self.reader: StreamReader = make()
         self.logged: list[str] = []
         self.done = 0
@@ -58,6 +63,7 @@ class Query:
         text = json.dumps(start)
         end = json.dumps(self.reader.latestOffset(json.loads(text), self.reader.getDefaultReadLimit()))
         if end != text:
+            self._note("offsets", len(self.logged), end)
             self.logged.append(end)
         return end != text
 
@@ -68,7 +74,14 @@ class Query:
         for task in tasks:
             for batch in remote.read(pickle.loads(pickle.dumps(task))):
                 self.sink.update(zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True))
+        self._note("commits", self.done, "{}")
         self.done += 1
+
+    def _note(self, log: str, batch: int, text: str) -> None:
+        """As Spark writes it: a version, a line about the batch, a line for each source."""
+        if self._checkpoint is not None:
+            (self._checkpoint / log).mkdir(parents=True, exist_ok=True)
+            (self._checkpoint / log / str(batch)).write_text("\n".join(["v1", "{}", text]))
 
     def step(self) -> bool:
         if not self.plan():
@@ -236,3 +249,50 @@ def test_a_limit_is_kept(new_topic: NewTopic) -> None:
     end = query.latestOffset({}, ReadMaxRows(10))
     assert {name: number for name, number in end[topic.name].items() if "@" not in name} == {"0": 5, "1": 5}
     query.stop()
+
+
+def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp_path: Path) -> None:
+    # Each stops wherever it is, also between the log and the tasks; what a stopped query had planned, others may do.
+    topic = new_topic(8)
+
+    def make(home: Path) -> Query:
+        options = {"maxOffsetsPerTrigger": "500", "checkpointLocation": str(home)}
+        return Query(lambda: member(topic, "chaos", **options), home)
+
+    queries = [make(tmp_path / name) for name in "abc"]
+    quiet = threading.Event()
+    failures: list[BaseException] = []
+
+    def live(query: Query, dice: random.Random) -> None:
+        try:
+            while not quiet.is_set() or query.done < len(query.logged):
+                if query.done < len(query.logged) or (query.plan() and dice.random() < 0.8):
+                    query.run()
+                if not quiet.is_set() and dice.random() < 0.1:
+                    query.reader.stop()
+                    query.restart()
+        except BaseException as error:
+            failures.append(error)
+            raise
+        finally:
+            disconnect()
+
+    threads = [
+        threading.Thread(target=live, args=(query, random.Random(n)), daemon=True) for n, query in enumerate(queries)
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and not failures:
+        topic.produce(rows(100, 8))
+    quiet.set()
+    for thread in threads:
+        thread.join(30)
+    assert not failures
+    assert not any(thread.is_alive() for thread in threads)
+    until(30, "all is read", lambda: not sum(query.step() for query in queries) and topic.lag("chaos") == 0)
+    for query in queries:
+        query.reader.stop()
+    found: Counter[tuple[int, int]] = sum((query.sink for query in queries), Counter())
+    assert found == dict.fromkeys(topic.written, 1)
+    assert all(query.sink for query in queries)
