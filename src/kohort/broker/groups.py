@@ -1,7 +1,7 @@
 """The group coordinator's shell: which shard a group belongs to, and the requests that span several shards."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from kohort.broker.shard import Shard
@@ -52,6 +52,11 @@ class Groups:
                 self._of_group.clear()
             shard = self._of_group[group_id] = self._shards[group_partition(group_id, len(self._shards))]
         return shard
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what any group committed for these topics, as Kafka does."""
+        for shard in self._shards:
+            shard.topics_deleted(names)
 
     def load(self) -> None:
         """Begin to load every shard; requests meanwhile get COORDINATOR_LOAD_IN_PROGRESS."""

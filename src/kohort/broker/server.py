@@ -175,8 +175,9 @@ class Broker:
         return (self._timestamp_type if own is None else own) == "LogAppendTime"
 
     def delete_topic(self, topic: Topic) -> None:
-        """Remove a topic, and wake whoever waits for its records."""
+        """Remove a topic with what groups committed for it, and wake whoever waits for its records."""
         self.topics.delete(topic)
+        self.groups.topics_deleted([topic.name])
         self.writer.current()  # it frees the disk, in its own time
         self.parked_fetches.expire_all()
 

@@ -7,7 +7,7 @@ take back. A shard whose append failed is thrown away and loaded again from what
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -56,6 +56,7 @@ class Shard:
         """The last commit that this shard appended to; None once it is known to be settled."""
         self._pairs: list[tuple[bytes, bytes | None]] = []
         self._loading: asyncio.Task[None] | None = None
+        self._deleted_meanwhile: set[str] = set()
 
     # Requests
 
@@ -77,6 +78,14 @@ class Shard:
         if self.ready:
             now = self._broker.now()
             self._apply(self._machine.disconnected(token, now), now)
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what groups committed for these topics; a shard that is loading does so when it has loaded."""
+        if not self.ready:
+            self._deleted_meanwhile.update(names)
+            return
+        now = self._broker.now()
+        self._apply(self._machine.topics_deleted(names, now), now)
 
     def _fire(self, timer: Timer, now: Millis) -> None:
         self._apply(self._machine.fire(timer, now), now)
@@ -179,6 +188,9 @@ class Shard:
         self.ready = True
         now = self._broker.now()
         self._apply(self._machine.loaded(now), now)
+        if self._deleted_meanwhile:
+            names, self._deleted_meanwhile = self._deleted_meanwhile, set()
+            self.topics_deleted(names)
 
 
 def _nothing() -> None:

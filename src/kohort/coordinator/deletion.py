@@ -1,6 +1,6 @@
-"""DeleteGroups and OffsetDelete: what an admin may forget."""
+"""DeleteGroups and OffsetDelete: what an admin may forget. And what is forgotten with a topic."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects, Record, RequestContext
@@ -55,6 +55,13 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
         partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=answer) for index in indexes]
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     out.replies[context.token] = OffsetDeleteResponse(topics=topics)
+
+
+def forget_topics(groups: Groups, names: Collection[str], out: Effects) -> None:
+    """Forget what every group committed for topics that are gone: who has the name later is another (KAFKA-19154)."""
+    for group in groups.by_id.values():
+        for name in names:
+            out.records += _tombstones(group, name, group.offsets.get(name, {}))
 
 
 def _refusal(group: ClassicGroup | None) -> ErrorCode:

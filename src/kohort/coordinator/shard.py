@@ -1,11 +1,11 @@
 """`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import assert_never
 
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.deletion import delete_groups, delete_offsets
+from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause
@@ -154,6 +154,12 @@ class GroupShard:
             if len(group.members) > self._groups.config.max_size:
                 rebalance(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
+        return out
+
+    def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
+        """These topics are gone: what was committed for them is forgotten. Members find out for themselves."""
+        out = Effects()
+        forget_topics(self._groups, names, out)
         return out
 
     def disconnected(self, token: Token, now: Millis) -> Effects:

@@ -67,10 +67,10 @@ def _told(topic: Topic, name: str, broker: "Broker") -> CreatableTopicConfigs:
 
 
 def _configs(wanted: CreatableTopic) -> dict[str, str]:
-    configs = {config.name: config.value for config in wanted.configs if config.value is not None}
-    if len(configs) < len(wanted.configs):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "A config is null or named twice; leave it out for the default.")
-    return configs
+    nulls = [config.name for config in wanted.configs if config.value is None]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null is no value of {', '.join(nulls)}: leave it out instead.")
+    return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 
 def _partitions(broker: "Broker", wanted: CreatableTopic) -> int:

@@ -49,10 +49,8 @@ def offsets(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
     waiter = _WithMissing(call, known, missing)
     if not request.group_id:
         call.reply(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-    elif known.topics:
-        broker.groups.shard(request.group_id).handle(known, waiter, RequestContext(waiter, call.version))
     else:
-        waiter.reply(OffsetDeleteResponse())
+        broker.groups.shard(request.group_id).handle(known, waiter, RequestContext(waiter, call.version))
 
 
 class _WithMissing:

@@ -56,7 +56,7 @@ def _describe(
         configs=[
             _entry(name, setting, setters, request)
             for name, setting, setters in entries
-            if wanted is None or name in wanted
+            if not wanted or name in wanted
         ],
     )
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
+from kohort.broker.topics import is_legal_name
 from kohort.errors import ErrorCode
 from kohort.log.producers import Producer
 from kohort.wire.describe_producers import (
@@ -33,7 +34,7 @@ def handle(broker: "Broker", call: Call, request: DescribeProducersRequest) -> N
 def _describe(broker: "Broker", name: str, index: int) -> PartitionResponse:
     log = broker.partition(name, index)
     if log is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
         return PartitionResponse(partition_index=index, error_code=code, error_message=code.sentence)
     producers = [_state(number, producer) for number, producer in log.producers.snapshot().items()]
     return PartitionResponse(partition_index=index, active_producers=producers)

@@ -35,7 +35,8 @@ def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest
     first = 0
     if cursor is not None and names and names[0] == since:
         first = cursor.partition_index
-    call.reply(_page(broker, names, first, min(request.response_partition_limit, _PAGE)))
+    room = max(1, min(request.response_partition_limit, _PAGE))
+    call.reply(_page(broker, names, first, room))
 
 
 def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
@@ -47,13 +48,13 @@ def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> Desc
         topic = broker.topics.named(name)
         if topic is None:
             response.topics.append(_unknown(name))
-            continue
-        end = min(topic.partitions, first + room)
-        response.topics.append(_describe(broker, topic, range(first, end)))
-        if end < topic.partitions:
-            response.next_cursor = Cursor(topic_name=name, partition_index=end)
-            break
-        room -= max(0, end - first)
+        else:
+            end = min(topic.partitions, first + room)
+            response.topics.append(_describe(broker, topic, range(first, end)))
+            if end < topic.partitions:
+                response.next_cursor = Cursor(topic_name=name, partition_index=end)
+                break
+            room -= max(0, end - first)
         first = 0
     return response
 

@@ -48,7 +48,7 @@ def _look_up(broker: "Broker", name: str, wanted: OffsetForLeaderPartition) -> E
 
 def _end_of(log: PartitionLog, epoch: int) -> tuple[int, int]:
     """The last epoch up to `epoch` that has records, and where the next one begins."""
-    if not 0 <= epoch <= log.leader_epoch:
+    if epoch == _UNKNOWN or epoch > log.leader_epoch:
         return _UNKNOWN, _UNKNOWN
     if epoch == log.leader_epoch:
         return epoch, log.stable_offset
