@@ -86,8 +86,8 @@ def test_subscriptions_that_nobody_can_read_count_as_subscribed_to_everything() 
     readable = group_of(member("a", "range", topics=("orders",)), member("b", "range", topics=("payments",)))
     readable.protocol = "range"
     assert readable.subscribed_topics() == {"orders", "payments"}
-    assert readable.is_subscribed("orders")
-    assert not readable.is_subscribed("returns")
+    assert readable.is_subscribed()("orders")
+    assert not readable.is_subscribed()("returns")
     readable.set_protocols(readable.members["a"], {"range": b"?"})
     assert readable.subscribed_topics() is None
-    assert readable.is_subscribed("returns")
+    assert readable.is_subscribed()("returns")

@@ -1,7 +1,7 @@
 """A classic group: its members, its state, its votes. Who may change what, and when, is in join, sync and leave."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kohort.coordinator.effects import Record
@@ -183,10 +183,16 @@ class ClassicGroup:
 
     # Subscriptions
 
-    def is_subscribed(self, topic: str) -> bool:
-        """Whether a member asks for the topic; assumed where the subscriptions cannot be read (KIP-496)."""
+    def is_subscribed(self) -> Callable[[str], bool]:
+        """A test whether a member asks for a topic; assumed where the subscriptions cannot be read (KIP-496).
+
+        Made once for many topics, since it reads what every member said.
+        """
         topics = self.subscribed_topics()
-        return self.protocol_type == CONSUMER if topics is None else topic in topics
+        if topics is not None:
+            return topics.__contains__
+        assumed = self.protocol_type == CONSUMER
+        return lambda topic: assumed
 
     def subscribed_topics(self) -> set[str] | None:
         """What all members together ask for; None where the group does not say it in the consumer protocol."""

@@ -46,9 +46,10 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
         return
     assert group is not None
     topics = []
+    is_subscribed = group.is_subscribed()
     for topic in request.topics:
         indexes = [one.partition_index for one in topic.partitions]
-        subscribed = group.is_subscribed(topic.name)
+        subscribed = is_subscribed(topic.name)
         if not subscribed:
             out.records += _tombstones(group, topic.name, indexes)
         answer = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE

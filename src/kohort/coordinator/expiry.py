@@ -1,5 +1,7 @@
 """When offsets are forgotten: offsets.retention.minutes after nobody wants them any more (KIP-211, KIP-496)."""
 
+from collections.abc import Callable
+
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.groups import Groups
@@ -14,10 +16,11 @@ from kohort.wire.group_records import OffsetCommitValue
 def expire(groups: Groups, now: Millis, out: Effects) -> None:
     """Write a tombstone for every offset that is past its time, and for every group that has nothing left."""
     for group in groups.by_id.values():
+        is_wanted = _wish(group)
         expired = [
             record
             for topic, stored in group.offsets.items()
-            if _may_expire(group, topic)
+            if not is_wanted(topic)
             for record in stored.values()
             if _has_expired(group, record, groups.config.offsets_retention_ms, now)
         ]
@@ -28,16 +31,17 @@ def expire(groups: Groups, now: Millis, out: Effects) -> None:
     out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
 
 
-def _may_expire(group: ClassicGroup, topic: str) -> bool:
-    """Whether the group has no use for its offsets of that topic.
+def _wish(group: ClassicGroup) -> Callable[[str], bool]:
+    """A test whether the group may want its offsets of a topic.
 
-    Never in the middle of a rebalance: members that are about to return would find their offsets gone (KAFKA-13636).
+    Of every topic in the middle of a rebalance: members that are about to return would find their offsets gone
+    (KAFKA-13636).
     """
     if group.protocol_type is None or group.state is GroupState.EMPTY:
-        return True
+        return lambda topic: False
     if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER:
-        return False
-    return not group.is_subscribed(topic)
+        return lambda topic: True
+    return group.is_subscribed()
 
 
 def _has_expired(group: ClassicGroup, record: Record, retention_ms: Millis, now: Millis) -> bool:
