@@ -304,6 +304,7 @@ def test_after_a_failover_cooperative_members_tell_what_they_own() -> None:
     told.read(1020, "a", "2")
     [record] = told.take()
     assert shown(record.partitions) == ["2 ->a dark None"]
+    assert (record.before, record.came) == ((facts("a"),), ())
 
 
 def test_an_empty_group_is_forgotten() -> None:

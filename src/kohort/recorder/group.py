@@ -83,9 +83,10 @@ class GroupJournal:
         Returns what is not awaited any more, as does `removed`.
         """
         member_id, kept = event.member.member_id, event.owned or frozenset()
-        for partition in kept:
-            # After a failover this is the first that the recorder hears of who has what.
-            if partition not in self._owner:
+        if kept and self._generation is None:
+            # After a failover this is the first that the recorder hears of who is there and has what.
+            self._members[member_id] = event.member
+            for partition in kept:
                 self._give(partition, member_id)
         return self._darken(self._held.get(member_id, set()) - kept, now)
 
@@ -93,6 +94,8 @@ class GroupJournal:
         """A member is no longer in the group; whatever it had is dark."""
         member_id = event.member.member_id
         self._gone.append(Trigger(event.cause.value, member_id, event.reason))
+        if self._generation is None and self._running is None:
+            self._members[member_id] = event.member  # it was in a generation of before the failover
         return self._darken(self._held.get(member_id, set()), now)
 
     def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:

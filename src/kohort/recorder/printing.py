@@ -7,6 +7,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from kohort.coordinator.events import Cause
 from kohort.model import Millis
 from kohort.recorder.labels import label_of, labels, seconds
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
@@ -125,7 +126,9 @@ def _moved(record: RebalanceRecord) -> str:
 
 
 def _members(record: RebalanceRecord) -> str:
-    changes = [f"+{len(record.came)}"] if record.came else []
+    # Where nobody is known to have been there before, after a failover, nobody is known to have come.
+    known = bool(record.before) or record.cause == Cause.FIRST_MEMBER.value
+    changes = [f"+{len(record.came)}"] if record.came and known else []
     changes += [f"−{len(record.went)}"] if record.went else []
     return f"{len(record.after)}" + (f" ({' '.join(changes)})" if changes else "")
 

@@ -96,6 +96,7 @@ class RebalanceRecord:
     follow_up_of: int | None = None
     """The generation whose cooperative assignment made this rebalance necessary."""
     before: tuple[MemberFacts, ...] = ()
+    """Members of the generation before. After a failover the recorder knows only those that left or kept something."""
     after: tuple[MemberFacts, ...] = ()
     gone: tuple[Trigger, ...] = ()
     """Why each member that was removed went."""
