@@ -147,7 +147,7 @@ def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("transcripts on Apache Kafka")
-@pytest.mark.parametrize("name", playable())
+@pytest.mark.parametrize("name", list(playable()))
 def test_kafka_says_the_same(name: str, kafka_says: dict[str, tuple[list[str], list[str]]]) -> None:
     expected, actual = kafka_says[name]
     if name in DIFFERENT:
@@ -159,7 +159,7 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, tuple[list[str], l
 @pytest.mark.interop
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("transcripts on our broker")
-@pytest.mark.parametrize("name", playable())
+@pytest.mark.parametrize("name", list(playable()))
 def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, tuple[list[str], list[str]]]) -> None:
     expected, actual = our_broker_says[name]
     if name.startswith("delete_") and "the broker closed the connection" in actual[-1]:
