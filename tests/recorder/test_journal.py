@@ -133,6 +133,52 @@ def test_darkness_spans_the_two_generations_of_a_cooperative_rebalance() -> None
     assert giving.follow_up_of == 2
 
 
+def test_a_follow_up_that_came_too_early_for_one_member_has_a_follow_up_of_its_own() -> None:
+    told = Told()
+    first_member(told, owned="")
+    told.begin(1000, Cause.MEMBER_JOINED, "b", 1)
+    told.join(1000, "b", "")
+    told.join(1000, "a", "0 1 2")
+    told.assign(1010, 2, a="0 1", b="")
+    told.begin(1020, Cause.MEMBER_JOINED, "c", 2)
+    # a has not heard of generation 2 yet, so it still has everything.
+    told.join(1020, "c", "")
+    told.join(1030, "b", "")
+    told.join(1040, "a", "0 1 2")
+    told.assign(1050, 3, a="0", b="", c="")
+    told.begin(1060, Cause.OWNED_CHANGED, "a", 3)
+    told.join(1060, "a", "0")
+    told.join(1070, "b", "")
+    told.join(1070, "c", "")
+    told.assign(1080, 4, a="0", b="1", c="2")
+    told.read(1090, "b", "1")
+    told.read(1100, "c", "2")
+    records = told.take()[1:]
+    assert [record.follow_up_of for record in records] == [None, None, 3]
+    assert shown(records[-1].partitions) == ["1 a>b dark 30", "2 a>c dark 40"]
+
+
+def test_a_partition_taken_two_generations_ago_still_makes_a_follow_up() -> None:
+    told = Told()
+    first_member(told, owned="")
+    told.begin(1000, Cause.MEMBER_JOINED, "b", 1)
+    told.join(1000, "b", "")
+    told.join(1000, "a", "0 1 2")
+    told.assign(1010, 2, a="0 1", b="")
+    told.begin(1020, Cause.SUBSCRIPTION_CHANGED, "b", 2)
+    told.join(1020, "b", "")
+    told.join(1040, "a", "0 1 2")
+    told.assign(1050, 3, a="0 1", b="")
+    told.begin(1060, Cause.OWNED_CHANGED, "a", 3)
+    assert [record.partitions for record in told.take()[2:]] == [()]
+    told.join(1060, "a", "0 1")
+    told.join(1070, "b", "")
+    told.assign(1080, 4, a="0 1", b="2")
+    told.read(1090, "b", "2")
+    [record] = told.take()
+    assert (record.follow_up_of, shown(record.partitions)) == (3, ["2 a>b dark 30"])
+
+
 def test_a_member_that_is_removed_leaves_its_partitions_dark_from_then_on() -> None:
     told = Told()
     first_member(told)

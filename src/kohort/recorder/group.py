@@ -61,7 +61,7 @@ class GroupJournal:
     _gone: list[Trigger] = field(default_factory=list)
     _generation: int | None = None
     _losers: Set[str] = frozenset()
-    """Members from which the last assignment took something that it gave to nobody."""
+    """Members that still process something which the last assignment gave to nobody."""
 
     def started(self, event: RebalanceStarted, now: Millis) -> RebalanceRecord | None:
         """Something made a rebalance necessary; the record of the one before is written as it stands."""
@@ -125,11 +125,10 @@ class GroupJournal:
             if change.owner in after and change.first_read_at is None
         }
         self.written = Written(record, changes, set(self.awaited))
-        taken = [change for change in changes.values() if change.owner is None and change.revoked_at is None]
-        self._losers = {change.previous_owner for change in taken if change.previous_owner} & after.keys()
         for partition, member_id in given.items():
             self._give(partition, member_id)
         self._orphans = self._owner.keys() - given.keys()
+        self._losers = {self._owner[partition] for partition in self._orphans - self._dark.keys()} & after.keys()
         self._members, self._generation = after, event.generation
         self._gone, self._carried, self._running = [], {}, None
         self.empty_since = None if after else now
