@@ -32,6 +32,7 @@ DIFFERENT = {
     "malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
     "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
     "pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
+    "unused_id_leaves_a_stable_group.txt": "Kafka rebalances a group for one that never was in it",
 }
 """Transcripts in which Kafka answers otherwise, and why we do not follow it."""
 
