@@ -278,10 +278,9 @@ class Connection(asyncio.Protocol):
     def _decode(self, one: _Waiting, data: bytes, body: int) -> Message:
         if one.key == ApiVersionsRequest.KEY:
             # KIP-511: the answer to an ApiVersions of a version that the broker does not know is a v0 body.
-            (code,) = _INT16.unpack_from(data, body)
-            if code == ErrorCode.UNSUPPORTED_VERSION:
+            if data[body : body + 2] == _UNSUPPORTED_VERSION:
                 return decoder(ApiVersionsResponse, 0)(data, body)[0]
         return one.decode(data, body)[0]
 
 
-_INT16 = Struct(">h")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)

@@ -48,7 +48,7 @@ class Consumer:
         self._cluster = Cluster(self._options)
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._fetcher = Fetcher(self._cluster, self._options, self._news.set)
+        self._fetcher = Fetcher(self._cluster, self._options, self._news.set, self._find_positions)
         self._positioner = Positioner(self._cluster, self._options, self._fetcher, self._news.set)
         self._driver: MemberDriver | None = None
         self._topics: frozenset[str] = frozenset()
@@ -468,6 +468,9 @@ class Consumer:
             raise refused
 
     # -- bookkeeping
+
+    def _find_positions(self) -> None:
+        self._positioner.go_on()
 
     def _state(self, partition: TopicPartition) -> PartitionState:
         try:

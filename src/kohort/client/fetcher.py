@@ -45,14 +45,18 @@ class _Asked:
 
 
 class Fetcher:
-    """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news."""
+    """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news,
+    `on_lost` when a partition lost its position."""
 
-    def __init__(self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None], on_lost: Callable[[], None]
+    ) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.error: KafkaError | None = None
         self._cluster = cluster
         self._options = options
         self._on_news = on_news
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._later = Alarm(self.go_on)
@@ -228,6 +232,7 @@ class Fetcher:
                 return
             _log.warning("reset: partition=%s offset=%d is out of range", state.partition, one.offset)
             state.lose(self._policy)
+            self._on_lost()
         elif code in _FINAL:
             self._stop(KafkaError(code, f"{state.partition}: {code.sentence}"))
         else:

@@ -86,7 +86,14 @@ class Sender:
         if batch is None:
             batch = self._open(queue, size)
         builder = batch.builder
-        builder.append(timestamp, key, value, headers)
+        try:
+            builder.append(timestamp, key, value, headers)
+        except Exception:
+            # The record is not of bytes; a batch that was opened for it alone must not go out empty.
+            if not builder.count:
+                queue.open = None
+                self._release(queue, batch)
+            raise
         batch.size += size
         self._free -= size
         if builder.size >= self._options.batch_size and queue.in_flight is None and self._soon is None:

@@ -1,0 +1,145 @@
+"""A connection, and what stands at the other end of a wrong address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from kohort import Cluster, ErrorCode, KafkaError
+from kohort.client.connection import Connection
+from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from tests.interop.broker import Broker
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Callable[[Handler], Awaitable[int]]]:
+    """Serve on a free port until the test ends."""
+    servers: list[asyncio.Server] = []
+
+    async def start(handler: Handler) -> int:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await handler(reader, writer)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    yield start
+    for server in servers:
+        server.close()
+        await server.wait_closed()
+
+
+async def connect(port: int, request_timeout_ms: int = 5_000) -> Connection:
+    return await Connection.connect(
+        "127.0.0.1", port, client_id="test", request_timeout_ms=request_timeout_ms, setup_timeout_ms=1_000
+    )
+
+
+def port_of(broker: Broker) -> int:
+    return int(broker.bootstrap.rpartition(":")[2])
+
+
+async def test_requests_are_answered_in_their_order(any_broker: Broker) -> None:
+    connection = await connect(port_of(any_broker))
+    answers = [connection.send(MetadataRequest(topics=[])) for _ in range(20)]
+    assert connection.in_flight == 20
+    for answer in answers:
+        assert isinstance(await answer, MetadataResponse)
+    await connection.close()
+    await connection.close()
+    assert not connection.open
+
+
+async def test_what_waits_when_the_connection_ends_fails(any_broker: Broker) -> None:
+    connection = await connect(port_of(any_broker))
+    answer = connection.send(MetadataRequest(topics=[]))
+    await connection.close()
+    with pytest.raises(KafkaError) as raised:
+        await answer
+    assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+    with pytest.raises(KafkaError):
+        await connection.request(MetadataRequest(topics=[]), MetadataResponse)
+
+
+async def test_a_port_where_nobody_listens(serve: Callable[[Handler], Awaitable[int]]) -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pass
+
+    port = await serve(end)
+    with pytest.raises(KafkaError, match="closed the connection"):
+        await connect(port)
+    with pytest.raises(KafkaError, match=r"cannot connect to 127\.0\.0\.1:1"):
+        await connect(1)
+
+
+async def test_a_web_server_is_no_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+
+    port = await serve(answer)
+    with pytest.raises(KafkaError, match="does not speak Kafka's protocol"):
+        await connect(port)
+
+
+async def test_a_server_that_says_nothing_is_given_up(serve: Callable[[Handler], Awaitable[int]]) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    port = await serve(silent)
+    with pytest.raises(KafkaError, match="did not answer within 1000 ms"):
+        await connect(port)
+    with pytest.raises(KafkaError, match="did not answer ApiVersions in time") as raised:
+        await connect(port, request_timeout_ms=50)
+    assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_garbage_instead_of_an_answer_ends_the_connection(serve: Callable[[Handler], Awaitable[int]]) -> None:
+    async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"\0\0\0\4\0\0\0\1")
+        await writer.drain()
+        await reader.read()
+
+    port = await serve(garbage)
+    with pytest.raises(KafkaError, match="malformed answer to ApiVersions"):
+        await connect(port)
+
+
+async def test_a_cluster_asks_its_other_addresses(any_broker: Broker) -> None:
+    async with Cluster.of(f"127.0.0.1:1,{any_broker.bootstrap}") as cluster:
+        found = await cluster.refresh()
+        assert found.brokers
+        connection = await cluster.connection(next(iter(found.brokers)))
+        assert connection.open
+    assert not connection.open
+
+
+async def test_a_cluster_that_cannot_be_reached_says_so() -> None:
+    async with Cluster.of("127.0.0.1:1") as cluster:
+        with pytest.raises(KafkaError, match=r"cannot connect to 127\.0\.0\.1:1"):
+            await cluster.refresh()
+
+
+async def test_a_cluster_that_is_closed_while_it_connects_leaves_nothing(
+    serve: Callable[[Handler], Awaitable[int]],
+) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    cluster = Cluster.of(f"127.0.0.1:{await serve(silent)}")
+    refresh = asyncio.ensure_future(cluster.refresh())
+    await asyncio.sleep(0.05)
+    await cluster.close()
+    await cluster.close()
+    with pytest.raises(KafkaError):
+        await refresh

@@ -1,0 +1,293 @@
+"""Records in: alone, in a group, from where they should, and each once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kohort import ConfigError, Consumer, ErrorCode, KafkaError, KohortError, Producer, TopicPartition
+from kohort.client import ClosedError, ConsumerRecord, NoOffsetError
+from tests.client.conftest import NewTopicName, eventually
+from tests.interop.broker import Broker
+
+COOPERATIVE = "cooperative-sticky"
+
+
+async def fill(bootstrap: str, topic: str, count: int, partitions: int = 1) -> None:
+    """Write "0", "1", ... in turn to the partitions."""
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(count):
+            await producer.send(topic, b"%d" % n, partition=n % partitions)
+
+
+def consumer_of(broker: Broker, *topics: str, **options: Any) -> Consumer:
+    given = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200, **options}
+    return Consumer(*topics, bootstrap_servers=broker.bootstrap, **given)
+
+
+async def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(20):
+        while len(records) < count:
+            records += await consumer.poll()
+    return records
+
+
+async def test_records_come_in_order_and_where_it_stands_is_known(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    await fill(any_broker.bootstrap, topic, 1000)
+    async with consumer_of(any_broker) as consumer:
+        consumer.assign([here])
+        assert [record.offset for record in await consumer.poll(10)] == list(range(10))
+        assert (await consumer.position(here), consumer.lag(here)) == (10, 990)
+        assert [int(record.value or b"") for record in await take(consumer, 990)] == list(range(10, 1000))
+        assert await consumer.poll(timeout=0.05) == []
+        consumer.seek(here, 500)
+        assert [record.offset for record in await consumer.poll(2)] == [500, 501]
+        consumer.seek_to_end()
+        assert await consumer.position(here) == 1000
+        consumer.seek_to_beginning([here])
+        assert [record.offset for record in await consumer.poll(1)] == [0]
+        assert await consumer.beginning_offsets([here]) == {here: 0}
+        assert await consumer.end_offsets([here]) == {here: 1000}
+        consumer.pause([here])
+        assert consumer.paused == {here}
+        assert await consumer.poll(timeout=0.1) == []
+        consumer.resume([here])
+        assert [record.offset for record in await consumer.poll(1)] == [1]
+
+
+async def test_iteration_commits_only_what_was_handed_out(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    await fill(any_broker.bootstrap, topic, 100)
+    async with consumer_of(any_broker, topic, group_id=fresh, enable_auto_commit=False) as consumer:
+        async for record in consumer:
+            if record.offset == 41:
+                await consumer.commit()
+                break
+        committed = (await consumer.committed([here]))[here]
+        assert committed is not None
+        assert committed.offset == 42
+        assert [one.offset for one in await consumer.poll(2)] == [42, 43]
+    async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
+        assert (await take(consumer, 1))[0].offset == 42
+
+
+async def test_closing_ends_an_iteration(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic()
+    consumer = consumer_of(any_broker)
+    consumer.assign([TopicPartition(topic, 0)])
+
+    async def iterate() -> int:
+        return len([record async for record in consumer])
+
+    iteration = asyncio.ensure_future(iterate())
+    await asyncio.sleep(0.1)
+    await consumer.close()
+    await consumer.close()
+    assert await iteration == 0
+    with pytest.raises(ClosedError):
+        await consumer.poll()
+
+
+@pytest.mark.parametrize("assignor", ["range", COOPERATIVE])
+async def test_each_record_counts_once_while_members_come_and_go(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str, assignor: str
+) -> None:
+    # Commit before revoke: what was counted is committed before another may have the partition.
+    partitions, total = 6, 6_000
+    topic = await new_topic(partitions)
+    await fill(any_broker.bootstrap, topic, total, partitions)
+    counted: Counter[bytes | None] = Counter()
+
+    async def work(until: asyncio.Event) -> None:
+        async def revoked(gone: frozenset[TopicPartition]) -> None:
+            positions = consumer.positions()
+            await consumer.commit({one: positions[one] for one in gone if one in positions})
+
+        consumer = consumer_of(
+            any_broker, group_id=fresh, enable_auto_commit=False, partition_assignment_strategy=assignor
+        )
+        consumer.subscribe([topic], on_revoked=revoked)
+        async with consumer:
+            while not until.is_set():
+                counted.update(record.value for record in await consumer.poll(20, timeout=0.05))
+                await asyncio.sleep(0.002)
+
+    ends = [asyncio.Event() for _ in range(4)]
+    workers = [asyncio.ensure_future(work(end)) for end in ends[:2]]
+    await eventually(lambda: counted.total() > 500)
+    workers.append(asyncio.ensure_future(work(ends[2])))
+    await eventually(lambda: counted.total() > 1500)
+    ends[0].set()
+    await workers[0]
+    workers.append(asyncio.ensure_future(work(ends[3])))
+    await eventually(lambda: counted.total() >= total, within=60)
+    for end in ends:
+        end.set()
+    await asyncio.gather(*workers)
+    assert set(counted.values()) == {1}
+    assert len(counted) == total
+
+
+async def test_callbacks_run_in_poll_and_tell_only_what_moves(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    told: list[str] = []
+
+    async def assigned(partitions: frozenset[TopicPartition]) -> None:
+        told.append(f"assigned {len(partitions)}")
+
+    options = {"group_id": fresh, "partition_assignment_strategy": COOPERATIVE}
+    one = consumer_of(any_broker, **options)
+    one.subscribe([topic], on_assigned=assigned, on_revoked=lambda gone: told.append(f"revoked {len(gone)}"))
+    two = consumer_of(any_broker, topic, **options)
+    await asyncio.sleep(0.2)
+    assert told == []  # nobody polled
+    while len(one.assignment) != 2 or len(two.assignment) != 2:
+        await one.poll(timeout=0.05)
+        await two.poll(timeout=0.05)
+    assert set(told) <= {"assigned 4", "revoked 2", "assigned 0", "assigned 2"}
+    assert one.assignment | two.assignment == {TopicPartition(topic, n) for n in range(4)}
+    await two.close()
+    while len(one.assignment) != 4:
+        await one.poll(timeout=0.05)
+    await one.unsubscribe()
+    assert (one.assignment, one.subscription, one.member_id) == (frozenset(), frozenset(), "")
+    one.assign([TopicPartition(topic, 0)])
+    await one.close()
+
+
+async def test_an_error_in_a_callback_comes_out_of_poll_and_breaks_nothing(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    await fill(any_broker.bootstrap, topic, 3)
+
+    def broken(partitions: frozenset[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    consumer = consumer_of(any_broker, group_id=fresh)
+    consumer.subscribe([topic], on_assigned=broken)
+    async with consumer:
+        with pytest.raises(ZeroDivisionError):
+            await take(consumer, 1)
+        assert len(await take(consumer, 3)) == 3
+
+
+async def test_a_poll_that_is_cancelled_loses_nothing(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+    topic = await new_topic()
+    await fill(any_broker.bootstrap, topic, 500)
+    async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
+        seen: list[int] = []
+        async with asyncio.timeout(20):
+            while len(seen) < 500:
+                polling = asyncio.ensure_future(consumer.poll(7, timeout=5))
+                await asyncio.sleep(0.002)
+                polling.cancel()
+                try:
+                    seen += [record.offset for record in await polling]
+                except asyncio.CancelledError:
+                    continue
+        assert seen == list(range(500))
+
+
+async def test_what_was_processed_is_committed_by_itself(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    await fill(any_broker.bootstrap, topic, 50)
+    async with consumer_of(any_broker, topic, group_id=fresh, auto_commit_interval_ms=100) as consumer:
+        assert len(await take(consumer, 50)) == 50
+        async with asyncio.timeout(10):
+            while (await consumer.committed([here]))[here] is None:
+                await consumer.poll(timeout=0.05)
+    async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
+        await fill(any_broker.bootstrap, topic, 5)
+        assert (await take(consumer, 5))[0].offset == 50  # the last commit came with the close
+    async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
+        await consumer.poll(timeout=0.5)
+        committed = (await consumer.committed([here]))[here]
+        assert committed is not None
+        assert committed.offset == 55
+
+
+async def test_without_a_committed_offset_the_policy_decides(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    await fill(any_broker.bootstrap, topic, 5)
+    async with consumer_of(any_broker, auto_offset_reset="latest") as consumer:
+        consumer.assign([here])
+        assert await consumer.position(here) == 5
+    async with consumer_of(any_broker, topic, group_id=fresh, auto_offset_reset="none") as consumer:
+        with pytest.raises(NoOffsetError, match="no committed offset"):
+            await take(consumer, 1)
+        consumer.seek(here, 2)
+        assert (await take(consumer, 3))[0].offset == 2
+    async with consumer_of(any_broker, auto_offset_reset="none") as consumer:
+        consumer.assign([here])
+        consumer.seek(here, 99)
+        with pytest.raises(KafkaError) as raised:
+            await take(consumer, 1)
+        assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    async with consumer_of(any_broker) as consumer:
+        consumer.assign([here])
+        consumer.seek(here, 99)  # earliest, where that is out of range
+        assert (await take(consumer, 1))[0].offset == 0
+
+
+async def test_large_records_and_small_limits(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(2)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for n in range(20):
+            await producer.send(topic, bytes(50_000) + b"%d" % n, partition=n % 2)
+    async with consumer_of(any_broker, max_partition_fetch_bytes=1000, fetch_max_bytes=1000) as consumer:
+        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        records = await take(consumer, 20)
+    assert sorted(int((record.value or b"")[50_000:]) for record in records) == list(range(20))
+
+
+async def test_a_topic_made_after_subscribing_is_found(any_broker: Broker, admin: Any, fresh: str) -> None:
+    from kohort import NewTopic
+
+    options = {"group_id": fresh, "allow_auto_create_topics": False, "metadata_max_age_ms": 200}
+    async with consumer_of(any_broker, fresh, **options) as consumer:
+        assert await consumer.poll(timeout=0.3) == []
+        await admin.create_topics([NewTopic(fresh, 2)])
+        await fill(any_broker.bootstrap, fresh, 10, 2)
+        assert len(await take(consumer, 10)) == 10
+
+
+async def test_what_makes_no_sense_is_refused(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+    here = TopicPartition(await new_topic(), 0)
+    async with consumer_of(any_broker) as consumer:
+        with pytest.raises(ConfigError, match="group_id is missing"):
+            consumer.subscribe([here.topic])
+        with pytest.raises(ConfigError, match="group_id is missing"):
+            await consumer.commit()
+        with pytest.raises(KohortError, match="is not assigned"):
+            consumer.seek(here, 0)
+        consumer.assign([here])
+        with pytest.raises(ConfigError, match="offsets begin with 0"):
+            consumer.seek(here, -1)
+        polling = asyncio.ensure_future(consumer.poll(timeout=0.2))
+        await asyncio.sleep(0)
+        with pytest.raises(KohortError, match="already running"):
+            await consumer.poll()
+        assert await polling == []
+    async with consumer_of(any_broker, here.topic, group_id=fresh) as consumer:
+        with pytest.raises(KohortError, match="either that or assign"):
+            consumer.assign([here])
+        with pytest.raises(ConfigError, match="at least one topic"):
+            consumer.subscribe([])
