@@ -11,9 +11,11 @@ its calls block. That loop alone touches the ledger. Spark's calls come in one t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -56,6 +58,8 @@ class GroupSession:
         self._ledger = Ledger(lambda: secrets.token_hex(6))
         self._planning = False
         self._leaving = False
+        self._left = False
+        self._leave_task: asyncio.Task[None] | None = None
         self._lost: list[TopicPartition] = []
         self._loop = asyncio.new_event_loop()
         self._turn = asyncio.Condition()  # at each of Spark's calls, and when a revocation is through
@@ -119,16 +123,20 @@ class GroupSession:
         return self._call(self._settle())
 
     def close(self, timeout: float = 10.0) -> None:
-        """Commit what is proven, leave, end the thread. From any thread, also inside a signal's handler."""
-        if self._leaving:
-            return
+        """Commit what is proven, leave, end the thread. From any thread, and inside a signal's handler.
+
+        The handler may have interrupted a `close` of the main thread, with any of its locks held: so it only polls.
+        """
         self._leaving = True
-        try:
-            asyncio.run_coroutine_threadsafe(self._leave(timeout), self._loop).result(timeout)
-        except (TimeoutError, KafkaError) as error:
-            _log.warning("group=%s: left without an answer: %s", self._group.group_id, error)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout)
+        deadline = time.monotonic() + timeout
+        with contextlib.suppress(RuntimeError):  # the loop is closed: an earlier call is through
+            self._loop.call_soon_threadsafe(self._begin_to_leave, timeout)
+        while self._thread.is_alive() and not self._left and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not self._left:
+            _log.warning("group=%s: left without an answer", self._group.group_id)
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -222,15 +230,26 @@ class GroupSession:
         await membership.settled()
         return bool(membership.assignment ^ self._ledger.owned.keys())
 
+    def _begin_to_leave(self, seconds: float) -> None:
+        if self._leave_task is None:
+            self._leave_task = self._loop.create_task(self._leave(seconds), name="kohort-leave")
+
     async def _leave(self, seconds: float) -> None:
-        async with self._turn:
-            self._turn.notify_all()
-        if self._membership is not None:
-            self._look_into_checkpoint()
-            await self._commit()
-            await self._membership.leave(timeout=seconds)
-        if self._cluster is not None:
-            await self._cluster.close()
+        try:
+            async with self._turn:
+                self._turn.notify_all()
+            if self._membership is not None:
+                self._look_into_checkpoint()
+                try:
+                    await self._commit()
+                finally:
+                    await self._membership.leave(timeout=seconds)
+            if self._cluster is not None:
+                await self._cluster.close()
+        except KafkaError as error:
+            _log.warning("group=%s: not everything was committed: %s", self._group.group_id, error)
+        finally:
+            self._left = True
 
     def _joined(self) -> Membership:
         membership = self._membership
