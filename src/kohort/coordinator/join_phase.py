@@ -68,7 +68,7 @@ def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: 
         out.timers[RebalanceTimeout(group.group_id)] = now + group.rebalance_timeout_ms
 
 
-def rebalance(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
+def begin_and_proceed(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
     """Begin a rebalance for a change of the members that has happened already."""
     proceed(groups, group, begin(groups, group, why, now, out), now, out)
 

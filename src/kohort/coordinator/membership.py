@@ -4,7 +4,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, complete_if_all_joined, rebalance
+from kohort.coordinator.join_phase import Why, begin_and_proceed, complete_if_all_joined
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import has_expired
 from kohort.coordinator.states import GroupState
@@ -53,7 +53,8 @@ def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: 
 
 def pending_member_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
     """Forget a member id that nobody came back with; the others no longer wait for it (KAFKA-7909)."""
-    if group.pending.pop(member_id, member_id) is None:
+    if member_id in group.pending:
+        del group.pending[member_id]
         complete_if_all_joined(groups, group, now, out)
 
 
@@ -132,6 +133,6 @@ def _remove(groups: Groups, group: ClassicGroup, why: Why, out: Effects) -> None
 def _go_on_without(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
     """Rebalance, or if that is under way, see whether the one that went was the last to be waited for."""
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        rebalance(groups, group, why, now, out)
+        begin_and_proceed(groups, group, why, now, out)
     else:
         complete_if_all_joined(groups, group, now, out)

@@ -12,7 +12,7 @@ from kohort.coordinator.events import Cause
 from kohort.coordinator.expiry import expire
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.join import join
-from kohort.coordinator.join_phase import Why, initial_delay_passed, rebalance, rebalance_timed_out
+from kohort.coordinator.join_phase import Why, begin_and_proceed, initial_delay_passed, rebalance_timed_out
 from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
 from kohort.coordinator.offsets import commit, fetch
 from kohort.coordinator.replay import replay
@@ -152,7 +152,7 @@ class GroupShard:
             for member in group.members.values():
                 expect_heartbeat(group, member, now, out)
             if len(group.members) > self._groups.config.max_size:
-                rebalance(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
+                begin_and_proceed(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
         return out
 

@@ -6,7 +6,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, rebalance
+from kohort.coordinator.join_phase import Why, begin_and_proceed
 from kohort.coordinator.records import generation
 from kohort.coordinator.replies import sync_refused, synced
 from kohort.coordinator.sessions import expect_heartbeat
@@ -113,4 +113,4 @@ def sync_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effect
         member = group.remove(member_id)
         out.timers[SessionTimeout(group.group_id, member_id)] = None
         out.events.append(MemberGone(group.group_id, member.facts, Cause.SYNC_MISSED, None))
-    rebalance(groups, group, Why(Cause.SYNC_MISSED, missing[0]), now, out)
+    begin_and_proceed(groups, group, Why(Cause.SYNC_MISSED, missing[0]), now, out)
