@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -296,3 +299,38 @@ def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp
     found: Counter[tuple[int, int]] = sum((query.sink for query in queries), Counter())
     assert found == dict.fromkeys(topic.written, 1)
     assert all(query.sink for query in queries)
+
+
+RUNNER = """
+import sys
+from pyspark_kohort import DefaultSource
+from pyspark_kohort.columns import COLUMNS
+reader = DefaultSource(dict(pair.split("=", 1) for pair in sys.argv[1:])).streamReader(COLUMNS)
+start = reader.latestOffset({}, reader.getDefaultReadLimit())
+print("planned", flush=True)
+sys.stdin.read()
+reader.stop()
+"""
+
+
+@pytest.mark.parametrize("hang_up", [False, True], ids=["signal", "hang-up and signal"])
+def test_a_runner_that_spark_ends_leaves_its_group(new_topic: NewTopic, hang_up: bool) -> None:
+    # Spark closes the socket, on which the runner calls `stop`, and sends SIGTERM: in any order.
+    topic = new_topic(2)
+    topic.produce(rows(10, 2))
+    options = {
+        "kafka.bootstrap.servers": topic.bootstrap,
+        "subscribe": topic.name,
+        "kafka.group.id": f"ended-{hang_up}",
+    }
+    command = [sys.executable, "-c", RUNNER, *(f"{name}={value}" for name, value in options.items())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == "planned\n"
+        assert topic.members(f"ended-{hang_up}") == 1
+        if hang_up:
+            runner.stdin.close()
+        runner.terminate()
+        assert runner.wait(20) == -signal.SIGTERM
+    assert topic.members(f"ended-{hang_up}") == 0
