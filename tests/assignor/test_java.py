@@ -18,7 +18,7 @@ from tests.interop.kafka import jars
 
 Given = Mapping[str, Sequence[TopicPartition]]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_tools")]
+pytestmark = [pytest.mark.java, pytest.mark.usefixtures("kafka_tools")]
 
 
 def ask_java(groups: Sequence[str]) -> list[dict[str, list[TopicPartition]]]:

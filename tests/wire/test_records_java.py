@@ -11,7 +11,7 @@ from tests.interop.kafka import jars
 
 NOW = 1_700_000_000_000
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_tools")]
+pytestmark = [pytest.mark.java, pytest.mark.usefixtures("kafka_tools")]
 
 
 def ask_java(lines: list[str]) -> list[str]:
