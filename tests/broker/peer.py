@@ -2,9 +2,11 @@
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from kohort.broker import Broker
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.header import read_response_header, request_header
@@ -54,6 +56,16 @@ class Peer:
                 return await self.reader.read(1) == b""
             except ConnectionResetError:
                 return True
+
+
+@asynccontextmanager
+async def talking_to(broker: Broker) -> AsyncIterator[Peer]:
+    """A connection to a broker that the test started itself."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.close()
 
 
 async def until(reached: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ from kohort.wire.offset_fetch import (
 )
 from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.broker.conftest import QUICK, Connect, MakeBroker
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, talking_to, until
 
 METADATA = encode_subscription(Subscription(topics=["orders"]), 1)
 
@@ -242,3 +242,22 @@ async def test_a_commit_that_cannot_be_written_is_refused_and_forgotten(start_br
     assert codes(await peer.ask(commit_request(3), 8, OffsetCommitResponse)) == [0]
     assert await committed(peer) == 3
     peer.writer.close()
+
+
+async def test_a_log_of_many_batches_in_many_segments_is_loaded_whole(start_broker: MakeBroker, tmp_path: Path) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data", settings=QUICK | {"offsets.topic.segment.bytes": "1024"})
+    first = await start_broker(options)
+    first.topics.create("orders", 20)
+    async with talking_to(first) as peer:
+        for partition in range(20):  # each commit is a batch of its own
+            row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=100 + partition)
+            topics = [OffsetCommitRequestTopic(name="orders", partitions=[row])]
+            request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
+            assert codes(await peer.ask(request, 8, OffsetCommitResponse)) == [ErrorCode.NONE]
+    await first.stop()
+    again = await start_broker(options)
+    await until(lambda: again.groups.shard("g").ready)
+    async with talking_to(again) as peer:
+        wanted = [OffsetFetchRequestTopic(name="orders", partition_indexes=list(range(20)))]
+        answer = await peer.ask(OffsetFetchRequest(group_id="g", topics=wanted), 7, OffsetFetchResponse)
+    assert [row.committed_offset for row in answer.topics[0].partitions] == list(range(100, 120))

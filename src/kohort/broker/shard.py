@@ -20,7 +20,7 @@ from kohort.model import Millis
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_records import decode_key, decode_value, encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.records import decode_records, encode_pairs
+from kohort.wire.records import batches, decode_records, encode_pairs
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -164,10 +164,11 @@ class Shard:
         offset, end, count = self._log.start_offset, self._log.stable_offset, 0
         while offset < end:
             for buffer in self._log.read(offset, _LOAD_BYTES):
-                for record in decode_records(buffer):
-                    offset = record.offset + 1
-                    count += 1
-                    self._replay(record.key, record.value)
+                for position, header in batches(buffer):
+                    for record in decode_records(buffer, position):
+                        count += 1
+                        self._replay(record.key, record.value)
+                    offset = header.next_offset
             await asyncio.sleep(0)
         log.info("loaded shard=%d records=%d", self.partition, count)
         self._loading = None
