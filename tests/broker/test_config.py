@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.config import SETTINGS, as_text, parse_assignments, parse_config, read_settings
-from kohort.broker.topic_config import BROKER_NAMES, check_topic_configs
+from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError
 
 

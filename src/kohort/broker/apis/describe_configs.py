@@ -49,12 +49,12 @@ def _describe(
         entries = describe(broker, resource.resource_name)
     except KafkaError as error:
         return _refused(resource, error.code, str(error))
-    wanted = resource.configuration_keys
+    kind, wanted = resource.resource_type, resource.configuration_keys
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
-            _entry(name, setting, setters, request)
+            _entry(kind, name, setting, setters, request)
             for name, setting, setters in entries
             if not wanted or name in wanted
         ],
@@ -111,13 +111,13 @@ _describers: dict[ResourceType, Callable[["Broker", str], _Entries]] = {
 
 
 def _entry(
-    name: str, setting: Setting, setters: list[Setter], request: DescribeConfigsRequest
+    kind: int, name: str, setting: Setting, setters: list[Setter], request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     counts = setters[0]
     return DescribeConfigsResourceResult(
         name=name,
         value=counts.text,
-        read_only=name not in TOPIC_SETTINGS and not setting.live,
+        read_only=kind == ResourceType.BROKER and not setting.live,
         config_source=counts.source,
         synonyms=[DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source) for one in setters]
         if request.include_synonyms

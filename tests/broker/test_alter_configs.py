@@ -1,0 +1,218 @@
+"""IncrementalAlterConfigs and AlterConfigs: what they change, what they refuse, what lasts."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.live_config import Source
+from kohort.errors import ErrorCode
+from kohort.wire import alter_configs as legacy
+from kohort.wire import incremental_alter_configs as incremental
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.wire.records import Record, decode_records, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+THEN = 1_600_000_000_000
+
+Change = tuple[str, int, str | None]
+Resource = incremental.AlterConfigsResource
+
+
+def resource(kind: int, name: str, *changes: Change) -> Resource:
+    configs = [incremental.AlterableConfig(name=key, config_operation=op, value=text) for key, op, text in changes]
+    return Resource(resource_type=kind, resource_name=name, configs=configs)
+
+
+async def alter(peer: Peer, *resources: Resource, version: int = 1, validate_only: bool = False) -> list[int]:
+    request = incremental.IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    responses = (await peer.ask(request, version, incremental.IncrementalAlterConfigsResponse)).responses
+    named = [(one.resource_type, one.resource_name) for one in resources]
+    assert [(one.resource_type, one.resource_name) for one in responses] == named
+    assert all(bool(one.error_message) == (one.error_code != ErrorCode.NONE) for one in responses)
+    return [one.error_code for one in responses]
+
+
+async def replace(peer: Peer, kind: int, name: str, version: int = 2, **configs: str | None) -> int:
+    entries = [legacy.AlterableConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()]
+    wanted = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=entries)
+    (one,) = (
+        await peer.ask(legacy.AlterConfigsRequest(resources=[wanted]), version, legacy.AlterConfigsResponse)
+    ).responses
+    return one.error_code
+
+
+def configs(broker: Broker, name: str = "orders") -> dict[str, str]:
+    topic = broker.topics.named(name)
+    assert topic is not None
+    return dict(topic.configs)
+
+
+@pytest.fixture(autouse=True)
+def orders(request: pytest.FixtureRequest) -> None:
+    if "broker" in request.fixturenames:
+        request.getfixturevalue("broker").topics.create("orders", 1, {"segment.bytes": "2048"})
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_single_configs_are_set_and_deleted_and_the_rest_stays(peer: Peer, broker: Broker, version: int) -> None:
+    changes = resource(TOPIC, "orders", ("retention.ms", SET, "60000"), ("segment.ms", DELETE, None))
+    assert await alter(peer, changes, version=version) == [ErrorCode.NONE]
+    assert configs(broker) == {"segment.bytes": "2048", "retention.ms": "60000"}
+    assert await alter(peer, resource(TOPIC, "orders", ("segment.bytes", DELETE, None))) == [ErrorCode.NONE]
+    assert configs(broker) == {"retention.ms": "60000"}
+
+
+async def test_parts_are_added_to_a_list_and_taken_from_it(peer: Peer, broker: Broker) -> None:
+    # What the topic has from its broker counts as its list (KIP-339).
+    for operation, after in [(APPEND, "delete,compact"), (APPEND, "delete,compact"), (SUBTRACT, "delete")]:
+        assert await alter(peer, resource(TOPIC, "orders", ("cleanup.policy", operation, "compact"))) == [0]
+        assert configs(broker)["cleanup.policy"] == after
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_older_request_replaces_everything(peer: Peer, broker: Broker, version: int) -> None:
+    assert await replace(peer, TOPIC, "orders", version, retention_ms="60000") == ErrorCode.NONE
+    assert configs(broker) == {"retention.ms": "60000"}
+    assert await replace(peer, TOPIC, "orders", version, retention_ms=None) == ErrorCode.INVALID_REQUEST
+    assert await replace(peer, TOPIC, "orders", version) == ErrorCode.NONE
+    assert configs(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (resource(TOPIC, "orders", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention.ms", SET, "-2")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("segment.bytes", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("cleanup.policy", SET, "shred")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("cleanup.policy", APPEND, "shred")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("message.timestamp.type", SET, "Never")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("compression.type", SET, "gzip")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention", SUBTRACT, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "orders", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+        (
+            resource(TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (resource(TOPIC, "nobody", ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (resource(TOPIC, "no spaces", ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (resource(TOPIC, "", ("retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "__consumer_offsets", ("cleanup.policy", SET, "delete")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "__consumer_offsets", ("cleanup.policy", DELETE, None)), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("num.partitions", SET, "3")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "1", ("message.max.bytes", SET, "many")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "1", ("nonsense", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "1", ("message.max.bytes", APPEND, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "77", ("message.max.bytes", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "one", ("message.max.bytes", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")), ErrorCode.INVALID_CONFIG),
+        (resource(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")), ErrorCode.INVALID_REQUEST),
+        (resource(LOGGER, "1", ("kohort.broker", SET, "DEBUG")), ErrorCode.INVALID_REQUEST),
+        (resource(METRICS, "m", ("interval.ms", SET, "1000")), ErrorCode.INVALID_REQUEST),
+        (resource(99, "x", ("y", SET, "1")), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_cannot_be_changed_is_refused_as_a_whole_and_hurts_no_other(
+    peer: Peer, broker: Broker, wanted: Resource, code: ErrorCode
+) -> None:
+    broker.topics.create("clicks", 1)
+    wanted.configs.append(incremental.AlterableConfig(name="delete.retention.ms", config_operation=SET, value="1"))
+    neighbour = resource(TOPIC, "clicks", ("segment.ms", SET, "70000"))
+    assert await alter(peer, wanted, neighbour) == [code, ErrorCode.NONE]
+    assert configs(broker) == {"segment.bytes": "2048"}
+    assert configs(broker, "clicks") == {"segment.ms": "70000"}
+    assert configs(broker, "__consumer_offsets")["cleanup.policy"] == "compact"
+    assert not broker.live_config.changed(Source.BROKER)
+
+
+async def test_a_resource_named_twice_is_changed_by_neither(peer: Peer, broker: Broker) -> None:
+    one, other = resource(TOPIC, "orders", ("segment.ms", SET, "1")), resource(TOPIC, "orders")
+    assert await alter(peer, one, other) == [ErrorCode.INVALID_REQUEST] * 2
+    assert configs(broker) == {"segment.bytes": "2048"}
+
+
+async def test_validating_changes_nothing(peer: Peer, broker: Broker) -> None:
+    topic = resource(TOPIC, "orders", ("retention.ms", SET, "1"))
+    me = resource(BROKER, "1", ("message.max.bytes", SET, "1"))
+    bad = resource(BROKER, "", ("message.max.bytes", SET, "-1"))
+    assert await alter(peer, topic, me, bad, validate_only=True) == [0, 0, ErrorCode.INVALID_REQUEST]
+    assert configs(broker) == {"segment.bytes": "2048"}
+    assert broker.config.number("message.max.bytes") == 1_048_588
+
+
+async def test_configs_of_topics_outlive_a_restart(start_broker: MakeBroker, tmp_path: Path) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data")
+    first = await start_broker(options)
+    first.topics.create("orders", 1)
+    async with talking_to(first) as peer:
+        assert await alter(peer, resource(TOPIC, "orders", ("retention.ms", SET, "60000"))) == [ErrorCode.NONE]
+    await first.stop()
+    assert configs(await start_broker(options)) == {"retention.ms": "60000"}
+
+
+# What they do
+
+
+async def store(peer: Peer, value: bytes) -> PartitionProduceResponse:
+    records = encode_batch([Record(0, THEN, None, value, ())])
+    data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+    answer = await peer.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9, ProduceResponse)
+    return answer.responses[0].partition_responses[0]
+
+
+async def timestamps(peer: Peer, offset: int) -> list[int]:
+    """Of the records of the batch there."""
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100_000)
+    request = FetchRequest(max_bytes=100_000, topics=[FetchTopic(topic="orders", partitions=[wanted])])
+    records = (await peer.ask(request, 11, FetchResponse)).responses[0].partitions[0].records
+    assert records is not None
+    assert not isinstance(records, list)
+    return [record.timestamp for record in decode_records(records)]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        resource(TOPIC, "orders", ("max.message.bytes", SET, "1000")),
+        resource(BROKER, "1", ("message.max.bytes", SET, "1000")),
+        resource(BROKER, "", ("message.max.bytes", SET, "1000")),
+    ],
+    ids=["topic", "broker", "all brokers"],
+)
+async def test_a_smaller_largest_batch_counts_at_once(peer: Peer, wanted: Resource) -> None:
+    assert (await store(peer, b"x" * 2000)).error_code == ErrorCode.NONE
+    assert await alter(peer, wanted) == [ErrorCode.NONE]
+    assert (await store(peer, b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        resource(TOPIC, "orders", ("message.timestamp.type", SET, "LogAppendTime")),
+        resource(BROKER, "1", ("log.message.timestamp.type", SET, "LogAppendTime")),
+    ],
+    ids=["topic", "broker"],
+)
+async def test_with_log_append_time_the_brokers_clock_counts(peer: Peer, broker: Broker, wanted: Resource) -> None:
+    assert (await store(peer, b"a")).log_append_time_ms == -1
+    assert await timestamps(peer, 0) == [THEN]
+    assert await alter(peer, wanted) == [ErrorCode.NONE]
+    before = broker.now()
+    stored = await store(peer, b"b")
+    assert before <= stored.log_append_time_ms <= broker.now()
+    # The records' own CRC is checked when they are decoded: it was made anew.
+    assert await timestamps(peer, stored.base_offset) == [stored.log_append_time_ms]

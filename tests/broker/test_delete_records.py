@@ -1,0 +1,102 @@
+"""DeleteRecords, as an admin and a consumer see it."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.wire.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.records import Record, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to
+
+TEN = 10
+END = -1
+
+
+async def fill(peer: Peer, broker: Broker) -> None:
+    """A topic with ten records, a compacted one without."""
+    broker.topics.create("orders", 1)
+    broker.topics.create("table", 1, {"cleanup.policy": "compact"})
+    for number in range(TEN):
+        records = encode_batch([Record(0, 1_700_000_000_000, None, b"%d" % number, ())])
+        data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+        answer = await peer.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9, ProduceResponse)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+async def delete(
+    peer: Peer, offset: int, topic: str = "orders", partition: int = 0, version: int = 2
+) -> tuple[ErrorCode, int]:
+    wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=1000)
+    (found,) = (await peer.ask(request, version, DeleteRecordsResponse)).topics
+    (result,) = found.partitions
+    assert isinstance(result, DeleteRecordsPartitionResult)
+    return ErrorCode(result.error_code), result.low_watermark
+
+
+async def read(peer: Peer, offset: int) -> int:
+    """The error of a fetch from there."""
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
+    request = FetchRequest(max_bytes=1000, topics=[FetchTopic(topic="orders", partitions=[wanted])])
+    return (await peer.ask(request, 11, FetchResponse)).responses[0].partitions[0].error_code
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_every_version_moves_the_start_and_what_lies_before_is_gone(
+    peer: Peer, broker: Broker, version: int
+) -> None:
+    await fill(peer, broker)
+    assert await delete(peer, 4, version=version) == (ErrorCode.NONE, 4)
+    assert await read(peer, 3) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await read(peer, 4) == ErrorCode.NONE
+
+
+async def test_the_start_never_goes_back_and_minus_one_is_the_end(peer: Peer, broker: Broker) -> None:
+    await fill(peer, broker)
+    assert await delete(peer, 6) == (ErrorCode.NONE, 6)
+    assert await delete(peer, 2) == (ErrorCode.NONE, 6)
+    assert await delete(peer, END) == (ErrorCode.NONE, TEN)
+    assert await delete(peer, TEN) == (ErrorCode.NONE, TEN)
+
+
+@pytest.mark.parametrize(
+    ("offset", "topic", "partition", "code"),
+    [
+        (TEN + 1, "orders", 0, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (-2, "orders", 0, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (0, "orders", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (0, "orders", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (0, "nobody", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (END, "table", 0, ErrorCode.POLICY_VIOLATION),
+        (END, "__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+async def test_what_cannot_be_deleted_is_refused_and_all_stays(
+    peer: Peer, broker: Broker, offset: int, topic: str, partition: int, code: ErrorCode
+) -> None:
+    await fill(peer, broker)
+    assert await delete(peer, offset, topic, partition) == (code, -1)
+    assert await read(peer, 0) == ErrorCode.NONE
+
+
+async def test_the_new_start_holds_after_a_restart(start_broker: MakeBroker, tmp_path: Path) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data")
+    first = await start_broker(options)
+    async with talking_to(first) as peer:
+        await fill(peer, first)
+        assert await delete(peer, 7) == (ErrorCode.NONE, 7)
+    await first.stop()
+    async with talking_to(await start_broker(options)) as peer:
+        assert await read(peer, 6) == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert await read(peer, 7) == ErrorCode.NONE

@@ -1,0 +1,164 @@
+"""DescribeConfigs and ListConfigResources: values, and where they come from."""
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.config import SETTINGS
+from kohort.broker.live_config import Source
+from kohort.broker.topic_config import TOPIC_SETTINGS
+from kohort.errors import ErrorCode
+from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kohort.wire.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7
+
+
+async def describe(
+    peer: Peer, kind: int, name: str, *keys: str, version: int = 4, synonyms: bool = True, docs: bool = False
+) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=synonyms, include_documentation=docs)
+    (result,) = (await peer.ask(request, version, DescribeConfigsResponse)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+async def one(peer: Peer, kind: int, name: str, key: str) -> DescribeConfigsResourceResult:
+    (config,) = (await describe(peer, kind, name, key)).configs
+    assert config.name == key
+    return config
+
+
+def sources(config: DescribeConfigsResourceResult) -> list[tuple[str, str | None, int]]:
+    return [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms]
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_every_version_tells_all_configs_of_a_topic(peer: Peer, broker: Broker, version: int) -> None:
+    broker.topics.create("orders", 1, {"retention.ms": "60000"})
+    found = await describe(peer, TOPIC, "orders", version=version)
+    values = {config.name: (config.value, config.config_source, config.read_only) for config in found.configs}
+    assert set(values) == set(TOPIC_SETTINGS)
+    assert values["retention.ms"] == ("60000", Source.TOPIC, False)
+    assert values["segment.bytes"] == ("1073741824", Source.DEFAULT, False)
+
+
+async def test_a_topics_value_comes_before_the_brokers_and_the_default(start_broker: MakeBroker) -> None:
+    broker = await start_broker(BrokerOptions(port=0, settings={"log.retention.ms": "70000"}))
+    broker.topics.create("own", 1, {"retention.ms": "60000"})
+    broker.topics.create("plain", 1)
+    async with talking_to(broker) as peer:
+        own, plain = [await one(peer, TOPIC, name, "retention.ms") for name in ("own", "plain")]
+    inherited = [
+        ("log.retention.ms", "70000", Source.STARTED_WITH),
+        ("log.retention.ms", "604800000", Source.DEFAULT),
+    ]
+    assert sources(own) == [("retention.ms", "60000", Source.TOPIC), *inherited]
+    assert (plain.value, plain.config_source, sources(plain)) == ("70000", Source.STARTED_WITH, inherited)
+
+
+async def test_types_and_documentation_are_told_to_who_asks(peer: Peer, broker: Broker) -> None:
+    broker.topics.create("orders", 1)
+    found = await describe(peer, TOPIC, "orders", docs=True, synonyms=False)
+    types = {config.name: config.config_type for config in found.configs}
+    assert (types["retention.ms"], types["segment.bytes"], types["cleanup.policy"]) == (LONG, INT, LIST)
+    assert types["message.timestamp.type"] == STRING
+    assert all(config.documentation and not config.synonyms for config in found.configs)
+    assert all(config.documentation is None for config in (await describe(peer, TOPIC, "orders")).configs)
+
+
+async def test_keys_choose_and_unknown_ones_are_left_out(peer: Peer, broker: Broker) -> None:
+    broker.topics.create("orders", 1)
+    found = await describe(peer, TOPIC, "orders", "retention.ms", "nonsense")
+    assert [config.name for config in found.configs] == ["retention.ms"]
+
+
+async def test_a_broker_tells_all_its_settings_and_which_can_be_changed(peer: Peer, broker: Broker) -> None:
+    found = {config.name: config for config in (await describe(peer, BROKER, str(broker.node_id))).configs}
+    assert set(found) == set(SETTINGS) | {"broker.id", "node.id", "log.dirs"}
+    assert {name for name, config in found.items() if not config.read_only} == {
+        name for name, setting in SETTINGS.items() if setting.live
+    }
+    assert found["node.id"].value == str(broker.node_id)
+    assert (found["auto.create.topics.enable"].value, found["auto.create.topics.enable"].config_type) == (
+        "true",
+        BOOLEAN,
+    )
+
+
+async def test_all_brokers_together_have_what_was_changed_for_all(peer: Peer, broker: Broker) -> None:
+    assert (await describe(peer, BROKER, "")).configs == []
+    broker.change_config(Source.ALL_BROKERS, {"message.max.bytes": "5000"})
+    (config,) = (await describe(peer, BROKER, "")).configs
+    assert (config.name, config.value, config.config_source) == ("message.max.bytes", "5000", Source.ALL_BROKERS)
+
+
+async def test_a_group_has_no_configs(peer: Peer) -> None:
+    found = await describe(peer, GROUP, "g")
+    assert (found.error_code, found.configs) == (ErrorCode.NONE, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "no spaces", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "77", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ErrorCode.INVALID_REQUEST),
+        (99, "what", ErrorCode.INVALID_REQUEST),
+        (0, "", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_has_no_configs_says_why(peer: Peer, kind: int, name: str, code: ErrorCode) -> None:
+    found = await describe(peer, kind, name)
+    assert (found.error_code, bool(found.error_message), found.configs) == (code, True, [])
+
+
+@pytest.mark.parametrize("version", [5, 6, 7])
+async def test_a_created_topic_is_answered_with_its_configs(peer: Peer, version: int) -> None:
+    # KIP-525: a client need not ask again what its topic came out with.
+    entry = CreatableTopicConfig(name="retention.ms", value="60000")
+    wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[entry])
+    (made,) = (await peer.ask(CreateTopicsRequest(topics=[wanted]), version, CreateTopicsResponse)).topics
+    assert made.configs is not None
+    told = {config.name: (config.value, config.config_source) for config in made.configs}
+    assert set(told) == set(TOPIC_SETTINGS)
+    assert told["retention.ms"] == ("60000", Source.TOPIC)
+
+
+async def test_null_is_no_config_of_a_new_topic(peer: Peer) -> None:
+    entry = CreatableTopicConfig(name="retention.ms", value=None)
+    wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[entry])
+    (made,) = (await peer.ask(CreateTopicsRequest(topics=[wanted]), 7, CreateTopicsResponse)).topics
+    assert (made.error_code, made.configs) == (ErrorCode.INVALID_CONFIG, [])
+
+
+async def resources(peer: Peer, *kinds: int, version: int = 1) -> tuple[int, set[tuple[int, str]]]:
+    request = ListConfigResourcesRequest(resource_types=list(kinds))
+    answer = await peer.ask(request, version, ListConfigResourcesResponse)
+    return answer.error_code, {(found.resource_type, found.resource_name) for found in answer.config_resources}
+
+
+async def test_the_resources_that_have_configs_are_listed(peer: Peer, broker: Broker) -> None:
+    broker.topics.create("orders", 1)
+    topics, me = {(TOPIC, "orders"), (TOPIC, "__consumer_offsets")}, {(BROKER, str(broker.node_id))}
+    assert await resources(peer) == (ErrorCode.NONE, topics | me)
+    assert await resources(peer, TOPIC) == (ErrorCode.NONE, topics)
+    assert await resources(peer, BROKER, GROUP) == (ErrorCode.NONE, me)
+    assert await resources(peer, METRICS, LOGGER) == (ErrorCode.NONE, set())
+    assert await resources(peer, TOPIC, 99) == (ErrorCode.UNSUPPORTED_VERSION, set())
+    assert await resources(peer, version=0) == (ErrorCode.NONE, set()), "once it listed metrics subscriptions only"
