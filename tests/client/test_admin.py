@@ -17,6 +17,7 @@ from kohort import (
     Producer,
     TopicPartition,
 )
+from kohort.client import ConfigKind
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 
@@ -112,6 +113,62 @@ async def test_a_group_with_its_members_and_its_lag(
         TopicPartition(topic, 1): OffsetAndMetadata(1),
     }
     assert set(await admin.group_offsets(fresh)) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+
+
+async def test_a_topic_grows(admin: Admin, new_topic: NewTopicName) -> None:
+    topic = await new_topic(2)
+    await admin.create_partitions(topic, 5)
+    assert len((await admin.describe_topics([topic]))[topic].leaders) == 5
+    with pytest.raises(KafkaError) as raised:
+        await admin.create_partitions(topic, 3)
+    assert raised.value.code is ErrorCode.INVALID_PARTITIONS
+
+
+async def test_configs_are_read_and_changed(admin: Admin, new_topic: NewTopicName) -> None:
+    topic = await new_topic(retention_ms="1000000")
+    configs = await admin.describe_configs(ConfigKind.TOPIC, topic)
+    assert (configs["retention.ms"].value, configs["retention.ms"].is_default) == ("1000000", False)
+    assert configs["cleanup.policy"].is_default
+    await admin.alter_configs(ConfigKind.TOPIC, topic, {"retention.ms": None, "max.message.bytes": "2000"})
+    configs = await admin.describe_configs(ConfigKind.TOPIC, topic)
+    assert configs["retention.ms"].value != "1000000"
+    assert configs["max.message.bytes"].value == "2000"
+    with pytest.raises(KafkaError) as raised:
+        await admin.alter_configs(ConfigKind.TOPIC, topic, {"no.such.config": "1"})
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    (node,) = (await admin.describe_cluster()).brokers
+    assert "group.initial.rebalance.delay.ms" in await admin.describe_configs(ConfigKind.BROKER, str(node))
+
+
+async def test_members_and_offsets_are_removed(
+    admin: Admin, any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh}
+    async with Consumer(topic, heartbeat_interval_ms=100, **options) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(timeout=0.05)
+        await consumer.commit({here: 0})
+        for code, call in (
+            (ErrorCode.NON_EMPTY_GROUP, admin.delete_groups([fresh])),
+            (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, admin.delete_group_offsets(fresh, [here])),
+        ):
+            with pytest.raises(KafkaError) as raised:
+                await call
+            assert raised.value.code is code
+        first = consumer.member_id
+        await admin.remove_members(fresh, [first])
+        while consumer.member_id in ("", first) or not consumer.assignment:
+            await consumer.poll(timeout=0.05)  # it notices, and joins again
+        with pytest.raises(KafkaError) as raised:
+            await admin.remove_members(fresh, ["nobody"])
+        assert raised.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    await admin.delete_group_offsets(fresh, [here])
+    assert await admin.group_offsets(fresh, [here]) == {here: None}
+    await admin.alter_group_offsets(fresh, {here: 0})
+    await admin.delete_groups([fresh])
+    assert fresh not in [one.group_id for one in await admin.list_groups()]
 
 
 async def test_a_group_that_does_not_exist_is_dead(admin: Admin, fresh: str) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kohort import ConfigError, Consumer, ErrorCode, KafkaError, KohortError, Producer, TopicPartition
+from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, KohortError, NewTopic, Producer, TopicPartition
 from kohort.client import ClosedError, ConsumerRecord, NoOffsetError
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
+from tests.interop.kafka import free_ports
+from tests.interop.kohort import running_kohort
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -247,6 +250,31 @@ async def test_without_a_committed_offset_the_policy_decides(
         assert (await take(consumer, 1))[0].offset == 0
 
 
+async def test_a_group_goes_on_where_it_was_when_its_broker_comes_back(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    broker = ("--data", str(tmp_path), "--listen", f"127.0.0.1:{port}")
+    with running_kohort(*broker, killed=True, group_initial_rebalance_delay_ms="0") as first:
+        async with Admin(bootstrap_servers=first.bootstrap) as admin:
+            await admin.create_topics([NewTopic("t", 3)])
+        await fill(first.bootstrap, "t", 300, 3)
+        consumer = consumer_of(first, "t", group_id="g", enable_auto_commit=False)
+        records = await take(consumer, 300)
+        await consumer.commit()
+        generation = consumer.generation
+        first.process.kill()
+    assert await consumer.poll(timeout=0.3) == []
+    with running_kohort(*broker) as again:
+        await fill(again.bootstrap, "t", 300, 3)
+        records += await take(consumer, 300)
+        await consumer.commit()
+        assert consumer.generation == generation  # L2: no rebalance for a broker that comes back in time
+        ends = await consumer.end_offsets(consumer.assignment)
+        committed = await consumer.committed(consumer.assignment)
+        assert {partition: at.offset for partition, at in committed.items() if at} == ends
+        await consumer.close()
+    assert len({(record.partition, record.offset) for record in records}) == len(records) == 600
+
+
 async def test_large_records_and_small_limits(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic(2)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
@@ -259,8 +287,6 @@ async def test_large_records_and_small_limits(any_broker: Broker, new_topic: New
 
 
 async def test_a_topic_made_after_subscribing_is_found(any_broker: Broker, admin: Any, fresh: str) -> None:
-    from kohort import NewTopic
-
     options = {"group_id": fresh, "allow_auto_create_topics": False, "metadata_max_age_ms": 200}
     async with consumer_of(any_broker, fresh, **options) as consumer:
         assert await consumer.poll(timeout=0.3) == []

@@ -1,10 +1,12 @@
 """The client for asyncio: consume in a group, produce, administer. `kohort.blocking` is the same for plain threads."""
 
-from kohort.client.admin import Admin, GroupDescription, GroupListing, GroupOffset, MemberDescription, NewTopic
+from kohort.client.admin import Admin, NewTopic
 from kohort.client.batches import Delivery, RecordMetadata
 from kohort.client.cluster import Cluster
+from kohort.client.configs import ConfigKind, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
+from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
 from kohort.client.membership import Membership
 from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec
@@ -26,6 +28,8 @@ __all__ = [
     "ClusterMetadata",
     "CommitFailedError",
     "ConfigError",
+    "ConfigKind",
+    "ConfigValue",
     "Consumer",
     "ConsumerOptions",
     "ConsumerRecord",

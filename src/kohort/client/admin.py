@@ -1,21 +1,33 @@
 """Topics, groups and offsets, as an operator sees them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import commit_outside, committed_offsets
+from kohort.client.configs import ConfigKind, ConfigValue, alter_configs, describe_configs
 from kohort.client.connection import Connection
-from kohort.client.metadata import Broker, ClusterMetadata, TopicMetadata
+from kohort.client.groups import (
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    delete_group,
+    delete_offsets,
+    describe_group,
+    group_lag,
+    list_groups,
+    remove_members,
+)
+from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec, list_offsets
 from kohort.client.options import AdminOptions, read_options
-from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.wire.codec import DecodeError, Message
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.codec import Message
+from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from kohort.wire.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -23,19 +35,13 @@ from kohort.wire.create_topics import (
     CreateTopicsResponse,
 )
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+__all__ = ["Admin", "GroupDescription", "GroupListing", "GroupOffset", "NewTopic"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=Message)
 
-_GROUPS = "groups"
 _BROKER_DEFAULT = -1
 _DELETE_BY_STATE = 6
 
@@ -48,54 +54,6 @@ class NewTopic:
     partitions: int | None = None
     replication_factor: int | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupListing:
-    """A group as its coordinator lists it. `state` and `type` are None with a broker too old to say."""
-
-    group_id: str
-    protocol_type: str
-    state: str | None
-    type: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MemberDescription:
-    """A member and what it was assigned; `topics` is what it asked for."""
-
-    member_id: str
-    client_id: str
-    client_host: str
-    instance_id: str | None
-    topics: frozenset[str]
-    assignment: frozenset[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    """A group. Its state is as Kafka prints it; that of a group which does not exist is Dead."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    assignor: str
-    coordinator: Broker | None
-    members: tuple[MemberDescription, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOffset:
-    """How far a group has come in one partition. `lag` is None where nothing is committed."""
-
-    partition: TopicPartition
-    committed: int | None
-    end: int
-    metadata: str = ""
-
-    @property
-    def lag(self) -> int | None:
-        return None if self.committed is None else max(0, self.end - self.committed)
 
 
 class Admin:
@@ -146,7 +104,7 @@ class Admin:
         )
         response = await self._controller(request, CreateTopicsResponse)
         for one in response.topics:
-            _check(one.error_code, one.name, one.error_message)
+            check(one.error_code, one.name, one.error_message)
         if not validate_only:
             await self._until_led([topic.name for topic in wanted])
         return {one.name: one.topic_id for one in response.topics}
@@ -163,7 +121,7 @@ class Admin:
 
         response = await self._controller(question, DeleteTopicsResponse)
         for one in response.responses:
-            _check(one.error_code, one.name or "", one.error_message)
+            check(one.error_code, one.name or "", one.error_message)
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
@@ -171,47 +129,45 @@ class Admin:
         """The offset of each partition's start, end or time; None where no record is that young."""
         return await list_offsets(self._cluster, wanted, read_committed=read_committed)
 
+    async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
+        """Widen a topic to `total` partitions. Keys map anew from then on; consumers rebalance."""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=total, assignments=None)],
+            timeout_ms=self._options.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._controller(request, CreatePartitionsResponse)
+        for one in response.results:
+            check(one.error_code, one.name, one.error_message)
+
+    # -- configs
+
+    async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
+        """The configs of a topic, a broker (its node id as text; "" for the cluster's defaults) or a group."""
+        return await describe_configs(self._cluster, kind, name)
+
+    async def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set these, or (None) go back to the default; whatever is not named stays."""
+        await alter_configs(self._cluster, kind, name, changes)
+
     # -- groups
 
     async def list_groups(self, states: Collection[str] = ()) -> list[GroupListing]:
         """Groups of every broker, sorted by name; only those in the given states, if any are."""
-        await self._retrying(self._cluster.refresh)
-
-        async def ask(node: int) -> ListGroupsResponse:
-            async def attempt() -> ListGroupsResponse:
-                connection = await self._cluster.connection(node)
-                request = ListGroupsRequest(states_filter=list(states))
-                response = await connection.request(request, ListGroupsResponse)
-                _check(response.error_code, f"broker {node}", None)
-                return response
-
-            return await self._retrying(attempt)
-
-        answers = await asyncio.gather(*(ask(node) for node in self._cluster.metadata.brokers))
-        listed = {
-            one.group_id: GroupListing(one.group_id, one.protocol_type, one.group_state or None, one.group_type or None)
-            for answer in answers
-            for one in answer.groups
-        }
-        return [listed[group_id] for group_id in sorted(listed)]
+        return await list_groups(self._cluster, states)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Their states and members, in the order of the names given."""
-        return {group_id: await self._describe_group(group_id) for group_id in group_ids}
+        return {group_id: await describe_group(self._cluster, group_id) for group_id in group_ids}
 
-    async def _describe_group(self, group_id: str) -> GroupDescription:
-        async def attempt() -> GroupDescription:
-            connection = await self._cluster.coordinator(group_id, _GROUPS)
-            response = await connection.request(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
-            described = response.groups[0]
-            if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # KIP-1043, from version 6 on
-                return GroupDescription(group_id, "Dead", "", "", None, ())
-            _check(described.error_code, group_id, described.error_message)
-            brokers = self._cluster.metadata.brokers.values()
-            here = next((one for one in brokers if (one.host, one.port) == connection.peer), None)
-            return _description(described, here)
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Forget groups and their offsets. Raises NON_EMPTY_GROUP where one has members."""
+        for group_id in group_ids:
+            await delete_group(self._cluster, group_id)
 
-        return await self._retrying(attempt)
+    async def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
+        """Throw members out, by member id or (static ones) by instance id; they may join again."""
+        await remove_members(self._cluster, group_id, list(members), list(instances))
 
     async def group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
@@ -221,29 +177,17 @@ class Admin:
 
     async def group_lag(self, group_id: str) -> list[GroupOffset]:
         """Committed offset, end and lag of each partition that the group has committed or is assigned."""
-        committed = await self.group_offsets(group_id)
-        described = await self._describe_group(group_id)
-        assigned = {partition for member in described.members for partition in member.assignment}
-        wanted = sorted(assigned | {partition for partition, position in committed.items() if position is not None})
-        ends = await self.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST))
-        lags = []
-        for partition in wanted:
-            position, end = committed.get(partition), ends[partition]
-            lags.append(
-                GroupOffset(
-                    partition,
-                    None if position is None else position.offset,
-                    0 if end is None else end.offset,
-                    "" if position is None else position.metadata,
-                )
-            )
-        return lags
+        return await group_lag(self._cluster, group_id)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
         """Commit for a group that has no members. Raises UNKNOWN_MEMBER_ID where it has some."""
         await commit_outside(self._cluster, group_id, offsets)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """Forget what the group committed there. Raises GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic."""
+        await delete_offsets(self._cluster, group_id, partitions)
 
     # -- asking
 
@@ -278,12 +222,6 @@ class Admin:
         return await self._cluster.retrying(attempt)
 
 
-def _check(number: int, what: str, message: str | None) -> None:
-    if number != ErrorCode.NONE:
-        code = error_code(number)
-        raise KafkaError(code, f"{what}: {message or code.sentence}")
-
-
 def _creatable(topic: NewTopic) -> CreatableTopic:
     return CreatableTopic(
         name=topic.name,
@@ -291,28 +229,3 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         replication_factor=_BROKER_DEFAULT if topic.replication_factor is None else topic.replication_factor,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
     )
-
-
-def _description(group: DescribedGroup, coordinator: Broker | None) -> GroupDescription:
-    return GroupDescription(
-        group_id=group.group_id,
-        state=group.group_state,
-        protocol_type=group.protocol_type,
-        assignor=group.protocol_data,
-        coordinator=coordinator,
-        members=tuple(_member(one) for one in group.members),
-    )
-
-
-def _member(one: DescribedGroupMember) -> MemberDescription:
-    topics: frozenset[str] = frozenset()
-    assignment: frozenset[TopicPartition] = frozenset()
-    try:
-        # A group of another protocol type (Kafka Connect's) has other bytes here.
-        if one.member_metadata:
-            topics = frozenset(decode_subscription(one.member_metadata).topics)
-        if one.member_assignment:
-            assignment = frozenset(decode_assignment(one.member_assignment).partitions)
-    except DecodeError:
-        topics, assignment = frozenset(), frozenset()
-    return MemberDescription(one.member_id, one.client_id, one.client_host, one.group_instance_id, topics, assignment)

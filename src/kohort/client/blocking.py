@@ -16,9 +16,11 @@ import uvloop
 from kohort.client import admin as asyncio_admin
 from kohort.client import consumer as asyncio_consumer
 from kohort.client import producer as asyncio_producer
-from kohort.client.admin import GroupDescription, GroupListing, GroupOffset, NewTopic
+from kohort.client.admin import NewTopic
 from kohort.client.batches import Delivery, RecordMetadata
+from kohort.client.configs import ConfigKind, ConfigValue
 from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.groups import GroupDescription, GroupListing, GroupOffset
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec
 from kohort.client.partition import ConsumerRecord
@@ -499,6 +501,30 @@ class Admin(_Face):
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         """See `kohort.Admin.alter_group_offsets`."""
         self._call(self._admin.alter_group_offsets(group_id, offsets))
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        """See `kohort.Admin.create_partitions`."""
+        self._call(self._admin.create_partitions(topic, total))
+
+    def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
+        """See `kohort.Admin.describe_configs`."""
+        return self._call(self._admin.describe_configs(kind, name))
+
+    def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
+        """See `kohort.Admin.alter_configs`."""
+        self._call(self._admin.alter_configs(kind, name, changes))
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """See `kohort.Admin.delete_groups`."""
+        self._call(self._admin.delete_groups(group_ids))
+
+    def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
+        """See `kohort.Admin.remove_members`."""
+        self._call(self._admin.remove_members(group_id, members, instances=instances))
+
+    def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """See `kohort.Admin.delete_group_offsets`."""
+        self._call(self._admin.delete_group_offsets(group_id, partitions))
 
     def close(self) -> None:
         """Closing twice is fine."""

@@ -193,10 +193,7 @@ class Cluster:
     async def ask_any(self, request: Question, answer: type[_M]) -> _M:
         """Ask some broker, one after the other until one answers. Raises the last KafkaError."""
         last: KafkaError | None = None
-        places: list[Callable[[], Awaitable[Connection]]] = [partial(self.connection, node) for node in self._nodes()]
-        bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
-        places += [partial(self._bootstrap_connection, host, port) for host, port in bootstrap]
-        for connect in places:
+        for connect in self._places():
             try:
                 connection = await connect()
                 asked = request if isinstance(request, Message) else request(connection)
@@ -207,6 +204,24 @@ class Cluster:
                 last = problem
         assert last is not None
         raise last
+
+    async def any_connection(self) -> Connection:
+        """A connection to some broker. Raises the last KafkaError where none can be reached."""
+        last: KafkaError | None = None
+        for connect in self._places():
+            try:
+                return await connect()
+            except KafkaError as problem:
+                if not problem.retriable:
+                    raise
+                last = problem
+        assert last is not None
+        raise last
+
+    def _places(self) -> "list[Callable[[], Awaitable[Connection]]]":
+        places: list[Callable[[], Awaitable[Connection]]] = [partial(self.connection, node) for node in self._nodes()]
+        bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
+        return [*places, *(partial(self._bootstrap_connection, host, port) for host, port in bootstrap)]
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
         """An open connection to that broker; one for each purpose, since the broker answers each in order."""

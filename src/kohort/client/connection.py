@@ -276,10 +276,9 @@ class Connection(asyncio.Protocol):
         return not self.closed.done()
 
     def _decode(self, one: _Waiting, data: bytes, body: int) -> Message:
-        if one.key == ApiVersionsRequest.KEY:
-            # KIP-511: the answer to an ApiVersions of a version that the broker does not know is a v0 body.
-            if data[body : body + 2] == _UNSUPPORTED_VERSION:
-                return decoder(ApiVersionsResponse, 0)(data, body)[0]
+        # KIP-511: the answer to an ApiVersions of a version that the broker does not know is a v0 body.
+        if one.key == ApiVersionsRequest.KEY and data[body : body + 2] == _UNSUPPORTED_VERSION:
+            return decoder(ApiVersionsResponse, 0)(data, body)[0]
         return one.decode(data, body)[0]
 
 

@@ -1,0 +1,81 @@
+"""Configs of topics, brokers and groups."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from kohort.wire.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+_DEFAULT_SOURCE = 5
+_SET, _DELETE = 0, 1
+
+
+class ConfigKind(IntEnum):
+    """What has configs; the numbers are those on the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One setting. The value of a sensitive one is None."""
+
+    value: str | None
+    is_default: bool
+    read_only: bool
+
+
+async def describe_configs(cluster: Cluster, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
+    """All configs of one resource, by name."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource])
+
+    async def attempt() -> dict[str, ConfigValue]:
+        connection = await _connection(cluster, kind, name)
+        response = await connection.request(request, DescribeConfigsResponse)
+        found: dict[str, ConfigValue] = {}
+        for result in response.results:
+            check(result.error_code, name, result.error_message)
+            for one in result.configs:
+                found[one.name] = ConfigValue(one.value, one.config_source == _DEFAULT_SOURCE, one.read_only)
+        return found
+
+    return await cluster.retrying(attempt)
+
+
+async def alter_configs(cluster: Cluster, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
+    """Set these, or (None) go back to the default; whatever is not named stays (KIP-339)."""
+    configs = [
+        AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+        for key, value in changes.items()
+    ]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+
+    async def attempt() -> None:
+        connection = await _connection(cluster, kind, name)
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        response = await connection.request(request, IncrementalAlterConfigsResponse)
+        for one in response.responses:
+            check(one.error_code, name, one.error_message)
+
+    await cluster.retrying(attempt)
+
+
+async def _connection(cluster: Cluster, kind: ConfigKind, name: str) -> Connection:
+    """Only a broker itself knows its own configs; all others any broker can tell."""
+    if not cluster.metadata.brokers:
+        await cluster.refresh()
+    if kind is ConfigKind.BROKER and name.isdecimal():
+        return await cluster.connection(int(name))
+    return await cluster.any_connection()

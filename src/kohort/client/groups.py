@@ -1,0 +1,216 @@
+"""Groups as an operator sees them, asked of their coordinators."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.client.committed import committed_offsets
+from kohort.client.metadata import Broker
+from kohort.client.offsets import OffsetSpec, list_offsets
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.wire.codec import DecodeError
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+_GROUPS = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as its coordinator lists it. `state` and `type` are None with a broker too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member and what it was assigned; `topics` is what it asked for."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    topics: frozenset[str]
+    assignment: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group. Its state is as Kafka prints it; that of a group which does not exist is Dead."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: Broker | None
+    members: tuple[MemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """How far a group has come in one partition. `lag` is None where nothing is committed."""
+
+    partition: TopicPartition
+    committed: int | None
+    end: int
+    metadata: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.committed is None else max(0, self.end - self.committed)
+
+
+async def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[GroupListing]:
+    """Groups of every broker, sorted by name; only those in the given states, if any are."""
+    await cluster.retrying(cluster.refresh)
+
+    async def ask(node: int) -> ListGroupsResponse:
+        async def attempt() -> ListGroupsResponse:
+            connection = await cluster.connection(node)
+            response = await connection.request(ListGroupsRequest(states_filter=list(states)), ListGroupsResponse)
+            check(response.error_code, f"broker {node}")
+            return response
+
+        return await cluster.retrying(attempt)
+
+    answers = await asyncio.gather(*(ask(node) for node in cluster.metadata.brokers))
+    listed = {
+        one.group_id: GroupListing(one.group_id, one.protocol_type, one.group_state or None, one.group_type or None)
+        for answer in answers
+        for one in answer.groups
+    }
+    return [listed[group_id] for group_id in sorted(listed)]
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    """Its state and members."""
+
+    async def attempt() -> GroupDescription:
+        connection = await cluster.coordinator(group_id, _GROUPS)
+        response = await connection.request(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
+        described = response.groups[0]
+        if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # KIP-1043, from version 6 on
+            return GroupDescription(group_id, "Dead", "", "", None, ())
+        check(described.error_code, group_id, described.error_message)
+        brokers = cluster.metadata.brokers.values()
+        here = next((one for one in brokers if (one.host, one.port) == connection.peer), None)
+        return _description(described, here)
+
+    return await cluster.retrying(attempt)
+
+
+async def group_lag(cluster: Cluster, group_id: str) -> list[GroupOffset]:
+    """Committed offset, end and lag of each partition that the group has committed or is assigned."""
+    committed = await committed_offsets(cluster, group_id, None)
+    described = await describe_group(cluster, group_id)
+    assigned = {partition for member in described.members for partition in member.assignment}
+    wanted = sorted(assigned | {partition for partition, position in committed.items() if position is not None})
+    ends = await list_offsets(cluster, dict.fromkeys(wanted, OffsetSpec.LATEST))
+    lags = []
+    for partition in wanted:
+        position, end = committed.get(partition), ends[partition]
+        lags.append(
+            GroupOffset(
+                partition,
+                None if position is None else position.offset,
+                0 if end is None else end.offset,
+                "" if position is None else position.metadata,
+            )
+        )
+    return lags
+
+
+async def delete_group(cluster: Cluster, group_id: str) -> None:
+    """Forget a group and its offsets. Raises NON_EMPTY_GROUP where it has members, GROUP_ID_NOT_FOUND."""
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id, _GROUPS)
+        response = await connection.request(DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse)
+        for one in response.results:
+            check(one.error_code, one.group_id)
+
+    await cluster.retrying(attempt)
+
+
+async def remove_members(cluster: Cluster, group_id: str, members: Collection[str], instances: Collection[str]) -> None:
+    """Throw members out. Raises UNKNOWN_MEMBER_ID for the first that is not in the group."""
+    leaving = [MemberIdentity(member_id=one, reason=_REMOVED) for one in members]
+    leaving += [MemberIdentity(group_instance_id=one, reason=_REMOVED) for one in instances]
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id, _GROUPS)
+        response = await connection.request(LeaveGroupRequest(group_id=group_id, members=leaving), LeaveGroupResponse)
+        check(response.error_code, group_id)
+        for one in response.members:
+            check(one.error_code, one.group_instance_id or one.member_id)
+
+    if leaving:
+        await cluster.retrying(attempt)
+
+
+async def delete_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
+    """Forget what a group committed there. Raises the first refusal."""
+    topics: dict[str, OffsetDeleteRequestTopic] = {}
+    for name, number in partitions:
+        topic = topics.setdefault(name, OffsetDeleteRequestTopic(name=name, partitions=[]))
+        topic.partitions.append(OffsetDeleteRequestPartition(partition_index=number))
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id, _GROUPS)
+        request = OffsetDeleteRequest(group_id=group_id, topics=list(topics.values()))
+        response = await connection.request(request, OffsetDeleteResponse)
+        check(response.error_code, group_id)
+        for topic in response.topics:
+            for one in topic.partitions:
+                check(one.error_code, f"{topic.name}-{one.partition_index}")
+
+    if topics:
+        await cluster.retrying(attempt)
+
+
+_REMOVED = "removed by an administrator"
+
+
+def _description(group: DescribedGroup, coordinator: Broker | None) -> GroupDescription:
+    return GroupDescription(
+        group_id=group.group_id,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=coordinator,
+        members=tuple(_member(one) for one in group.members),
+    )
+
+
+def _member(one: DescribedGroupMember) -> MemberDescription:
+    topics: frozenset[str] = frozenset()
+    assignment: frozenset[TopicPartition] = frozenset()
+    try:
+        # A group of another protocol type (Kafka Connect's) has other bytes here.
+        if one.member_metadata:
+            topics = frozenset(decode_subscription(one.member_metadata).topics)
+        if one.member_assignment:
+            assignment = frozenset(decode_assignment(one.member_assignment).partitions)
+    except DecodeError:
+        topics, assignment = frozenset(), frozenset()
+    return MemberDescription(one.member_id, one.client_id, one.client_host, one.group_instance_id, topics, assignment)
