@@ -22,7 +22,7 @@ demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 k
 	$(BIN)/kohort demo $(if $(KEEP),--keep)
 
 test: $(VENV)/.develop ## every test; those that need Java skip without it
-	$(PYTEST) -n $(WORKERS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
 
@@ -40,7 +40,7 @@ source: $(VENV)/.develop
 	$(PYTEST) -q -n 0 tests/test_source.py
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
-	$(PYTEST) -n $(WORKERS) --broker both -m "interop or kafka"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --broker both -m "interop or kafka"
 
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it
 	$(BIN)/python bench/run.py $(if $(PEER),--peer)
