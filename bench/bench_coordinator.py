@@ -17,7 +17,7 @@ from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext,
 from kohort.coordinator.timers import InitialDelay
 from kohort.wire.codec import decoder, encode, encoder
 from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.group_records import encode_key, encode_value
+from kohort.wire.group_records import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.offset_commit import (
@@ -139,11 +139,7 @@ def commits() -> None:
     def whole() -> int:
         asked, _ = read(frame, 0)
         effects = bench.apply(bench.shard.handle(asked, CONTEXT, 7_000))
-        pairs = [
-            (encode_key(record.key), None if record.value is None else encode_value(record.value))
-            for record in effects.records
-        ]
-        batch = encode_pairs(pairs, 7_000)
+        batch = encode_pairs(encode_records(effects.records), 7_000)
         parts: list[Buffer] = []
         answer = effects.replies[CONTEXT.token]
         assert isinstance(answer, OffsetCommitResponse)

@@ -177,6 +177,10 @@ class Conversation:
             client.member_id, client.generation = "", -1
         yield from ()
 
+    def _do_delete_topic(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        """`delete-topic orders`: the broker has deleted these topics."""
+        yield from self._heard(self._shell.apply(self._shell.shard.topics_deleted(targets, self._shell.now)))
+
     def _do_state(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`state`: every group."""
         yield from self._states()

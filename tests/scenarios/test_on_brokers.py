@@ -22,7 +22,7 @@ from tests.scenarios.wire_coordinator import WireCoordinator
 
 FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
-OURS_ALONE = re.compile(r"^(config|failover|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE)
+OURS_ALONE = re.compile(r"^(config|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE)
 """Commands that reach into the shard, or that Kafka no longer serves."""
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
