@@ -124,8 +124,8 @@ class MemberReader(StreamReader):
         assert group is not None
         names = ", ".join(str(tp) for tp in lost[:5])
         sentence = (
-            f"Group {group.group_id} gave {names} to other members while a batch read them: this query did not answer"
-            f" for longer than kafka.session.timeout.ms, or its batch took longer than kafka.max.poll.interval.ms."
+            f"Group {group.group_id} took {names} away while a batch read them: this query did not answer for longer"
+            " than kafka.session.timeout.ms, or its batch took longer than kafka.max.poll.interval.ms."
         )
         if self._options.on_lost is OnLost.FAIL:
             raise KohortError(

@@ -109,6 +109,8 @@ class Ledger:
         for tp, until in self._reading.items():
             if start.positions.get(tp) == until:
                 self._proven[tp] = until
+                if tp in self._next:  # it may have been lost and won back meanwhile
+                    self._next[tp] = max(until, self._next[tp])
         self._reading = {}
 
     def commits(self) -> dict[TopicPartition, int]:

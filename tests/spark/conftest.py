@@ -15,8 +15,9 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from pyspark_kohort.connection import Connection
 from pyspark_kohort.fetch import disconnect
-from tests.interop.kohort import KohortBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,16 +107,33 @@ class Topic:
             consumer.close()
         return sum(end - max(0, position.offset) for end, position in zip(ends, positions, strict=True))
 
-    def members(self, group: str) -> int:
-        """How many members the group has."""
+    def members(self, group: str) -> list[str]:
+        """The ids of the group's members."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         (described,) = admin.describe_consumer_groups([group]).values()
-        return len(described.result(10).members)
+        return [member.member_id for member in described.result(10).members]
+
+    def throw_out(self, group: str, member_id: str) -> None:
+        """As a session that runs out, without the wait."""
+        host, _, port = self.bootstrap.rpartition(":")
+        with Connection(host, int(port), "tests", 10_000) as connection:
+            leaving = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)])
+            answer = connection.call(leaving, LeaveGroupResponse)
+            assert not answer.error_code
+            assert not any(member.error_code for member in answer.members)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Our broker's address; Apache Kafka's with `--broker kafka`."""
+    theirs = request.config.getoption("--broker") == "kafka"
+    found: str = request.getfixturevalue("apache_kafka" if theirs else "kohort_broker").bootstrap
+    return found
 
 
 @pytest.fixture
-def new_topic(kohort_broker: KohortBroker) -> Callable[[int], Topic]:
-    return lambda partitions: Topic(kohort_broker.bootstrap, partitions)
+def new_topic(bootstrap: str) -> Callable[[int], Topic]:
+    return lambda partitions: Topic(bootstrap, partitions)
 
 
 _numbers = itertools.count()
