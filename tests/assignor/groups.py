@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kohort.assignor import Assignor
 from kohort.assignor.user_data import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Subscription
+
+steady = settings(deadline=None, derandomize=True, database=None)
+"""A loaded machine fails no test, and every run tries the same."""
 
 
 def parts(text: str) -> list[TopicPartition]:

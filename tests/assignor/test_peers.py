@@ -10,7 +10,7 @@ from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 from kohort.assignor import ASSIGNORS
 from kohort.assignor.user_data import Claim, encode_claim
 from kohort.model import TopicPartition
-from tests.assignor.groups import Group, alike, mixed, parts, sizes
+from tests.assignor.groups import Group, alike, mixed, parts, sizes, steady
 from tests.assignor.peers import aiokafka, kafka_python
 
 by_turns = pytest.mark.parametrize("name", ["range", "roundrobin"])
@@ -22,6 +22,7 @@ def ours(group: Group, instance_ids: Mapping[str, str | None] | None = None) -> 
 
 
 @by_turns
+@steady
 @given(data=st.data())
 def test_range_and_round_robin_give_what_kafka_python_gives(name: str, data: st.DataObject) -> None:
     # kafka-python 3.0's round robin fails where it must pass over a member.
@@ -35,6 +36,7 @@ def test_range_and_round_robin_give_what_kafka_python_gives(name: str, data: st.
 
 
 @by_turns
+@steady
 @given(data=st.data())
 def test_range_and_round_robin_give_what_aiokafka_gives(name: str, data: st.DataObject) -> None:
     group = data.draw(mixed(ASSIGNORS[name]))
@@ -45,6 +47,7 @@ def kept(claimed: Mapping[str, Sequence[TopicPartition]], given: Mapping[str, Se
     return sum(len(set(claimed.get(member_id, ())) & set(share)) for member_id, share in given.items())
 
 
+@steady
 @given(data=st.data())
 def test_sticky_is_as_balanced_as_the_peers_and_moves_no_more(data: st.DataObject) -> None:
     group = data.draw(alike(ASSIGNORS["sticky"]))

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kohort.assignor.user_data import Claim, decode_claim, decode_generation, encode_claim, encode_generation
 from kohort.model import TopicPartition
-from tests.assignor.groups import parts
+from tests.assignor.groups import parts, steady
 
 partitions = st.builds(TopicPartition, st.text(max_size=5), st.integers(0, 2**31 - 1))
 claims = st.builds(Claim, st.lists(partitions), st.integers(-1, 2**31 - 1))
@@ -20,6 +20,7 @@ def test_a_claim_of_before_2_3_has_no_generation() -> None:
     assert decode_claim(bytes.fromhex("000000010001740000000100000003")) == Claim(parts("t-3"), -1)
 
 
+@steady
 @given(claims)
 def test_a_claim_survives_the_journey(claim: Claim) -> None:
     decoded = decode_claim(encode_claim(claim))
@@ -27,6 +28,7 @@ def test_a_claim_survives_the_journey(claim: Claim) -> None:
     assert decoded.generation == claim.generation
 
 
+@steady
 @given(st.binary())
 def test_garbage_of_another_member_is_never_an_error(data: bytes) -> None:
     assert isinstance(decode_claim(data), Claim)

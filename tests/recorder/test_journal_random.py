@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.events import (
@@ -17,6 +17,8 @@ from kohort.coordinator.events import (
 from kohort.model import TopicPartition
 from kohort.recorder import Journal, RebalanceRecord
 from kohort.recorder.journal import WAIT_MS
+
+steady = settings(deadline=None, derandomize=True, database=None)
 
 NAMES = ("a", "b", "c")
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -63,6 +65,7 @@ def check(record: RebalanceRecord) -> None:
             assert change.assigned_at is None or change.assigned_at >= change.revoked_at
 
 
+@steady
 @given(st.lists(st.one_of(events, reads, pauses), max_size=40))
 def test_whatever_it_is_told_its_records_are_sound(steps: list[GroupEvent | tuple[str, TopicPartition] | int]) -> None:
     journal, now, written = Journal(), 1_000, list[RebalanceRecord]()
