@@ -1,0 +1,141 @@
+"""OffsetForLeaderEpoch and DescribeProducers: what a partition remembers of leaders and of producers."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.wire.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicRequest,
+)
+from kohort.wire.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.records import Record, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to
+
+NOW = 1_700_000_000_000
+
+
+async def store(peer: Peer, count: int, producer_id: int = -1, sequence: int = -1) -> None:
+    """A batch of so many records."""
+    rows = [Record(index, NOW, None, b"x", ()) for index in range(count)]
+    epoch = -1 if producer_id < 0 else 3
+    records = encode_batch(rows, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+    answer = await peer.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9, ProduceResponse)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+async def end_of(
+    peer: Peer, epoch: int, *, topic: str = "orders", partition: int = 0, current: int = -1, version: int = 4
+) -> tuple[int, int, int]:
+    """Error, epoch and end offset."""
+    wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])])
+    answer = await peer.ask(request, version, OffsetForLeaderEpochResponse)
+    (found,) = answer.topics[0].partitions
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+async def test_every_version_tells_where_the_leaders_own_epoch_ends(peer: Peer, broker: Broker, version: int) -> None:
+    broker.topics.create("orders", 1)
+    assert await end_of(peer, 0, version=version) == (ErrorCode.NONE, 0, 0)
+    await store(peer, 3)
+    assert await end_of(peer, 0, version=version) == (ErrorCode.NONE, 0, 3)
+
+
+async def test_each_start_of_a_broker_is_an_epoch_and_each_epochs_end_is_found(
+    start_broker: MakeBroker, tmp_path: Path
+) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data")
+    for batches in ([1] * 5, [40], [], [2, 2]):  # epochs 0 to 3; nothing was written in epoch 2
+        broker = await start_broker(options)
+        if broker.topics.named("orders") is None:
+            broker.topics.create("orders", 1)
+        async with talking_to(broker) as peer:
+            for count in batches:
+                await store(peer, count)
+        await broker.stop()
+    broker = await start_broker(options)
+    async with talking_to(broker) as peer:
+        assert broker.partition("orders", 0) is not None
+        assert [await end_of(peer, epoch) for epoch in range(-2, 6)] == [
+            (0, -2, 0),  # before all records: they begin at 0
+            (0, -1, -1),
+            (0, 0, 5),
+            (0, 1, 45),
+            (0, 1, 45),  # an epoch without records ended where the last one with some did
+            (0, 3, 49),
+            (0, 4, 49),  # this broker's
+            (0, -1, -1),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "current", "code"),
+    [
+        ("nobody", 0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", -1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 0, 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+async def test_what_cannot_be_told_says_why(
+    peer: Peer, broker: Broker, topic: str, partition: int, current: int, code: ErrorCode
+) -> None:
+    broker.topics.create("orders", 1)
+    assert await end_of(peer, 0, topic=topic, partition=partition, current=current) == (code, -1, -1)
+
+
+async def test_who_knows_an_older_leader_only_is_fenced(start_broker: MakeBroker, tmp_path: Path) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data")
+    first = await start_broker(options)
+    first.topics.create("orders", 1)
+    await first.stop()
+    async with talking_to(await start_broker(options)) as peer:
+        assert await end_of(peer, 0, current=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+
+
+async def producers(peer: Peer, topic: str, *partitions: int) -> list[PartitionResponse]:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=list(partitions))])
+    (found,) = (await peer.ask(request, 0, DescribeProducersResponse)).topics
+    return found.partitions
+
+
+async def test_a_partition_names_its_idempotent_producers(peer: Peer, broker: Broker) -> None:
+    broker.topics.create("orders", 2)
+    await store(peer, 2)
+    await store(peer, 2, producer_id=7, sequence=0)
+    await store(peer, 3, producer_id=7, sequence=2)
+    mine, other = await producers(peer, "orders", 0, 1)
+    (state,) = mine.active_producers
+    assert (state.producer_id, state.producer_epoch, state.last_sequence, state.last_timestamp) == (7, 3, 4, NOW)
+    assert (state.coordinator_epoch, state.current_txn_start_offset) == (-1, -1), "there are no transactions"
+    assert (other.error_code, other.active_producers) == (ErrorCode.NONE, [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("no good", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+async def test_producers_of_what_is_not_here_are_not_told(
+    peer: Peer, broker: Broker, topic: str, code: ErrorCode
+) -> None:
+    broker.topics.create("orders", 1)
+    (found,) = await producers(peer, topic, 9)
+    assert (found.error_code, bool(found.error_message), found.active_producers) == (code, True, [])

@@ -1,0 +1,66 @@
+"""What retention no longer keeps is dropped by the broker itself, by the topic's config or the broker's."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.live_config import Source
+from kohort.log import PartitionLog
+from kohort.wire.records import Record, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import until
+
+OLD = 1_600_000_000_000
+SOON = {"log.retention.check.interval.ms": "20"}
+
+
+async def fill(broker: Broker, name: str, **configs: str) -> PartitionLog:
+    """Ten segments of one old record each, on disk."""
+    named = {key.replace("_", "."): value for key, value in configs.items()} | {"segment.bytes": "1024"}
+    broker.topics.create(name, 1, named)
+    log = broker.partition(name, 0)
+    assert log is not None
+    for _ in range(10):
+        log.append(encode_batch([Record(0, OLD, None, b"x" * 800, ())]), log.leader_epoch)
+    broker.writer.current()
+    await broker.writer.drain()
+    return log
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+async def test_old_segments_go_by_the_topics_time_or_the_brokers(
+    start_broker: MakeBroker, tmp_path: Path, on_disk: bool
+) -> None:
+    data = tmp_path / "data" if on_disk else None
+    broker = await start_broker(BrokerOptions(port=0, data=data, settings=SOON | {"log.retention.ms": "60000"}))
+    logs = [
+        await fill(broker, "brokers"),
+        await fill(broker, "topics", retention_ms="1000"),
+        await fill(broker, "kept", retention_ms="-1"),
+        await fill(broker, "table", cleanup_policy="compact"),
+        await fill(broker, "half", retention_ms="-1", retention_bytes="4000"),
+    ]
+    await until(lambda: [log.start_offset for log in logs] == [10, 10, 0, 0, 5])
+    await broker.writer.drain()
+    if on_disk:
+        files = {log: len(list((tmp_path / "data" / f"{log}-0").glob("*.log"))) for log in ("brokers", "kept", "half")}
+        assert files == {"brokers": 1, "kept": 10, "half": 5}
+
+
+async def test_partitions_that_nobody_opened_since_the_start_are_looked_at_too(
+    start_broker: MakeBroker, tmp_path: Path
+) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data", settings={"log.retention.ms": "60000"})
+    first = await start_broker(options)
+    await fill(first, "orders")
+    await first.stop()
+    await start_broker(BrokerOptions(port=0, data=tmp_path / "data", settings=SOON | {"log.retention.ms": "60000"}))
+    await until(lambda: len(list((tmp_path / "data" / "orders-0").glob("*.log"))) == 1)
+
+
+async def test_a_retention_that_is_changed_at_run_time_counts(start_broker: MakeBroker) -> None:
+    broker = await start_broker(BrokerOptions(port=0, settings=SOON | {"log.retention.ms": "-1"}))
+    log = await fill(broker, "orders")
+    broker.change_config(Source.BROKER, {"log.retention.ms": "60000"})
+    await until(lambda: log.start_offset == 10)
