@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.broker")
 
 _ALIVE = HeartbeatResponse()
-_LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _LOAD_BYTES = 1 << 20
 _BATCH_RECORDS = 4_000
 
@@ -70,7 +69,8 @@ class Shard:
 
     def heartbeat(self, request: HeartbeatRequest, waiter: Waiter) -> None:
         """`handle` for the most frequent request, which has no effects but its answer."""
-        code = self._machine.heartbeat(request, self._broker.now()) if self.ready else _LOADING
+        # As Kafka: while the group loads nobody knows better, and after it every member has a whole session.
+        code = self._machine.heartbeat(request, self._broker.now()) if self.ready else ErrorCode.NONE
         self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
     def abandoned(self, token: Hashable) -> None:
