@@ -42,13 +42,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """PEP 562: the client is loaded when it is first used, so that `import kohort` costs nothing."""
-    if name not in __all__:
-        raise AttributeError(f"module 'kohort' has no attribute {name!r}")
-    from kohort import client
+if not TYPE_CHECKING:  # else every misspelt name would be an object to the type checker
 
-    return getattr(client, name)
+    def __getattr__(name: str) -> object:
+        """PEP 562: the client is loaded when it is first used, so that `import kohort` costs nothing."""
+        if name not in __all__:
+            raise AttributeError(f"module 'kohort' has no attribute {name!r}")
+        from kohort import client
+
+        return getattr(client, name)
 
 
 def __dir__() -> list[str]:

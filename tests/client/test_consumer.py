@@ -275,6 +275,44 @@ async def test_a_group_goes_on_where_it_was_when_its_broker_comes_back(tmp_path:
     assert len({(record.partition, record.offset) for record in records}) == len(records) == 600
 
 
+async def test_closing_without_a_broker_gives_up_in_time() -> None:
+    with running_kohort(killed=True, group_initial_rebalance_delay_ms="0") as broker:
+        async with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            await (await producer.send("t", b"x"))
+        consumer = consumer_of(broker, "t", group_id="g")
+        await take(consumer, 1)
+        broker.process.kill()
+        async with asyncio.timeout(5):
+            await consumer.close(timeout=0.5)
+
+
+async def test_a_callback_cannot_close_its_consumer(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+    topic = await new_topic()
+    consumer = consumer_of(any_broker, group_id=fresh)
+
+    async def close(partitions: frozenset[TopicPartition]) -> None:
+        await consumer.close()
+
+    consumer.subscribe([topic], on_assigned=close)
+    with pytest.raises(KohortError, match="do so after poll"):
+        await take(consumer, 1)
+    await consumer.close()
+
+
+async def test_subscribing_anew_and_to_other_topics(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+    one, two = await new_topic(), await new_topic()
+    async with consumer_of(any_broker, one, group_id=fresh) as consumer:
+        while consumer.assignment != {TopicPartition(one, 0)}:
+            await consumer.poll(timeout=0.05)
+        consumer.subscribe([two])
+        while consumer.assignment != {TopicPartition(two, 0)}:
+            await consumer.poll(timeout=0.05)
+        await consumer.unsubscribe()
+        consumer.subscribe([one])
+        while consumer.assignment != {TopicPartition(one, 0)}:
+            await consumer.poll(timeout=0.05)
+
+
 async def test_large_records_and_small_limits(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic(2)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:

@@ -189,3 +189,22 @@ async def test_nothing_is_lost_or_doubled_over_the_death_of_a_broker(tmp_path: P
         records = await read(address, "t", 4_000)
     assert len(written) == 4_000
     assert sorted(int(record.value or b"") for record in records) == list(range(4_000))
+
+
+async def test_without_a_broker_records_fail_when_their_time_is_over() -> None:
+    with running_kohort(killed=True) as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap, delivery_timeout_ms=400)
+        assert (await (await producer.send("t", b"x"))).offset == 0
+        broker.process.kill()
+        late = [await producer.send("t", b"y") for _ in range(3)]
+        async with asyncio.timeout(5):
+            await producer.flush()
+        for one in late:
+            with pytest.raises(KafkaError) as raised:
+                await one
+            assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        unsent = await producer.send("t", b"z")
+        async with asyncio.timeout(5):
+            await producer.close(timeout=0.1)
+        with pytest.raises(KafkaError):
+            unsent.result()

@@ -23,6 +23,8 @@ from kohort.model import Millis, TopicPartition
 
 _log = logging.getLogger(__name__)
 
+_LEAVE_TIMEOUT = 30.0
+
 
 class Consumer:
     """Use it as an async context manager, or close it. All methods belong to the event loop it was made in.
@@ -61,6 +63,8 @@ class Consumer:
         self._polling = False
         self._commit_at = self._loop.time() + self._options.auto_commit_interval_ms / 1000
         self._auto_commits: set[asyncio.Task[None]] = set()
+        self._patience = self._options.request_timeout_ms / 1000
+        """Seconds for an auto commit."""
         self._leaving = False
         self._closed = False
         if topics:
@@ -113,8 +117,10 @@ class Consumer:
 
     async def unsubscribe(self) -> None:
         """Give everything up (`on_revoked` runs) and leave the group; or forget what was assigned by hand."""
+        self._check_not_in_callback()
         if self._driver is not None:
-            await self._leave("the application unsubscribed")
+            await self._leave("the application unsubscribed", _LEAVE_TIMEOUT)
+            await self._driver.close()
             self._driver = None
         self._topics = frozenset()
         self._drop(list(self._fetcher.states))
@@ -345,7 +351,7 @@ class Consumer:
 
     async def _auto_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._commit(offsets, self._options.request_timeout_ms / 1000)
+            await self._commit(offsets, self._patience)
         except KohortError as problem:
             _log.warning("auto commit failed: group=%s %s", self._options.group_id, problem)
 
@@ -376,16 +382,21 @@ class Consumer:
 
     # -- the end
 
-    async def close(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109
-        """Commit (where auto commit is on), give everything up, leave, disconnect. Closing twice is fine."""
+    async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
+        """Commit (where auto commit is on), give everything up, leave, disconnect. Closing twice is fine.
+
+        What the coordinator does not answer within `timeout` seconds is given up.
+        """
         if self._closed:
             return
+        self._check_not_in_callback()
         self._closed = True
         self._news.set()
         try:
             if self._driver is not None:
                 await self._leave("the consumer closes", timeout)
             elif self._commits_itself:
+                self._patience = min(self._patience, timeout)
                 await self._auto_commit(self._to_commit())
         finally:
             tasks = [*self._auto_commits, *([self._callback] if self._callback else [])]
@@ -401,9 +412,10 @@ class Consumer:
             error, self._callback_error = self._callback_error, None
             raise error
 
-    async def _leave(self, reason: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109
+    async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
         assert self._driver is not None
         self._leaving = True
+        self._patience = min(self._patience, timeout)
         try:
             if self._pending is not None:
                 self._start_callback()
@@ -487,6 +499,10 @@ class Consumer:
         if self._unread:
             kept = [one for one in self._unread if TopicPartition(one.topic, one.partition) not in partitions]
             self._unread = deque(kept)
+
+    def _check_not_in_callback(self) -> None:
+        if self._callback is not None and asyncio.current_task() is self._callback:
+            raise KohortError("a callback cannot close its consumer, which would wait for it: do so after poll.")
 
     def _check_open(self) -> None:
         if self._closed and not self._leaving:

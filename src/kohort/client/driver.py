@@ -108,15 +108,17 @@ class MemberDriver:
         The timeout does not count while a callback runs.
         """
         self.handle(Leave(reason, for_good=for_good))
+        left = timeout_ms / 1000
         while self.member.phase is not Phase.UNSUBSCRIBED:
+            since, counts = self._loop.time(), not self.callback_runs
             try:
-                async with asyncio.timeout(timeout_ms / 1000):
+                async with asyncio.timeout(left if counts else None):
                     await self._change()
             except TimeoutError:
-                if self.callback_runs:
-                    continue
                 _log.warning("left without an answer: group=%s member=%s", self._group_id, self.member.member_id)
                 return
+            if counts:
+                left -= self._loop.time() - since
 
     async def _change(self) -> None:
         self._changed = self._loop.create_future()

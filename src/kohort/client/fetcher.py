@@ -204,6 +204,7 @@ class Fetcher:
         if data.error_code != ErrorCode.NONE:
             self._refused(one, error_code(data.error_code))
             return True
+        state.failures = 0
         state.end = data.high_watermark if self._isolation == 0 else data.last_stable_offset
         if data.log_start_offset >= 0:
             state.start = data.log_start_offset
@@ -243,7 +244,10 @@ class Fetcher:
         if not problem.retriable and problem.code in _FINAL:
             self._stop(problem)
         _log.debug("not fetched: partition=%s %s", state.partition, problem)
-        state.retry_at = self._loop.time() + self._options.retry_backoff_ms / 1000
+        options = self._options
+        delay = min(options.retry_backoff_ms * 2 ** min(state.failures, 16), options.retry_backoff_max_ms)
+        state.failures += 1
+        state.retry_at = self._loop.time() + delay / 1000
         self._later.by(state.retry_at)
 
     def _stop(self, error: KafkaError) -> None:

@@ -45,6 +45,7 @@ class PartitionState:
         "_records",
         "buffered",
         "end",
+        "failures",
         "fetch_at",
         "in_fetch",
         "leader_epoch",
@@ -71,6 +72,8 @@ class PartitionState:
         self.end: int | None = None
         """The high watermark as of the last fetch."""
         self.in_fetch = False
+        self.failures = 0
+        """Fetches that failed since one succeeded."""
         self.retry_at = 0.0
         self.turn = 0
         self.buffered = 0

@@ -631,7 +631,9 @@ class ClassicMember:
         if not self._heartbeats() or not self._ready() or self._now < self._heartbeat_at:
             return
         assert self.generation is not None
-        self._heartbeat_request = self._send(heartbeat_request(self.config, self.member_id, self.generation))
+        request = heartbeat_request(self.config, self.member_id, self.generation)
+        # Without an answer for that long the coordinator has given the member up; better to ask another broker.
+        self._heartbeat_request = self._send(request, self.config.session_timeout_ms)
         self._heartbeat_at = self._now + self.config.heartbeat_interval_ms
 
     def _heartbeats(self) -> bool:
