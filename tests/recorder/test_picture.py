@@ -8,7 +8,7 @@ from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
 from kohort.recorder.picture import Span, draw, gaps, spans
-from tests.recorder.stories import a_day
+from tests.recorder.stories import Story, a_day
 
 ONE = TopicPartition("orders", 0)
 
@@ -61,6 +61,16 @@ def test_a_picture_is_written(assignor: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     draw(a_day(assignor), tmp_path / "group.png")
     assert (tmp_path / "group.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_large_group_fits_into_a_picture_too(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    story = Story(partitions=60)
+    for number in range(15):
+        story.joins(f"member-{number}")
+    draw(story.records, tmp_path / "group.svg", title="many")
+    drawn = (tmp_path / "group.svg").read_text()
+    assert drawn.startswith("<?xml")
 
 
 def test_nothing_to_draw_is_said() -> None:

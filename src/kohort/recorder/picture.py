@@ -5,10 +5,13 @@ is dark. Below, how many are dark at a time. Rebalances are numbered lines, expl
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from colorsys import hls_to_rgb
 from dataclasses import dataclass
 from itertools import accumulate
+from math import ceil
 from pathlib import Path
+from re import split
 from typing import TYPE_CHECKING
 
 from kohort.errors import KohortError
@@ -19,6 +22,7 @@ from kohort.recorder.record import PartitionChange, RebalanceRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
 
 # Paul Tol's "bright" and "muted" schemes: distinct for colour-blind readers too.
 _COLOURS = (
@@ -26,6 +30,11 @@ _COLOURS = (
 )  # fmt: skip
 _INK, _FAINT, _DARK = "#222222", "#888888", "#C0392B"
 _MOST_EXPLAINED = 12
+_IN_TITLE_LINE, _IN_A_ROW = 6, 9
+"""How many members the legend names beside the title, and in a row of its own."""
+_MARKER = 0.016
+"""How wide a marker is, as a part of the picture."""
+_LEFT, _WIDE = 0.085, 0.885
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +101,42 @@ def draw(
     partitions = sorted({span.partition for span in drawn})
     known = labels(records)
     colours = _colours(drawn, known)
-    explained = [record for record in records if record.follow_up_of is None][:_MOST_EXPLAINED]
+    explained = _worth_explaining(records)
+    levels = _levels([_position(record, begin, end) for record in explained])
 
-    bars, below = max(1.6, 0.27 * len(partitions)), 0.3 + 0.2 * len(explained)
-    height = 0.9 + bars + 0.25 + 0.7 + 0.5 + below
+    # From the top, in inches: title, legend, markers, bars, darkness, explanations.
+    legend = 0.0 if len(colours) <= _IN_TITLE_LINE else 0.22 * ceil(len(colours) / _IN_A_ROW)
+    head = 0.68 + legend + 0.22 * (1 + max(levels))
+    bars, below = _bars_height(len(partitions)), 0.3 + 0.2 * len(explained)
+    height = head + bars + 0.25 + 0.7 + 0.5 + below
     figure = Figure(figsize=(12.5, height), dpi=150, facecolor="white")
 
     def place(top: float, tall: float) -> "Axes":
-        return figure.add_axes((0.085, 1 - (top + tall) / height, 0.885, tall / height))
+        return figure.add_axes((_LEFT, 1 - (top + tall) / height, _WIDE, tall / height))
 
-    upper, lower = place(0.9, bars), place(0.9 + bars + 0.25, 0.7)
+    upper, lower = place(head, bars), place(head + bars + 0.25, 0.7)
     _draw_bars(upper, drawn, partitions, colours, known, begin)
     _draw_darkness(lower, drawn, begin, end)
-    _draw_rebalances(upper, lower, records, explained, begin)
+    _draw_lines((upper, lower), records, begin)
+    _draw_markers(upper, [_position(record, begin, end) for record in explained], levels)
     for axes in (upper, lower):
         axes.set_xlim(0, (end - begin) / 1000)
-    figure.text(0.085, 1 - 0.3 / height, title or _title(records), fontsize=13, weight="bold", color=_INK)
-    _legend(upper, colours, height, bars)
+    figure.text(_LEFT, 1 - 0.3 / height, title or _title(records), fontsize=13, weight="bold", color=_INK)
+    figure.legend(
+        handles=_handles(colours),
+        loc="upper right" if not legend else "upper left",
+        bbox_to_anchor=(_LEFT + _WIDE, 1 - 0.14 / height) if not legend else (_LEFT, 1 - 0.45 / height),
+        ncols=len(colours) if not legend else _IN_A_ROW,
+        frameon=False,
+        fontsize=8.5,
+        handlelength=1.1,
+        handleheight=1.0,
+        columnspacing=1.4,
+        borderpad=0,
+    )
     for index, record in enumerate(explained):
         line = f"{index + 1}   {_explained(record, records, known)}"
-        figure.text(0.085, (below - 0.2 - 0.2 * index) / height, line, fontsize=8.5, color=_INK)
+        figure.text(_LEFT, (below - 0.2 - 0.2 * index) / height, line, fontsize=8.5, color=_INK)
     figure.savefig(path)
 
 
@@ -126,9 +151,57 @@ def _title(records: Sequence[RebalanceRecord]) -> str:
     return f"{records[0].group_id}: who processes which partition"
 
 
+def _bars_height(partitions: int) -> float:
+    """In inches; rows get thinner where there are many."""
+    return max(0.5, min(0.27 * partitions, 6.0 + 0.03 * partitions))
+
+
+def _worth_explaining(records: Sequence[RebalanceRecord]) -> list[RebalanceRecord]:
+    """Those that were not follow-ups, and of many those that cost most, in the order of time."""
+    begun = [record for record in records if record.follow_up_of is None]
+    by_cost = sorted(
+        begun, key=lambda record: -sum(c.dark_ms or 0 for part in _whole(record, records) for c in part.partitions)
+    )
+    chosen = {record.generation for record in by_cost[:_MOST_EXPLAINED]}
+    return [record for record in begun if record.generation in chosen][:_MOST_EXPLAINED]
+
+
+def _position(record: RebalanceRecord, begin: Millis, end: Millis) -> float:
+    """Where on the axis of time, from 0 to 1."""
+    return ((record.started_at or record.ended_at) - begin) / max(1, end - begin)
+
+
+def _levels(positions: Sequence[float]) -> list[int]:
+    """For each marker in turn, how many rows up it must stand to be beside its neighbours, three at most."""
+    levels: list[int] = []
+    for index, position in enumerate(positions):
+        near = {levels[other] for other in range(index) if position - positions[other] < _MARKER}
+        levels.append(min(set(range(3)) - near, default=0))
+    return levels or [0]
+
+
 def _colours(drawn: Sequence[Span], known: Mapping[str, str]) -> dict[str, str]:
-    first_seen = dict.fromkeys(known.get(s.owner, s.owner) for s in sorted(drawn, key=lambda s: (s.begin, s.partition)))
-    return {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(sorted(first_seen))}
+    names = sorted({known.get(span.owner, span.owner) for span in drawn}, key=_natural)
+    if len(names) <= len(_COLOURS):
+        return dict(zip(names, _COLOURS, strict=False))
+    # The golden angle keeps neighbours far apart, however many there are.
+    return {
+        name: "#{:02x}{:02x}{:02x}".format(
+            *(round(255 * part) for part in hls_to_rgb(n * 0.618 % 1, 0.4 + n % 3 * 0.13, 0.55))
+        )
+        for n, name in enumerate(names)
+    }
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """So that member-2 comes before member-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in split(r"(\d+)", name)]
+
+
+def _handles(colours: Mapping[str, str]) -> "list[Patch]":
+    from matplotlib.patches import Patch
+
+    return [Patch(color=colour, label=name) for name, colour in colours.items()]
 
 
 def _draw_bars(
@@ -146,7 +219,7 @@ def _draw_bars(
             [row[span.partition] for span in mine],
             [(span.end - span.begin) / 1000 for span in mine],
             left=[(span.begin - begin) / 1000 for span in mine],
-            height=0.74,
+            height=0.74 if len(partitions) <= 40 else 0.92,
             color=colour,
             linewidth=0,
         )
@@ -191,25 +264,21 @@ def _draw_darkness(axes: "Axes", drawn: Sequence[Span], begin: Millis, end: Mill
         side.set_color(_FAINT)
 
 
-def _draw_rebalances(
-    upper: "Axes",
-    lower: "Axes",
-    records: Sequence[RebalanceRecord],
-    explained: Sequence[RebalanceRecord],
-    begin: Millis,
-) -> None:
-    for record in records:
-        at = ((record.started_at or record.ended_at) - begin) / 1000
-        style = ":" if record.follow_up_of is not None else "-"
-        for axes in (upper, lower):
-            axes.axvline(at, color=_INK, linewidth=0.7, linestyle=style, alpha=0.75, clip_on=False)
-    for index, record in enumerate(explained):
-        at = ((record.started_at or record.ended_at) - begin) / 1000
-        upper.annotate(
+def _draw_lines(both: Iterable["Axes"], records: Sequence[RebalanceRecord], begin: Millis) -> None:
+    for axes in both:
+        for record in records:
+            at = ((record.started_at or record.ended_at) - begin) / 1000
+            style = ":" if record.follow_up_of is not None else "-"
+            axes.axvline(at, color=_INK, linewidth=0.7, linestyle=style, alpha=0.75)
+
+
+def _draw_markers(axes: "Axes", positions: Sequence[float], levels: Sequence[int]) -> None:
+    for index, (position, level) in enumerate(zip(positions, levels, strict=False)):
+        axes.annotate(
             str(index + 1),
-            (at, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 9),
+            (position, 1),
+            xycoords="axes fraction",
+            xytext=(0, 9 + 15 * level),
             textcoords="offset points",
             ha="center",
             va="center",
@@ -220,30 +289,19 @@ def _draw_rebalances(
         )
 
 
-def _legend(axes: "Axes", colours: Mapping[str, str], height: float, bars: float) -> None:
-    from matplotlib.patches import Patch
-
-    axes.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in colours.items()],
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1 + 0.48 / bars),
-        ncols=min(len(colours), 8),
-        frameon=False,
-        fontsize=8.5,
-        handlelength=1.1,
-        handleheight=1.0,
-        columnspacing=1.4,
-        borderpad=0,
-    )
+def _whole(record: RebalanceRecord, records: Sequence[RebalanceRecord]) -> list[RebalanceRecord]:
+    """A rebalance with the follow-ups that it made necessary."""
+    whole = [record]
+    for later in records[records.index(record) + 1 :]:
+        if later.follow_up_of is None:
+            break
+        whole.append(later)
+    return whole
 
 
 def _explained(record: RebalanceRecord, records: Sequence[RebalanceRecord], known: dict[str, str]) -> str:
     """Its cause, and its cost together with that of the follow-ups that it made necessary."""
-    whole = [record]
-    for later in records[list(records).index(record) + 1 :]:
-        if later.follow_up_of is None:
-            break
-        whole.append(later)
+    whole = _whole(record, records)
     moved = sum(len(part.moved) for part in whole)
     fresh = sum(change.previous_owner is None for part in whole for change in part.partitions)
     dark = [change.dark_ms for part in whole for change in part.partitions if change.dark_ms is not None]
