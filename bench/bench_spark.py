@@ -94,9 +94,10 @@ def fill(bootstrap: str, topic: str, rows: int) -> None:
     assert producer.flush(60) == 0
 
 
-def rate(rows: int, run: Callable[[], object], times: int = 2) -> float:
-    """Rows per second of the best run but the first, which starts workers and compiles."""
-    run()
+def rate(rows: int, run: Callable[[], object], times: int = 3, warm: int = 3) -> float:
+    """Rows per second of the best run; the first ones start workers and warm up the JVM's compiler."""
+    for _ in range(warm):
+        run()
     best = 1e9
     for _ in range(times):
         begin = time.perf_counter()
@@ -148,7 +149,7 @@ def main() -> None:
         streaming = {"kafka.group.id": "bench", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows // 4)}
         results = {
             "range, Spark's own engine": rate(rows, lambda: noop(engine)),
-            "tuples, a Python source by rows": rate(TUPLE_ROWS, lambda: noop(spark.read.format("tuples").load()), 1),
+            "tuples, a Python source by rows": rate(TUPLE_ROWS, lambda: noop(spark.read.format("tuples").load()), 1, 1),
             "kohort, seven columns": rate(rows, lambda: noop(kohort.load())),
             "kohort, value only": rate(rows, lambda: noop(kohort.schema("value binary").load())),
             "kohort, a stream as a member": stream_rate(spark, options | streaming, rows, Path(home)),

@@ -18,7 +18,7 @@ from kohort.model import TopicPartition
 from pyspark_kohort import plan
 from pyspark_kohort.ledger import Commit
 from pyspark_kohort.member import GroupSession
-from pyspark_kohort.offsets import Offset, offset_from_json
+from pyspark_kohort.offsets import EARLIEST, Offset, narrowed, offset_from_json
 from pyspark_kohort.options import OnLost
 from pyspark_kohort.plan import Range
 from pyspark_kohort.stream import StreamReader
@@ -33,6 +33,7 @@ class MemberReader(StreamReader):
     """Joins when Spark first asks for offsets, never when it is made: Spark makes it once more to pickle it."""
 
     _session: GroupSession | None = None
+    _known: frozenset[TopicPartition] = frozenset()
     _finished = False
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -79,7 +80,8 @@ class MemberReader(StreamReader):
         if self._session is None:
             topics = self._options.topics
             # A pattern is looked up once; the members of one group should agree on it.
-            names = sorted({tp.topic for tp in self._cluster.partitions(topics)})
+            self._known = frozenset(self._cluster.partitions(topics))
+            names = sorted({tp.topic for tp in self._known})
             if not names:
                 raise KohortError(f"No topic matches subscribePattern {topics.pattern}.")
             self._session = GroupSession(self._options, names)
@@ -90,7 +92,10 @@ class MemberReader(StreamReader):
     def _begins(self, session: GroupSession, granted: dict[TopicPartition, Commit | None]) -> dict[TopicPartition, int]:
         """Where everything that is ours goes on, what was just granted included."""
         without = [tp for tp, commit in granted.items() if commit is None]
-        first = self._cluster.bound(self._options.starting, without) if without else {}
+        there = [tp for tp in without if tp in self._known]
+        first = self._cluster.bound(narrowed(self._options.starting, there), there)
+        # Partitions that were added since are read from their first record, whatever the bound says.
+        first |= self._cluster.resolve(EARLIEST, set(without) - set(there))
         return session.grant(granted, first)
 
     def _await_claims(self, session: GroupSession, planned: Sequence[Range], name: str | None) -> None:

@@ -104,6 +104,16 @@ def wanted(bound: Bound, partitions: Iterable[TopicPartition]) -> dict[TopicPart
             return {tp: number for tp, number in given.items() if number < 0}
 
 
+def narrowed(bound: Bound, partitions: Iterable[TopicPartition]) -> Bound:
+    """The bound as far as it concerns these: a member asks only for what it won, the user gives all."""
+    match bound:
+        case Exact(offsets=offsets):
+            return Exact({tp: offsets[tp] for tp in partitions if tp in offsets})
+        case AtTime(everywhere=None, times=times, or_latest=or_latest):
+            return AtTime(None, {tp: times[tp] for tp in partitions if tp in times}, or_latest)
+    return bound
+
+
 def parse_bound(text: str, option: str) -> Bound:
     """`earliest`, `latest`, or JSON with an offset for every partition."""
     match text.strip().lower():

@@ -18,6 +18,7 @@ from pyspark_kohort.offsets import (
     Exact,
     Latest,
     Offset,
+    narrowed,
     offset_from_json,
     parse_bound,
     wanted,
@@ -71,6 +72,13 @@ def test_exact_offsets_must_be_for_the_partitions_there_are() -> None:
         wanted(Exact({A0: 1}), [A0, A1])
     with pytest.raises(ConfigError, match="name b-0"):
         wanted(Exact({A0: 1, B0: 1}), [A0])
+
+
+def test_a_member_asks_only_for_what_it_won() -> None:
+    assert narrowed(Exact({A0: 1, A1: 2}), [A1]) == Exact({A1: 2})
+    assert narrowed(AtTime(None, {A0: 1, A1: 2}, or_latest=True), [A0]) == AtTime(None, {A0: 1}, or_latest=True)
+    assert narrowed(Latest(), [A0]) == Latest()
+    assert wanted(narrowed(Exact({}), []), []) == {}
 
 
 def test_a_users_bound_is_a_word_or_json() -> None:

@@ -182,6 +182,21 @@ def test_a_member_commits_what_the_next_call_proves(new_topic: NewTopic) -> None
     assert not topic.members("proves")
 
 
+def test_a_member_begins_where_the_user_says_and_the_group_does_not(new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(20, 2))
+    starting = json.dumps({topic.name: {"0": 4, "1": -1}})
+    query = Query(lambda: member(topic, "begins", startingOffsets=starting))
+    query.drain()
+    query.reader.stop()
+    assert query.sink == dict.fromkeys([(0, n) for n in range(4, 10)], 1)
+    again = Query(lambda: member(topic, "begins"))
+    topic.produce(rows(2, 2))
+    again.drain()
+    again.reader.stop()
+    assert again.sink == dict.fromkeys([(0, 10), (1, 10)], 1)
+
+
 def test_available_now_reads_what_was_there_and_leaves(new_topic: NewTopic) -> None:
     topic = new_topic(4)
     topic.produce(rows(50, 3))
