@@ -7,6 +7,7 @@ each broker's own words: whether there is one is compared. Nothing else is hidde
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,14 +19,28 @@ from kohort.wire.codec import Message, Struct
 Plain = Any
 """A dict, a list, a str, a number or None."""
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _SENTENCES = {"error_message", "batch_index_error_message"}
 _MEMBER_IDS = {"member_id", "leader"}
-# Java keeps groups, members and topics in hash maps: their order says nothing.
+# Kafka keeps these in hash maps, or asks its coordinators one after the other: the order says nothing.
 _SORTED = {
     "JoinGroupResponse.members": "member_id",
     "DescribedGroup.members": "member_id",
     "ListGroupsResponse.groups": "group_id",
+    "DescribeGroupsResponse.groups": "group_id",
+    "DeleteGroupsResponse.results": "group_id",
+    "OffsetFetchResponse.groups": "group_id",
+    # Kafka answers for what it refuses before what it takes.
+    "OffsetCommitResponseTopic.partitions": "partition_index",
+    "OffsetFetchResponseTopic.partitions": "partition_index",
+    "OffsetFetchResponseTopics.partitions": "partition_index",
+    "OffsetDeleteResponseTopic.partitions": "partition_index",
+}
+# Told apart by name, so that one that only one broker has does not move all others.
+_KEYED = {
+    "ApiVersionsResponse.api_keys": "api_key",
+    "ApiVersionsResponse.supported_features": "name",
+    "ApiVersionsResponse.finalized_features": "name",
     "CreatableTopicResult.configs": "name",
 }
 
@@ -45,10 +60,6 @@ class Names:
             self.known[kind, value] = f"{kind}#{self.counts[kind]}"
         return self.known[kind, value]
 
-    def member(self, member_id: str) -> str:
-        """A member id without the part that nobody can guess."""
-        return _UUID.sub("", member_id) and self._member(member_id)
-
     def _member(self, member_id: str) -> str:
         matched = _UUID.search(member_id)
         if matched is None:
@@ -64,6 +75,9 @@ class Names:
             order = _SORTED.get(f"{kind}.{one.name}")
             if order is not None and value:
                 value = sorted(value, key=lambda row: str(row[order]))
+            key = _KEYED.get(f"{kind}.{one.name}")
+            if key is not None and value is not None:
+                value = {str(row.pop(key)): row for row in value}
             found[one.name] = value
         return found
 
@@ -97,8 +111,6 @@ def _bytes(value: list[Any] | bytes | bytearray | memoryview) -> str:
 
 def hash_of(whole: bytes) -> str:
     """Enough of a digest to tell two byte strings apart."""
-    import hashlib
-
     return hashlib.sha256(whole).hexdigest()[:16]
 
 

@@ -1,51 +1,29 @@
-"""Where a scene plays: connections to one broker, members that remember what they were told, and the transcript.
+"""Where a scene plays: clients of one broker, and the transcript of what they asked and heard.
 
-    @scene
-    async def a_late_sync(s: Stage) -> None:
-        a = s.member("a")
-        await a.enters()
-        await a.sync("the leader's", {a: "x"})
-        await a.sync("again, late")
-
-Each call with a name in it is one exchange: it is sent to either broker, and the two answers are compared.
+Each call with a sentence in it is one exchange: it is sent to either broker, and the two answers are compared.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from kohort.errors import ErrorCode
-from kohort.model import NO_TOPIC_ID, UUID
+from kohort.model import UUID
 from kohort.wire.api import APIS
-from kohort.wire.codec import DecodeError, Message, Struct, decode, encode
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.codec import Message, decode, encode
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from kohort.wire.delete_topics import DeleteTopicsRequest
 from kohort.wire.header import read_response_header, request_header
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.list_groups import ListGroupsResponse
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.interop.conversation.plain import Names, Plain
 
-PATIENCE = 30.0
+PATIENCE = 12.0
 """Seconds that any answer may take; nothing waits so long when all is well."""
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as one that waits."""
-
-CLOSED: dict[str, Plain] = {"": "closes the connection"}
-WAITS: dict[str, Plain] = {"": "waits"}
-NOTHING: dict[str, Plain] = {"": "no answer"}
-
-M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,56 +31,134 @@ class Exchange:
     """One request and what was answered."""
 
     name: str
-    said: str
+    asked: str
     answer: dict[str, Plain]
+
+
+@dataclass
+class Stage:
+    """One scene at one broker: the groups and topics whose names begin with the scene's are its own."""
+
+    scene: str
+    host: str
+    port: int
+    transcript: list[Exchange] = field(default_factory=list)
+    ids: dict[str, UUID] = field(default_factory=dict)
+    """Topic ids by name, of the topics that the scene made."""
+    connections: list[Connection] = field(default_factory=list)
+    said: dict[str, int] = field(default_factory=dict)
+    """How often each name of an exchange was used."""
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.port)
+        self.group = self.scene
+        self.admin = Client(self, "admin")
+
+    def client(self, name: str) -> Client:
+        """Somebody who asks."""
+        return Client(self, name)
+
+    async def topic(self, suffix: str, partitions: int = 1, **configs: str) -> str:
+        """Make a topic, wait until it can be used, and return its name. No exchange."""
+        name = f"{self.scene}-{suffix}"
+        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        await self.admin.quietly(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7)
+        await self.settled(name)
+        return name
+
+    async def settled(self, name: str, *, gone: bool = False) -> None:
+        """Wait until the broker knows the topic, or no longer knows it: Kafka's brokers hear of it a little later."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        for _ in range(200):
+            answer = await self.admin.quietly(request, 12)
+            assert isinstance(answer, MetadataResponse)
+            (topic,) = answer.topics
+            led = topic.partitions and all(p.leader_id >= 0 and not p.error_code for p in topic.partitions)
+            if topic.error_code if gone else (not topic.error_code and led):
+                self.ids[name] = topic.topic_id
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{name} does not settle")
+
+    def write(self, name: str, asked: str, answer: Plain) -> None:
+        """Add to the transcript; who says the same again is numbered."""
+        again = self.said[name] = self.said.get(name, 0) + 1
+        name = name if again == 1 else f"{name} ({again})"
+        self.transcript.append(Exchange(name, asked, answer if isinstance(answer, dict) else {"": answer}))
+
+    def plain(self, answer: Message) -> Plain:
+        """The answer without what belongs to other scenes, which play at the same time."""
+        if isinstance(answer, ListGroupsResponse):
+            answer.groups = [group for group in answer.groups if group.group_id.startswith(self.scene)]
+        if isinstance(answer, MetadataResponse) and len(answer.topics) > 5:
+            answer.topics = [topic for topic in answer.topics if (topic.name or "").startswith(self.scene)]
+        return self.names.plain(answer)
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self.connections:
+            connection.close()
 
 
 class Connection:
     """One connection: answers come in the order of the requests."""
 
     def __init__(self, stage: Stage, client_id: str) -> None:
-        self.stage = stage
-        self.client_id = client_id
-        self.parked: list[tuple[type[Message], int]] = []
+        self._stage = stage
+        self._client_id = client_id
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._reading: asyncio.Task[bytes | None] | None = None
 
     async def send(self, key: int, version: int, body: bytes) -> None:
+        """Send one request; the correlation id is the same for all."""
         if self._streams is None:
-            self._streams = await asyncio.open_connection(*self.stage.address)
-            self.stage.open.append(self)
-        frame = request_header(key, version, 7, self.client_id) + body
+            self._streams = await asyncio.open_connection(self._stage.host, self._stage.port)
+            self._stage.connections.append(self)
+        frame = request_header(key, version, 7, self._client_id) + body
         self._streams[1].write(struct.pack(">i", len(frame)) + frame)
 
-    async def receive(self, timeout: float) -> bytes | None:
-        """The next frame, None when the connection is closed; TimeoutError leaves it readable."""
-        if self._reading is None:
-            self._reading = asyncio.ensure_future(self._frame())
-        async with asyncio.timeout(timeout):
-            frame = await asyncio.shield(self._reading)
-        self._reading = None
-        return frame
+    async def is_quiet(self, seconds: float) -> bool:
+        """Whether nothing comes for so long; what does come stays to be received."""
+        done, _ = await asyncio.wait({self._coming()}, timeout=seconds)
+        return not done
 
-    async def _frame(self) -> bytes | None:
-        assert self._streams is not None
-        reader = self._streams[0]
-        try:
-            (size,) = struct.unpack(">i", await reader.readexactly(4))
-            return await reader.readexactly(size)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self._streams = None
-            return None
+    async def receive(self) -> bytes | None:
+        """The next frame; None when the connection is closed instead."""
+        coming = self._coming()
+        done, _ = await asyncio.wait({coming}, timeout=PATIENCE)
+        if not done:
+            raise TimeoutError
+        self._reading = None
+        return coming.result()
 
     def close(self) -> None:
+        """Hang up."""
         if self._reading is not None:
             self._reading.cancel()
+            self._reading = None
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
+    def _coming(self) -> asyncio.Task[bytes | None]:
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._frame())
+        return self._reading
+
+    async def _frame(self) -> bytes | None:
+        assert self._streams is not None
+        reader, writer = self._streams
+        try:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            return await reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+            self._streams = None
+            return None
+
 
 class Client:
-    """Somebody who asks; it takes another connection while a request of its waits on the first."""
+    """Somebody who asks. Where a request of its waits, the next one takes another connection."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage
@@ -113,69 +169,94 @@ class Client:
     async def ask(self, name: str, request: Message, v: int) -> Any:
         """One exchange; returns the answer, or None if the connection was closed."""
         connection = await self._send(request, v)
-        return await self._answer(name, repr(type(request).__name__), connection, APIS[request.KEY].response, v)
+        return await self._answer(name, f"v{v} {request!r}", connection, APIS[request.KEY].response, v)
 
-    async def ask_in_vain(self, name: str, request: Message, v: int) -> None:
-        """One exchange in which nothing should be heard for a while."""
-        await self._parked(name, request, v)
+    async def quietly(self, request: Message, v: int) -> Any:
+        """Ask, outside the transcript."""
+        connection = await self._send(request, v)
+        return await self._read(connection, APIS[request.KEY].response, v)
 
     async def waits(self, name: str, request: Message, v: int) -> None:
         """One exchange that waits; `hears` gets its answer."""
-        connection = await self._parked(name, request, v)
+        connection = await self._send(request, v)
         self._waiting.append((connection, APIS[request.KEY].response, v))
+        heard = "waits" if await connection.is_quiet(PARKED_AFTER) else "answers at once"
+        self.stage.write(name, f"v{v} {request!r}", heard)
 
     async def hears(self, name: str) -> Any:
         """The answer to the oldest request that waits: an exchange of its own."""
         connection, kind, version = self._waiting.pop(0)
-        return await self._answer(name, "(the answer)", connection, kind, version)
+        return await self._answer(name, "(the answer that it waits for)", connection, kind, version)
 
-    async def raw(self, name: str, key: int, v: int, body: bytes, *, answered_in: int | None = None) -> Any:
-        """One exchange of a request whose body is made by hand; `answered_in` another version than asked."""
+    async def abandons(self, name: str) -> None:
+        """What becomes of the oldest request that waits if nothing else happens: an exchange of its own."""
+        connection, kind, version = self._waiting.pop(0)
+        self._connections.remove(connection)
+        if await connection.is_quiet(PARKED_AFTER):
+            self.stage.write(name, "(is there an answer?)", "waits")
+        else:
+            await self._answer(name, "(is there an answer?)", connection, kind, version)
+
+    async def sends(self, name: str, key: int, v: int, body: bytes, *, heard_in: int | None = None) -> Any:
+        """One exchange of a body made by hand; `heard_in` is the version of the answer if it is not the request's."""
         connection = self._free()
         await connection.send(key, v, body)
-        answer_version = v if answered_in is None else answered_in
-        return await self._answer(name, f"{APIS[key].name} v{v} {body!r}", connection, APIS[key].response, answer_version)
+        kind = APIS[key].response if key in APIS else APIS[18].response
+        return await self._answer(name, f"key {key} v{v} {body!r}", connection, kind, v if heard_in is None else heard_in)
 
     def hangs_up(self) -> None:
-        """Close all connections."""
+        """Close all its connections; the next request opens a new one."""
         for connection in self._connections:
             connection.close()
         self._connections = [Connection(self.stage, self.name)]
         self._waiting = []
+
+    def _free(self) -> Connection:
+        busy = [connection for connection, _, _ in self._waiting]
+        free = next((connection for connection in self._connections if connection not in busy), None)
+        if free is None:
+            free = Connection(self.stage, self.name)
+            self._connections.append(free)
+        return free
 
     async def _send(self, request: Message, v: int) -> Connection:
         connection = self._free()
         await connection.send(request.KEY, v, encode(request, v))
         return connection
 
-    def _free(self) -> Connection:
-        busy = {id(connection) for connection, _, _ in self._waiting}
-        for connection in self._connections:
-            if id(connection) not in busy:
-                return connection
-        self._connections.append(Connection(self.stage, self.name))
-        return self._connections[-1]
-
-    async def _parked(self, name: str, request: Message, v: int) -> Connection:
-        connection = await self._send(request, v)
+    async def _answer(self, name: str, asked: str, connection: Connection, kind: type[Message], v: int) -> Any:
         try:
-            await connection.receive_ahead(PARKED_AFTER)
-            answer = {"": "answers at once"}
+            answer = await self._read(connection, kind, v)
         except TimeoutError:
-            answer = WAITS
-        self.stage.write(name, type(request).__name__, answer)
-        return connection
-
-    async def _answer(self, name: str, said: str, connection: Connection, kind: type[M], v: int) -> M | None:
-        try:
-            frame = await connection.receive(PATIENCE)
-        except TimeoutError:
-            self.stage.write(name, said, NOTHING)
+            self.stage.write(name, asked, "never answers")
+            self._connections.remove(connection)
             return None
-        if frame is None:
-            self.stage.write(name, said, CLOSED)
-            return None
-        _, position = read_response_header(frame, kind.KEY, v)
-        answer = decode(kind, v, frame[position:])
-        self.stage.write(name, said, self.stage.plain(answer))
+        self.stage.write(name, asked, "closes the connection" if answer is None else self.stage.plain(answer))
         return answer
+
+    async def _read(self, connection: Connection, kind: type[Message], v: int) -> Message | None:
+        frame = await connection.receive()
+        if frame is None:
+            return None
+        correlation_id, position = read_response_header(frame, kind.KEY, v)
+        assert correlation_id == 7
+        return decode(kind, v, frame[position:])
+
+
+Scene = Callable[[Stage], Awaitable[None]]
+
+SCENES: dict[str, dict[str, Scene]] = {}
+"""By the part of the play, which is one configuration of the brokers, and by name."""
+
+
+def scene(play: Scene | None = None, *, part: str = "common") -> Any:
+    """Take a scene into the play."""
+
+    def take(one: Scene) -> Scene:
+        scenes = SCENES.setdefault(part, {})
+        name = one.__name__.replace("_", "-")
+        assert name not in scenes, name
+        scenes[name] = one
+        return one
+
+    return take if play is None else take(play)

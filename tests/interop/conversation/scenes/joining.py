@@ -1,0 +1,161 @@
+"""Who may enter a group, and in which words it is refused."""
+
+from __future__ import annotations
+
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from tests.interop.conversation.members import SUBSCRIPTION, Member, running
+from tests.interop.conversation.stage import Stage, scene
+
+
+@scene
+async def life_in_every_version(s: Stage) -> None:
+    """One member comes, works and goes, in each version of each request."""
+    for v in range(2, 10):
+        one = Member(s, f"v{v}", group=f"{s.group}-{v}")
+        await one.enters(v)
+        await one.sync(f"sync {v}", {one: "all"}, v=min(v, 5))
+        await one.heartbeat(f"heartbeat {v}", v=min(v, 4))
+        await one.leave(f"leave {v}", v=min(v, 5))
+        await one.heartbeat(f"heartbeat of one that left {v}", v=min(v, 4))
+        await one.join(f"join of one that left {v}", v=v)
+
+
+@scene
+async def sync_and_heartbeat_in_old_versions(s: Stage) -> None:
+    """Version 0 and 1 of what JoinGroup no longer has."""
+    one = Member(s, "one")
+    await one.enters(2)
+    await one.sync("sync 0", {one: "all"}, v=0)
+    await one.sync("sync 1", {one: "other"}, v=1)
+    await one.heartbeat("heartbeat 0", v=0)
+    await one.leave("leave 0", v=0)
+    await one.leave("leave 1 again", v=1)
+
+
+@scene
+async def bad_joins(s: Stage) -> None:
+    """Each reason for which a JoinGroup is refused, and which of two comes first."""
+    one = Member(s, "one")
+    for v in (2, 4, 6, 9):
+        await one.join(f"no group id {v}", v, group_id="")
+        await one.join(f"session timeout too short {v}", v, session_timeout_ms=5_999)
+        await one.join(f"session timeout too long {v}", v, session_timeout_ms=1_800_001)
+        await one.join(f"no protocols {v}", v, protocols={})
+        await one.join(f"no protocol type {v}", v, protocol_type="")
+        await one.join(f"a member id that nobody gave {v}", v, member_id="one-x")
+    await one.join("no group id and a bad session timeout", group_id="", session_timeout_ms=1)
+    await one.join("a bad session timeout and an unknown member", session_timeout_ms=1, member_id="one-x")
+    await one.join("no protocols and an unknown member", protocols={}, member_id="one-x")
+    await one.join("negative session timeout", session_timeout_ms=-1)
+    await one.join("an instance id with a space", group_instance_id="my place")
+    await one.join("an empty instance id", group_instance_id="")
+    await one.join("an instance id of 249 characters and more", group_instance_id="i" * 300)
+    await one.join("an instance id of a dot", group_instance_id=".")
+    await one.join("shortest session timeout", session_timeout_ms=6_000)
+    await one.join("longest session timeout", session_timeout_ms=1_800_000)
+
+
+@scene
+async def member_ids(s: Stage) -> None:
+    """KIP-394: an id that was handed out can be used once, in any version, by whoever has it."""
+    one, two, three = Member(s, "one"), Member(s, "two"), Member(s, "three")
+    await one.gets_an_id(4)
+    await two.gets_an_id(5)
+    await three.gets_an_id(9)
+    await one.heartbeat("a heartbeat with an id that only was handed out", generation_id=0)
+    await one.heartbeat("the same, generation -1")
+    await one.sync("a sync with it", generation_id=0, protocol_name="range")
+    await one.commit("a commit with it", {("nothing", 0): 1})
+    await three.leave("leaves before it joined")
+    await three.leave("leaves again")
+    await three.join("comes after all")
+    await two.join_waits("two joins while one has not used its id", v=9)
+    await one.join("one joins in another version", v=2)
+    await two.hears("two is in")
+
+
+@scene
+async def an_id_of_another_kind(s: Stage) -> None:
+    """A member id that was handed out, used with an instance id; an instance id with a member id of no one."""
+    one = Member(s, "one")
+    await one.gets_an_id()
+    await one.join("a dynamic id used with an instance id", group_instance_id="place")
+    await one.join("a made-up id with an instance id", member_id="made-up", group_instance_id="place")
+    await one.join("the dynamic id again", group_instance_id=None)
+    await one.sync("assigns", {one: "all"})
+    await one.heartbeat("with an instance id that nobody holds", group_instance_id="place")
+
+
+@scene
+async def protocols(s: Stage) -> None:
+    """One assignor in common with everybody; the one that most prefer is chosen."""
+    one = Member(s, "one", protocols={"range": SUBSCRIPTION, "roundrobin": SUBSCRIPTION})
+    await one.enters()
+    await one.sync("assigns", {one: "all"})
+    stranger = Member(s, "stranger", protocols=["sticky"])
+    await stranger.join("no assignor in common")
+    await stranger.join("another protocol type", protocol_type="connect", protocols={"range": b""})
+    await stranger.join("no protocols at all", protocols={})
+    await stranger.join("an empty name", protocols={"": SUBSCRIPTION})
+    two = Member(s, "two", protocols={"roundrobin": SUBSCRIPTION, "sticky": SUBSCRIPTION})
+    await two.knocks()
+    await one.join("one joins again")
+    await two.hears("only roundrobin is left")
+    await one.sync("names the protocol before", {one: "x"}, protocol_name="range")
+    await one.sync("names another type", {one: "x"}, protocol_type="connect")
+    await one.sync("names no protocol", {one: "x"}, protocol_name=None)
+    await one.sync("names no type", {one: "x"}, protocol_type=None)
+    await one.sync("names neither", {one: "x"}, protocol_name=None, protocol_type=None)
+    await one.sync("an older version need not", {one: "x", two: "y"}, v=4)
+    await two.sync("gets its share")
+    await one.join_waits("withdraws the only common one", protocols={"range": SUBSCRIPTION})
+
+
+@scene
+async def a_group_that_is_not_consumers(s: Stage) -> None:
+    """Connect's protocol type: the bytes are its own."""
+    one = Member(s, "one", protocols={"sessioned": b"\xff\xff any bytes"})
+    one.protocol_type = "connect"
+    await one.enters()
+    await one.sync("assigns", {one: "task 1"})
+    await one.join_waits("comes with other bytes", protocols={"sessioned": b"other"}, rebalance_timeout_ms=1)
+
+
+@scene
+async def malformed_subscriptions(s: Stage) -> None:
+    """KAFKA-20570: bytes that are no subscription, where one is expected."""
+    good = encode_subscription(Subscription(["orders"]), 3)
+    bad = {
+        "empty": b"",
+        "one byte": b"\0",
+        "a version alone": b"\0\1",
+        "a negative version": b"\xff\xff" + good[2:],
+        "a far version": b"\0\x63" + good[2:],
+        "cut short": good[:-1],
+        "more bytes than needed": good + b"more",
+        "a topic that is not UTF-8": b"\0\0\0\0\0\1\0\2\xff\xfe\xff\xff\xff\xff",
+        "version 0 with version 3's fields": b"\0\0" + good[2:],
+        "version 3 with version 0's fields": b"\0\3" + encode_subscription(Subscription(["orders"]), 0)[2:],
+    }
+    worse = {
+        "cut in the topics": good[:8],
+        "a billion topics": b"\0\1\x3b\x9a\xca\x00",
+        "a null topic": b"\0\0\0\0\0\1\xff\xff\xff\xff\xff\xff",
+        "topics null": b"\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
+        "user data longer than the rest": b"\0\0\0\0\0\0\0\0\xff\xff",
+    }
+    for what, data in bad.items():
+        one = Member(s, what, group=f"{s.group}-{what.replace(' ', '-')}")
+        await one.join(what, 2, protocols={"range": data})
+    for what, data in worse.items():
+        one = Member(s, what, group=f"{s.group}-{what.replace(' ', '-')}")
+        await one.join_waits(what, 2, protocols={"range": data})
+        await one.abandons(f"{what}: later")
+    keeper = Member(s, "keeper")
+    await keeper.enters()
+    await keeper.sync("assigns", {keeper: "all"})
+    await keeper.join("its own subscription turns bad", protocols={"range": b"\0"})
+    await keeper.heartbeat("is still in")
+    other = Member(s, "other")
+    await other.join("one good and one bad", protocols={"range": good, "sticky": b"\0"})
+    await other.join_waits("one good and one bad, the bad one first", protocols={"sticky": b"\0", "range": good})

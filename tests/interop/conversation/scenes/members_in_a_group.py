@@ -1,0 +1,207 @@
+"""What the members of a group are told in each of its states."""
+
+from __future__ import annotations
+
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.describe_groups import DescribeGroupsRequest
+from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.interop.conversation.members import Member, running
+from tests.interop.conversation.stage import Stage, scene
+
+
+@scene
+async def requests_to_no_group(s: Stage) -> None:
+    """A group that does not exist, and one without a name."""
+    one = Member(s, "one")
+    for group in (s.group, ""):
+        of = "an unknown group" if group else "no group id"
+        one.group = group
+        for v in (0, 2, 3, 5):
+            await one.sync(f"sync {v} of {of}", v=v, group_id=group)
+            await one.leave(f"leave {v} of {of}", v=v, group_id=group)
+        await one.sync(f"sync 5 with names of {of}", generation_id=1, member_id="x", protocol_name="range")
+        for v in (0, 3, 4):
+            await one.heartbeat(f"heartbeat {v} of {of}", v=v, group_id=group)
+        await one.heartbeat(f"heartbeat with an instance id of {of}", group_instance_id="i", group_id=group)
+
+
+@scene
+async def two_members(s: Stage) -> None:
+    """The whole turn of two members, with every request tried in every state."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.heartbeat("a before it syncs")
+    await a.join("a joins again before it syncs: its answer was lost")
+    await a.sync("a assigns", {a: "one"})
+    await a.sync("a asks again")
+    await a.join("the leader rejoins: a new generation")
+    await a.sync("a assigns again", {a: "two"})
+    await b.knocks()
+    await a.heartbeat("a learns of the rebalance")
+    await a.sync("a's sync during the rebalance")
+    await a.commit("a's commit during the rebalance", {("unknown", 0): 1})
+    await b.heartbeat("b's heartbeat while it waits", generation_id=2)
+    await a.heartbeat("an older generation during the rebalance", generation_id=1)
+    await a.heartbeat("a newer one", generation_id=7)
+    await a.join("a rejoins")
+    await b.hears("b is in")
+    await b.sync_waits("b waits for its share")
+    await b.heartbeat("b's heartbeat while its sync waits")
+    await a.heartbeat("a's heartbeat while the assignment is awaited")
+    await b.join("b joins again while its sync waits, unchanged")
+    await a.sync("a assigns to both", {a: "left", b: "right"})
+    await b.hears("b's share")
+    await b.sync("b asks again, late")
+    await b.join("b rejoins unchanged: the same generation")
+    await b.sync("b asks once more")
+    await b.heartbeat("b's old generation", generation_id=b.generation - 1)
+    await b.heartbeat("b under another's id", member_id="b-nobody")
+    await b.sync("b's sync of an old generation", generation_id=b.generation - 1)
+    await b.sync("b's sync of the next generation", generation_id=b.generation + 1)
+    await b.sync("b's sync under another's id", member_id="b-nobody")
+    await b.sync("b's sync without a member id", member_id="")
+    await b.leave("b leaves")
+    await b.heartbeat("b's heartbeat after it left")
+    await b.leave("b leaves again")
+    await a.heartbeat("a learns that b left")
+    await a.join("a rejoins alone")
+    await a.sync("a takes all", {a: "all"})
+    await a.leave("a leaves")
+    await s.admin.ask("what is left", DescribeGroupsRequest(groups=[s.group]), 6)
+
+
+@scene
+async def three_members(s: Stage) -> None:
+    """Three members, a change of a subscription, strangers in the leader's assignment."""
+    a, b, c = (Member(s, name) for name in "abc")
+    await running(a, b, c)
+    changed = {"range": encode_subscription(Subscription(["orders", "payments"]), 1)}
+    await b.join_waits("b changes its subscription", protocols=changed)
+    await c.join_waits("c rejoins")
+    await a.join("a rejoins")
+    await b.hears("b is in again")
+    await c.hears("c is in again")
+    await c.sync_waits("c waits")
+    stranger = Member(s, "stranger")
+    stranger.member_id = "stranger-of-no-group"
+    await a.sync("a assigns to a stranger, forgets c", {a: "a", b: "b", stranger: "?"})
+    await c.hears("c gets nothing")
+    await b.sync("b gets its share again")
+    await s.admin.ask("all three", DescribeGroupsRequest(groups=[s.group]), 5)
+    both = [MemberIdentity(member_id=m.member_id, reason="closing") for m in (b, c)]
+    await s.admin.ask("two leave at once", LeaveGroupRequest(group_id=s.group, members=both), 5)
+    await a.heartbeat("a learns of it")
+
+
+@scene
+async def sync_that_waits_is_cut_short(s: Stage) -> None:
+    """Somebody joins while a member waits for its assignment."""
+    a, b, c = (Member(s, name) for name in "abc")
+    await a.enters()
+    await b.knocks()
+    await a.join("a rejoins")
+    await b.hears("b is in")
+    await b.sync_waits("b waits for its share")
+    await c.knocks()
+    await b.hears("b's sync is refused")
+    await a.sync("a's assignment comes too late", {a: "a", b: "b"})
+    await b.join_waits("b rejoins")
+    await a.join("a rejoins after all")
+    await b.hears("b is in again")
+    await c.hears("c is in")
+
+
+@scene
+async def the_same_request_twice(s: Stage) -> None:
+    """A client that gave up one connection repeats its request on another."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks()
+    await b.join_waits("b's join again")
+    await b.abandons("b's first join")
+    await a.join("a rejoins")
+    await b.hears("b's second join")
+    await b.sync_waits("b's sync")
+    await b.sync_waits("b's sync again")
+    await b.abandons("b's first sync")
+    await a.sync("a assigns to both", {a: "a", b: "b"})
+    await b.hears("b's second sync")
+
+
+@scene
+async def leaving(s: Stage) -> None:
+    """LeaveGroup in every state and in every version, with good and bad names."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.leave("a leaves before it syncs")
+    await a.leave("a has left")
+    a.member_id = ""
+    await a.enters(8)
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks()
+    await b.leave("b leaves while its join waits")
+    await b.hears("b's join")
+    await a.heartbeat("a's heartbeat afterwards")
+    await a.join("a rejoins")
+    b.member_id = ""
+    await b.gets_an_id(7)
+    mixed = [
+        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id=b.member_id),
+        MemberIdentity(member_id=""),
+        MemberIdentity(member_id="", group_instance_id="no such place"),
+        MemberIdentity(member_id="nobody", group_instance_id="no such place"),
+        MemberIdentity(member_id=a.member_id, group_instance_id="no such place"),
+        MemberIdentity(member_id=a.member_id),
+        MemberIdentity(member_id=a.member_id),
+    ]
+    for v in (3, 4, 5):
+        await s.admin.ask(f"good and bad together {v}", LeaveGroupRequest(group_id=s.group, members=mixed), v)
+    await s.admin.ask("nobody leaves", LeaveGroupRequest(group_id=s.group, members=[]), 5)
+    await s.admin.ask("nobody leaves in version 0", LeaveGroupRequest(group_id=s.group, member_id=""), 0)
+
+
+@scene
+async def session_ends(s: Stage) -> None:
+    """A member that is silent for its session, and one that never syncs."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks(session_timeout_ms=6_000)
+    await a.join("a rejoins")
+    await b.hears("b is in")
+    await a.sync("a assigns to both", {a: "a", b: "b"})
+    await b.sync("b gets its share")
+    await a.join_waits("a waits for b, which is silent")
+    await a.hears("b's session is over")
+    await b.heartbeat("b is unknown now")
+    await b.sync("b's sync")
+    await b.commit("b's commit", {("unknown", 0): 1})
+    await b.join("b's join")
+
+
+@scene
+async def rebalance_timeout(s: Stage) -> None:
+    """Who does not rejoin in time is left out."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters(rebalance_timeout_ms=1_000)
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks(rebalance_timeout_ms=1_000)
+    await b.hears("b is alone")
+    await a.heartbeat("a was left out")
+    await b.sync("b takes all", {b: "all"})
+
+
+@scene
+async def sync_that_never_comes(s: Stage) -> None:
+    """KAFKA-12890: a leader that joins and never assigns is removed."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters(rebalance_timeout_ms=1_500)
+    await b.knocks(rebalance_timeout_ms=1_500)
+    await a.join("a rejoins", rebalance_timeout_ms=1_500)
+    await b.hears("b is in")
+    await b.sync_waits("b waits for an assignment that does not come")
+    await b.hears("b is told to join again")
+    await a.heartbeat("a is no member any more")
+    await b.join("b goes on alone", rebalance_timeout_ms=1_500)

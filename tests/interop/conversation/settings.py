@@ -1,0 +1,27 @@
+"""The configurations in which the play is given, the same for both brokers, by the part of the play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_COMMON = {
+    # Few, so that all coordinators are soon there.
+    "offsets.topic.num.partitions": "5",
+    # Records of these scenes have timestamps of their own, and some are old.
+    "log.retention.ms": "-1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+PARTS: Mapping[str, Mapping[str, str]] = {
+    "common": _COMMON,
+    "small": {
+        **_COMMON,
+        "group.initial.rebalance.delay.ms": "600",
+        "group.max.size": "2",
+        "group.min.session.timeout.ms": "1000",
+        "group.max.session.timeout.ms": "20000",
+        "offset.metadata.max.bytes": "8",
+        "auto.create.topics.enable": "false",
+        "message.max.bytes": "2000",
+    },
+}
