@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from typing import Protocol
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.interop.kohort import kohort
 
 
 class Broker(Protocol):
@@ -104,3 +107,23 @@ def test_a_group_that_does_not_exist_is_a_no(run: Run, bootstrap: str) -> None:
 def test_a_topic_that_does_not_exist_is_not_consumed(run: Run, bootstrap: str) -> None:
     asked = run("consume", "no-such-topic", "--from-beginning", bootstrap=bootstrap)
     assert asked.code == 2 and asked.err.startswith("kohort: UNKNOWN_TOPIC_OR_PARTITION: no-such-topic")
+
+
+def test_ctrl_c_commits_what_was_printed_and_leaves(run: Run, bootstrap: str, name: str) -> None:
+    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
+    run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n")
+    command = kohort("consume", name, "--group", name, "--from-beginning", "--bootstrap", bootstrap)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
+        assert consumer.stdout is not None
+        assert [consumer.stdout.readline() for _ in range(3)] == ["1\n", "2\n", "3\n"]
+        consumer.send_signal(signal.SIGINT)
+        out, err = consumer.communicate(timeout=30)
+    assert (consumer.returncode, out, err) == (0, "", "")
+    described = json.loads(run("group", "describe", name, "--json", bootstrap=bootstrap).out)
+    assert (described["state"], described["lag"]) == ("Empty", 0)
+
+
+def test_a_protocol_that_the_client_does_not_speak_is_refused(run: Run, bootstrap: str, name: str) -> None:
+    run("topic", "create", name, bootstrap=bootstrap)
+    told = run("consume", name, "--group", name, "--protocol", "consumer", bootstrap=bootstrap)
+    assert told.code == 2 and "group_protocol" in told.err and len(told.err.splitlines()) == 1
