@@ -17,7 +17,6 @@ import confluent_kafka.cimpl
 import kafka
 import kafka.admin
 import kafka.errors
-import kafka.structs
 import pytest
 
 from tests.interop.broker import Broker
@@ -159,7 +158,7 @@ def test_kafka_python(any_broker: Broker, fresh: str) -> None:
         (elected,) = admin.elect_leaders(0, {fresh: [0]}).replica_election_results
         assert elected.partition_result[0].error_code == kafka.errors.ElectionNotNeededError.errno
 
-        admin.alter_group_offsets(group, {place: kafka.structs.OffsetAndMetadata(7, "", -1)})
+        commit(bootstrap, group, fresh, 7)
         assert admin.delete_group_offsets(group, [place]) == {place: kafka.errors.NoError}
         with pytest.raises(kafka.errors.GroupIdNotFoundError):
             admin.delete_group_offsets(f"{group}-missing", [place])
