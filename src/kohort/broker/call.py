@@ -36,7 +36,7 @@ class Route:
 class Call:
     """A request's place in its connection's queue of answers."""
 
-    __slots__ = ("answer", "connection", "correlation_id", "on_abandon", "request", "route", "version")
+    __slots__ = ("answer", "connection", "correlation_id", "on_abandon", "queued", "request", "route", "version")
 
     def __init__(self, connection: Connection, correlation_id: int, route: Route, request: Message) -> None:
         self.connection = connection
@@ -45,6 +45,8 @@ class Call:
         self.version = route.version
         self.request = request
         self.answer: list[Buffer] | None = None
+        self.queued = False
+        """Whether it has a place in the queue already; most calls are answered before they need one."""
         self.on_abandon: Callable[[], None] | None = None
         """Whoever parks the call learns here that nobody waits for it any more."""
 
@@ -61,24 +63,27 @@ class Call:
         parts: list[Buffer] = []
         route = self.route
         route.encode(response, parts)
-        body = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        payload = parts[0] if len(parts) == 1 else b""
+        body = len(payload) or sum(map(len, parts))
         if route.flexible_answer:
             head = _flexible_prefix(body + 5, self.correlation_id, 0)
         else:
             head = _prefix(body + 4, self.correlation_id)
         # Joining what is small is cheaper than a longer writev; records are never joined to anything.
         if body < _JOIN_BELOW:
-            self.answer = [head + b"".join(parts)]
+            self.answer = [head + (payload or b"".join(parts))]
         else:
             self.answer = [head, *parts]
             self.connection.hold(len(head) + body)
-        self.connection.advance()
+        if self.queued:
+            self.connection.advance()
 
     def reply_nothing(self) -> None:
         """The request gets no answer (Produce with acks=0); later ones need not wait for one."""
         if self.answer is None:
             self.answer = []
-            self.connection.advance()
+            if self.queued:
+                self.connection.advance()
 
     def abandon(self) -> None:
         """The connection is gone: a later reply is dropped."""

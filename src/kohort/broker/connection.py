@@ -181,8 +181,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answers
 
-    def enqueue(self, call: "Call") -> None:
-        """The next answer but those already waiting; its call says when it is there by `advance`."""
+    def place(self, call: "Call") -> None:
+        """Send the call's answer, or give the call its place behind those that are not answered yet."""
+        if call.answer is not None and not self._waiting:
+            self._send(call.answer)
+            return
+        call.queued = True
         self._waiting.append(call)
         if len(self._waiting) > self._max_waiting:
             self._pause("too many requests")
@@ -192,13 +196,16 @@ class Connection(asyncio.BufferedProtocol):
         waiting = self._waiting
         while waiting and (answer := waiting[0].answer) is not None:
             waiting.popleft()
-            self._out.extend(answer)
-            if len(answer) > 1:
-                self._leaving += sum(map(len, answer))
+            self._send(answer)
         if self._paused_for and len(waiting) <= self._max_waiting // 2:
             self._resume("too many requests")
         if self._out and not self._corked:
             self._flushes.add(self)
+
+    def _send(self, answer: list[Buffer]) -> None:
+        self._out += answer
+        if len(answer) > 1:
+            self._leaving += sum(map(len, answer))
 
     def hold(self, size: int) -> None:
         """A large answer of so many bytes is ready; it counts until the transport has it."""

@@ -259,9 +259,9 @@ class Broker:
             position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
         request, _ = found.decode(frame, position)
         call = Call(connection, correlation_id, found, request)
-        connection.enqueue(call)
         try:
             found.handler(self, call, request)
+            connection.place(call)
         except Exception:  # our bug: it costs this connection, never another
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
             connection.refuse("the request met an error of the broker's own")
@@ -273,8 +273,8 @@ class Broker:
         found = route(_API_VERSIONS, 0)
         assert found is not None
         call = Call(connection, correlation_id, found, ApiVersionsRequest())
-        connection.enqueue(call)
         call.reply(api_versions.served(self, ErrorCode.UNSUPPORTED_VERSION))
+        connection.place(call)
 
 
 def _group_config(config: BrokerConfig) -> GroupConfig:
