@@ -67,10 +67,21 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
 
 
 def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """As a consumer that assigns itself."""
+    """As a consumer that assigns itself; Apache Kafka's first commit waits for the coordinators to be made."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    consumer.commit(offsets=[Partition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[Partition(topic, 0, offset)], asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            assert error.args[0].retriable() or error.args[0].name() == "NOT_COORDINATOR", error
+            return False
+        return True
+
+    try:
+        settled("the commit", committed)
+    finally:
+        consumer.close()
 
 
 def test_confluent_kafka(any_broker: Broker, fresh: str) -> None:
