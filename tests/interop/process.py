@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import ctypes
 import os
 import re
 import signal
@@ -12,6 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _end_with_parent() -> None:
+    # A test run that is killed cannot stop what it started, so the kernel does. It counts the thread that started it.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class NotReady(AssertionError):
@@ -43,6 +52,7 @@ class ServerProcess:
             cwd=cwd,
             # Its own group: a Ctrl-C meant for pytest reaches the server through `stop`, in order.
             start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
         self._drains = [
             threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
