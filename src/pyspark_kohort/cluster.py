@@ -34,6 +34,11 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
+    def reset(self) -> None:
+        """Begin anew after an error: of the other connections, any may be dead too."""
+        self.close()
+        self._leaders.clear()
+
     def drop(self, connection: Connection) -> None:
         """Close a connection that failed or has an answer under way that nobody wants."""
         connection.close()
@@ -46,10 +51,6 @@ class Cluster:
         if tp not in self._leaders:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} does not exist")
         return self._connection(self._leaders[tp])
-
-    def forget(self, tp: TopicPartition) -> None:
-        """Its leader is another one now."""
-        self._leaders.pop(tp, None)
 
     def partitions(self, topics: Topics) -> list[TopicPartition]:
         """All partitions of the topics there are, sorted. Raises KohortError for a topic that does not exist."""
@@ -103,8 +104,7 @@ class Cluster:
             except KafkaError as error:
                 if not error.retriable or time.monotonic() + pause > deadline:
                     raise
-                self.close()
-                self._leaders.clear()
+                self.reset()
             time.sleep(pause)
             pause = min(1.0, 2 * pause)
 

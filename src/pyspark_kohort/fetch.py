@@ -112,8 +112,7 @@ class _Reading:
                 raise
             except KafkaError as error:
                 self._check_patience(error)
-                for part in parts:
-                    self._cluster.forget(part.tp)
+                self._cluster.reset()
                 if self._progress_at > progress_at:
                     pause = self._broker.retry_interval_ms / 1000
                 time.sleep(pause)
