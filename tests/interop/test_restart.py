@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.clients import CLIENTS, Client
-from tests.interop.kohort import running_kohort
+from tests.interop.kohort import kohort_to_kill, running_kohort
 
 pytestmark = pytest.mark.interop
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interop
 def test_records_and_commits_survive_a_kill(client: Client, tmp_path: Path) -> None:
     store = ("--data", str(tmp_path / "data"))
     written = [f"value {number}" for number in range(20)]
-    with running_kohort(*store, killed=True, group_initial_rebalance_delay_ms="0") as broker:
+    with kohort_to_kill(*store, group_initial_rebalance_delay_ms="0") as broker:
         client.create_topic(broker.bootstrap, "orders", 1)
         client.produce(broker.bootstrap, "orders", written, "gzip")
         assert client.consume(broker.bootstrap, "billing", "orders", 12) == written[:12]
