@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,7 @@ from tests.spark.conftest import Topic, rows
 from tests.spark.records import SCHEMA
 
 
-def broker_at(bootstrap: str, **options: int) -> Broker:
+def broker_at(bootstrap: str, **options: Any) -> Broker:
     host, _, port = bootstrap.rpartition(":")
     return replace(Broker(((host, int(port)),), retry_interval_ms=20), **options)
 
