@@ -14,7 +14,7 @@ from kohort.client import ClosedError, ConsumerRecord, NoOffsetError
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
-from tests.interop.kohort import running_kohort
+from tests.interop.kohort import kohort_to_kill, running_kohort
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -253,7 +253,7 @@ async def test_without_a_committed_offset_the_policy_decides(
 async def test_a_group_goes_on_where_it_was_when_its_broker_comes_back(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     broker = ("--data", str(tmp_path), "--listen", f"127.0.0.1:{port}")
-    with running_kohort(*broker, killed=True, group_initial_rebalance_delay_ms="0") as first:
+    with kohort_to_kill(*broker, group_initial_rebalance_delay_ms="0") as first:
         async with Admin(bootstrap_servers=first.bootstrap) as admin:
             await admin.create_topics([NewTopic("t", 3)])
         await fill(first.bootstrap, "t", 300, 3)
@@ -276,7 +276,7 @@ async def test_a_group_goes_on_where_it_was_when_its_broker_comes_back(tmp_path:
 
 
 async def test_closing_without_a_broker_gives_up_in_time() -> None:
-    with running_kohort(killed=True, group_initial_rebalance_delay_ms="0") as broker:
+    with kohort_to_kill(group_initial_rebalance_delay_ms="0") as broker:
         async with Producer(bootstrap_servers=broker.bootstrap) as producer:
             await (await producer.send("t", b"x"))
         consumer = consumer_of(broker, "t", group_id="g")

@@ -12,7 +12,7 @@ from kohort.client import BufferFullError, ClosedError, ConsumerRecord
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
-from tests.interop.kohort import running_kohort
+from tests.interop.kohort import kohort_to_kill, running_kohort
 
 
 async def read(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord]:
@@ -175,7 +175,7 @@ async def test_nothing_is_lost_or_doubled_over_the_death_of_a_broker(tmp_path: P
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     broker = ("--data", str(tmp_path), "--listen", address)
-    with running_kohort(*broker, killed=True) as first:
+    with kohort_to_kill(*broker) as first:
         async with Admin(bootstrap_servers=address) as admin:
             await admin.create_topics([NewTopic("t", 3)])
         producer = Producer(bootstrap_servers=address)
@@ -192,7 +192,7 @@ async def test_nothing_is_lost_or_doubled_over_the_death_of_a_broker(tmp_path: P
 
 
 async def test_without_a_broker_records_fail_when_their_time_is_over() -> None:
-    with running_kohort(killed=True) as broker:
+    with kohort_to_kill() as broker:
         producer = Producer(bootstrap_servers=broker.bootstrap, delivery_timeout_ms=400)
         assert (await (await producer.send("t", b"x"))).offset == 0
         broker.process.kill()
