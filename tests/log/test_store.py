@@ -310,6 +310,21 @@ def test_new_configs_hold_for_open_logs(store: LogStore) -> None:
     assert log.apply_retention(NOW + 20) == 1
 
 
+def test_new_defaults_hold_for_open_logs_and_for_new_ones_but_not_against_a_topics_own(store: LogStore) -> None:
+    plain, own = topic_in(store, "plain"), topic_in(store, "own", configs={"retention.ms": "-1"})
+    logs = [store.partition(plain, 0), store.partition(own, 0)]
+    store.change_defaults({"retention.ms": "10"})
+    logs.append(store.partition(plain, 1))
+    for log in logs:
+        append(log, b"a")
+    flush(store)
+    assert [log.apply_retention(NOW + 20) for log in logs] == [1, 0, 1]
+    store.change_defaults({})
+    append(logs[0], b"b")
+    flush(store)
+    assert logs[0].apply_retention(NOW + 20) == 1
+
+
 def test_what_failed_to_sync_was_never_there(store: LogStore) -> None:
     topic_id = topic_in(store, configs={"segment.bytes": "300"})
     log, other = store.partition(topic_id, 0), store.partition(topic_id, 1)

@@ -148,6 +148,10 @@ class LogStore(Protocol):
         """Store new configs or a larger number of partitions for the topic of that id; durable when it returns."""
         ...
 
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        """From now on topics have these configs where they set none of their own; open partitions too."""
+        ...
+
     def delete_topic(self, topic_id: UUID) -> None:
         """Durable when it returns; the partitions' logs are gone."""
         ...

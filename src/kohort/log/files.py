@@ -94,6 +94,11 @@ class FileStore:
             if topic_id == topic.topic_id:
                 one.config = config
 
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._defaults = dict(defaults)
+        for (topic_id, _), one in self._logs.items():
+            one.config = self._config(self._topics[self._names[topic_id]])
+
     def delete_topic(self, topic_id: UUID) -> None:
         topic = self._topics[self._names[topic_id]]
         self.directory.write_topics(one for one in self._topics.values() if one is not topic)

@@ -74,6 +74,11 @@ class MemoryStore:
             if topic_id == topic.topic_id:
                 log.config = config
 
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._defaults = dict(defaults)
+        for (topic_id, _), log in self._logs.items():
+            log.config = self._config(self._topics[self._names[topic_id]])
+
     def delete_topic(self, topic_id: UUID) -> None:
         del self._topics[self._names.pop(topic_id)]
         for key in [key for key in self._logs if key[0] == topic_id]:
