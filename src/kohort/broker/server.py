@@ -83,6 +83,7 @@ class Broker:
         """Open the store, listen, and begin to load the groups. Raises KohortError with what to do."""
         loop = self._loop = asyncio.get_running_loop()
         self.store = self._given_store or self._open_store()
+        self.store.change_defaults(store_defaults(self.config))
         self.cluster_id = self.store.cluster_id
         try:
             self.topics = Topics(self.store, self.config)
@@ -132,8 +133,8 @@ class Broker:
         await self.stop()
 
     def _open_store(self) -> LogStore:
-        data, defaults = self._options.data, store_defaults(self.config)
-        return MemoryStore(defaults=defaults) if data is None else FileStore(data, defaults=defaults)
+        data = self._options.data
+        return MemoryStore() if data is None else FileStore(data)
 
     async def _listen(self) -> None:
         self._flushes = FlushQueue(self._loop)
@@ -185,6 +186,7 @@ class Broker:
         """Have other settings from now on. Raises ConfigError, and then nothing is changed."""
         self.live_config.change(source, configs)
         self._follow_config()
+        self.store.change_defaults(store_defaults(self.config))
 
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
