@@ -9,6 +9,9 @@ import pytest
 
 from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, Membership, TopicPartition
 from kohort.client import ClosedError, Phase
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
@@ -56,6 +59,7 @@ async def test_a_callback_may_take_its_time_and_commit(cluster: Cluster, new_top
     assert two.assignment == frozenset()
     may_end.set()
     await eventually(lambda: len(two.assignment) == 2 and two.state is Phase.STABLE)
+    await eventually(lambda: "two has 2 more" in told)
     assert [line for line in told if line != "two has 0 more"] == ["revoking 2", "revoked", "two has 2 more"]
     committed = await two.committed(two.assignment)
     assert {at.offset for at in committed.values() if at} == {5}
@@ -132,3 +136,38 @@ async def test_a_member_needs_a_group_and_a_sane_heartbeat(cluster: Cluster) -> 
         await Membership.join(cluster, "g", ["t"], {"heartbeat_interval_ms": 50_000})
     with pytest.raises(ConfigError, match="at least one topic"):
         await Membership.join(cluster, "g", [])
+
+
+async def test_leaving_in_the_middle_of_a_rebalance_commits_and_gets_through(
+    cluster: Cluster, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(2)
+
+    async def commit(partitions: frozenset[TopicPartition]) -> None:
+        await two.commit(dict.fromkeys(partitions, 5))
+
+    one = await Membership.join(cluster, fresh, [topic], COOPERATIVE)
+    two = await Membership.join(cluster, fresh, [topic], COOPERATIVE, on_revoked=commit)
+    await eventually(lambda: len(two.assignment) == 1 and one.state is two.state is Phase.STABLE)
+    mine = two.assignment
+    # A member id that was handed out and is not used yet holds every rebalance up.
+    raw = await cluster.coordinator(fresh, "raw")
+    protocol = JoinGroupRequestProtocol(name="cooperative-sticky", metadata=encode_subscription(Subscription([topic])))
+    request = JoinGroupRequest(
+        group_id=fresh,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    pending = await raw.request(request, JoinGroupResponse)
+    three = asyncio.ensure_future(Membership.join(cluster, fresh, [topic], COOPERATIVE))
+    await eventually(lambda: one.state is two.state is Phase.JOINING)
+    async with asyncio.timeout(5):
+        await two.leave()
+    committed = await one.committed(mine)
+    assert [at.offset for at in committed.values() if at] == [5]
+    gone = LeaveGroupRequest(group_id=fresh, members=[MemberIdentity(member_id=pending.member_id)])
+    await raw.request(gone, LeaveGroupResponse)
+    await (await three).leave()
+    await one.leave()

@@ -286,6 +286,11 @@ class Cluster:
 
     # -- connections
 
+    @property
+    def connections(self) -> list[Connection]:
+        """All that are open."""
+        return list(self._connections.values())
+
     def _nodes(self) -> list[int]:
         """Brokers in the order to ask them: connected and idle ones first."""
         nodes = list(self.metadata.brokers)

@@ -47,11 +47,12 @@ class Consumer:
         **options: Any,
     ) -> None:
         self._options = read_options(ConsumerOptions, options)
-        self._cluster = Cluster(self._options)
+        self.cluster = Cluster(self._options)
+        """What it knows of the brokers, to look at."""
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._fetcher = Fetcher(self._cluster, self._options, self._news.set, self._find_positions)
-        self._positioner = Positioner(self._cluster, self._options, self._fetcher, self._news.set)
+        self._fetcher = Fetcher(self.cluster, self._options, self._news.set, self._find_positions)
+        self._positioner = Positioner(self.cluster, self._options, self._fetcher, self._news.set)
         self._driver: MemberDriver | None = None
         self._topics: frozenset[str] = frozenset()
         self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
@@ -95,7 +96,7 @@ class Consumer:
             if self._fetcher.states:
                 raise KohortError("partitions were assigned by hand: a consumer does either that or subscribe.")
             self._driver = MemberDriver(
-                self._cluster, member_config(self._options), self._begin_callback, self._member_changed
+                self.cluster, member_config(self._options), self._begin_callback, self._member_changed
             )
         self._topics = wanted
         self._callbacks = {
@@ -320,7 +321,7 @@ class Consumer:
         if self._driver is not None:
             await self._driver.commit(offsets, milliseconds)
         elif self._options.group_id:
-            await commit_outside(self._cluster, self._options.group_id, offsets, milliseconds)
+            await commit_outside(self.cluster, self._options.group_id, offsets, milliseconds)
 
     def commit_nowait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
@@ -335,7 +336,7 @@ class Consumer:
         """What the group has committed; None where nothing."""
         if not self._options.group_id:
             raise ConfigError("group_id is missing: only a group has committed offsets.")
-        return await committed_offsets(self._cluster, self._options.group_id, partitions)
+        return await committed_offsets(self.cluster, self._options.group_id, partitions)
 
     @property
     def _commits_itself(self) -> bool:
@@ -369,16 +370,16 @@ class Consumer:
         self, times: Mapping[TopicPartition, Millis]
     ) -> dict[TopicPartition, FoundOffset | None]:
         """The first record at or after each time; None where all are older."""
-        return await list_offsets(self._cluster, times)
+        return await list_offsets(self.cluster, times)
 
     async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         committed = self._options.isolation_level == "read_committed"
-        found = await list_offsets(self._cluster, dict.fromkeys(partitions, spec), read_committed=committed)
+        found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
         return {partition: one.offset for partition, one in found.items() if one is not None}
 
     async def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has; 0 where it does not exist."""
-        return (await self._cluster.refresh((topic,))).partitions(topic)
+        return (await self.cluster.refresh((topic,))).partitions(topic)
 
     # -- the end
 
@@ -407,7 +408,7 @@ class Consumer:
                 await self._driver.close()
             await self._positioner.close()
             await self._fetcher.close()
-            await self._cluster.close()
+            await self.cluster.close()
         if self._callback_error is not None:
             error, self._callback_error = self._callback_error, None
             raise error

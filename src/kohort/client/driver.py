@@ -38,7 +38,6 @@ from kohort.member import (
 from kohort.member.callbacks import CallbackKind
 from kohort.model import Millis, TopicPartition
 from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.leave_group import LeaveGroupRequest
 from kohort.wire.sync_group import SyncGroupRequest
 
 _log = logging.getLogger(__name__)
@@ -245,9 +244,10 @@ class MemberDriver:
         if connection is None or not connection.open:
             self._loop.call_soon(self.handle, RequestFailed(send.request))
             return
-        if isinstance(send.message, LeaveGroupRequest) and self._held_back:
-            # The broker answers a connection in order: behind a parked JoinGroup it would wait for the rebalance.
-            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-leave")
+        if self._held_back:
+            # Leaving in the middle of a rebalance: on this connection the last commit and the LeaveGroup would wait
+            # behind the JoinGroup, which is answered when the rebalance is over.
+            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-aside")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
@@ -274,7 +274,7 @@ class MemberDriver:
 
     async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
         try:
-            connection = await self._cluster.connection_to(peer, f"leave of {self._purpose}")
+            connection = await self._cluster.connection_to(peer, f"{self._purpose} aside")
             response = await connection.send(send.message, send.timeout_ms)
         except KafkaError as problem:
             self.handle(RequestFailed(send.request, problem.code))

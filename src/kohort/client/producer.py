@@ -49,11 +49,12 @@ class Producer:
         self._options = read_options(ProducerOptions, options)
         if "enable_idempotence" in options and self._options.enable_idempotence and not self._options.acks_all:
             raise ConfigError("enable_idempotence needs acks=all; set it to false for other acks.")
-        self._cluster = Cluster(self._options)
+        self.cluster = Cluster(self._options)
+        """What it knows of the brokers, to look at."""
         self._loop = asyncio.get_running_loop()
         self._topics: dict[str, _Topic] = {}
         self._waiting_for: dict[str, asyncio.Task[None]] = {}
-        self._sender = Sender(self._cluster, self._options)
+        self._sender = Sender(self.cluster, self._options)
         self._turn_left = _RECORDS_PER_TURN
         self._closed = False
 
@@ -165,7 +166,7 @@ class Producer:
                 task.cancel()
             await asyncio.gather(*self._waiting_for.values(), return_exceptions=True)
             await self._sender.close()
-            await self._cluster.close()
+            await self.cluster.close()
 
     # -- what sending waits for
 
@@ -192,15 +193,15 @@ class Producer:
 
     async def _find_topic(self, topic: str) -> None:
         async def attempt() -> int:
-            known = (await self._cluster.refresh((topic,))).topics.get(topic)
+            known = (await self.cluster.refresh((topic,))).topics.get(topic)
             if known is not None and known.exists:
                 return len(known.leaders)
             code = known.error if known is not None and known.error else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(code, f"{topic}: {code.sentence}")
 
-        count = await self._cluster.retrying(attempt, self._options.max_block_ms)
+        count = await self.cluster.retrying(attempt, self._options.max_block_ms)
         self._topics[topic] = _Topic(topic, count, self._options.batch_size)
-        self._cluster.watch((self, topic), frozenset((topic,)), self._counts_changed)
+        self.cluster.watch((self, topic), frozenset((topic,)), self._counts_changed)
 
     def _counts_changed(self, partitions: Mapping[str, int], asked: frozenset[str]) -> None:
         for topic, count in partitions.items():
