@@ -73,6 +73,13 @@ def test_two_claims_of_one_generation_are_both_void() -> None:
     assert shares(COOPERATIVE, {"orders": 3}, afterwards) == {"a": "orders-0 orders-1", "b": "orders-2"}
 
 
+def test_a_newer_claim_settles_a_quarrel_of_older_ones() -> None:
+    for order in ("abc", "cab", "acb"):
+        claims = {"a": 4, "b": 4, "c": 5}
+        members = {member_id: cooperative("orders-0", claims[member_id]) for member_id in order}
+        assert shares(COOPERATIVE, {"orders": 1}, members)["c"] == "orders-0"
+
+
 def test_below_version_2_the_generation_is_read_from_the_user_data() -> None:
     def old(owned: str, generation: int) -> Subscription:
         return Subscription(
