@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from kohort.client import Admin, NewTopic, OffsetSpec, Producer
@@ -63,7 +64,7 @@ class Demo:
         """Note what was wrong; the demo goes on."""
         if not holds:
             self.wrong.append(otherwise)
-            self.console.print(f"[red]wrong:[/red] {otherwise}")
+            self.console.print(f"[red]wrong:[/red] {escape(otherwise)}")
 
 
 def run(keep: bool, out: Path = Path("demo-out")) -> int:
@@ -85,7 +86,7 @@ def run(keep: bool, out: Path = Path("demo-out")) -> int:
     if keep:
         demo.console.print(f"Logs, Parquet and the broker's data are kept in {directory}.")
     took = time.monotonic() - demo.began
-    demo.console.print(f"\n[dim]{took:.0f} s[/dim]\ndemo: {'; '.join(demo.wrong) or 'ok'}", soft_wrap=True)
+    demo.console.print(f"\n[dim]{took:.0f} s[/dim]\ndemo: {escape('; '.join(demo.wrong)) or 'ok'}", soft_wrap=True)
     return 1 if demo.wrong else 0
 
 
