@@ -110,7 +110,7 @@ class Admin:
         return {one.name: one.topic_id for one in response.topics}
 
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
-        """Delete them with all their records. Raises the first refusal."""
+        """Delete them with all their records; no broker names them any more when it returns. Raises the first refusal."""
         listed = list(names)
         timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -122,6 +122,7 @@ class Admin:
         response = await self._controller(question, DeleteTopicsResponse)
         for one in response.responses:
             check(one.error_code, one.name or "", one.error_message)
+        await self._until_gone(listed)
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
@@ -215,6 +216,15 @@ class Admin:
                 topic = known.topics.get(name)
                 if topic is None or not topic.leaders or None in {one.node_id for one in topic.leaders.values()}:
                     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} has no leaders yet")
+
+        await self._retrying(attempt)
+
+    async def _until_gone(self, names: list[str]) -> None:
+        async def attempt() -> None:
+            known = await self._metadata(names)
+            for name in names:
+                if name in known.topics and known.topics[name].exists:
+                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} is not gone yet")
 
         await self._retrying(attempt)
 
