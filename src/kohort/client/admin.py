@@ -110,7 +110,7 @@ class Admin:
         return {one.name: one.topic_id for one in response.topics}
 
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
-        """Delete them with all their records; no broker names them any more when it returns. Raises the first refusal."""
+        """Delete them with all their records, and wait until they are gone. Raises the first refusal."""
         listed = list(names)
         timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
 
