@@ -21,6 +21,11 @@ def test_defaults_are_kafkas() -> None:
     [
         ("num.partition", "3", "did you mean num.partitions"),
         ("num.partitions", "many", "whole number"),
+        ("num.partitions", "1_000", "whole number"),
+        ("num.partitions", "\N{ARABIC-INDIC DIGIT THREE}", "whole number"),
+        ("num.partitions", "9" * 5_000, "whole number"),
+        ("log.message.timestamp.type", "Never", "what it takes is: CreateTime, LogAppendTime"),
+        ("log.cleanup.policy", "delete,shred", "cannot be 'delete,shred'"),
         ("num.partitions", "0", "between 1 and 100000"),
         ("auto.create.topics.enable", "yes", "true or false"),
         ("connections.max.idle.ms", "-1", "between 1 and"),

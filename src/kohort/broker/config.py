@@ -4,6 +4,7 @@ Values arrive as strings (`--set NAME=VALUE`, or lines of a file) and are checke
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 from kohort.errors import ConfigError
 
 Value = int | bool | str
+
+# Python takes more for a number than other programs that read the same file: 1_000, and other scripts' digits.
+_WHOLE_NUMBER = re.compile(r" *[+-]?[0-9]{1,20} *")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,9 @@ class Setting:
                     raise ConfigError(f"{name} takes true or false, not {text!r}.")
                 return text.lower() == "true"
             case int():
-                try:
-                    number = int(text)
-                except ValueError:
-                    raise ConfigError(f"{name} takes a whole number, not {text!r}.") from None
+                if not _WHOLE_NUMBER.fullmatch(text):
+                    raise ConfigError(f"{name} takes a whole number, not {text[:40]!r}.")
+                number = int(text)
                 if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
                     bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
                     raise ConfigError(f"{name} must be {bounds}, not {number}.")
