@@ -153,7 +153,7 @@ async def test_a_fetch_session_is_never_opened(peer: Peer) -> None:
     request = fetch()
     request.session_epoch = 0
     assert (await peer.ask(request, 11, FetchResponse)).session_id == 0
-    request.session_id = 77
+    request.session_id, request.session_epoch = 77, 1
     assert (await peer.ask(request, 11, FetchResponse)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 

@@ -43,6 +43,11 @@ class ParkedFetches:
         for fetch in woken:
             fetch.wake()
 
+    def look_at_all(self) -> None:
+        """A topic is gone: answer those that asked for it; the others wait on."""
+        for fetch in {fetch for waiting in self._by_log.values() for fetch in waiting}:
+            fetch.wake()
+
     def expire_all(self) -> None:
         """The broker stops: answer everybody with what there is."""
         for fetch in {fetch for waiting in self._by_log.values() for fetch in waiting}:

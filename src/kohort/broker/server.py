@@ -180,7 +180,7 @@ class Broker:
         self.topics.delete(topic)
         self.groups.topics_deleted([topic.name])
         self.writer.current()  # it frees the disk, in its own time
-        self.parked_fetches.expire_all()
+        self.parked_fetches.look_at_all()
 
     def change_config(self, source: Source, configs: Mapping[str, str]) -> None:
         """Have other settings from now on. Raises ConfigError, and then nothing is changed."""

@@ -7,15 +7,19 @@ from fnmatch import fnmatchcase
 
 from tests.interop.conversation.play import Difference
 
+_ANY = object()
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Differences of one kind: scene, exchange and field may have `*` and `?`."""
+    """Differences of one kind: scene, exchange and field may have `*` and `?`; what is said may be given too."""
 
     why: str
-    scene: str
+    scene: str = "*"
     exchange: str = "*"
     field: str = "*"
+    kafka: object = _ANY
+    kohort: object = _ANY
 
     def is_about(self, scene: str) -> bool:
         """Whether it may occur in that scene."""
@@ -24,11 +28,15 @@ class Expected:
     def covers(self, found: Difference) -> bool:
         """Whether it is this one."""
         return (
-            fnmatchcase(found.scene, self.scene)
+            self.is_about(found.scene)
             and fnmatchcase(found.exchange, self.exchange)
             and fnmatchcase(found.field, self.field)
+            and self.kafka in (_ANY, found.kafka)
+            and self.kohort in (_ANY, found.kohort)
         )
 
+
+# Groups
 
 _UNREADABLE = """\
 A subscription that cannot be read is refused (INCONSISTENT_GROUP_PROTOCOL): whoever leads would fail on it. Kafka takes
@@ -38,7 +46,7 @@ _SUPERSEDED = """\
 A join or sync that the same member repeats elsewhere is answered with REBALANCE_IN_PROGRESS when the new one comes;
 Kafka never answers it."""
 
-EXPECTED: tuple[Expected, ...] = (
+_GROUPS = (
     Expected(_UNREADABLE, "malformed-subscriptions"),
     Expected(_NO_GHOSTS, "bad-joins", "no protocols and an unknown member", "error_code"),
     Expected(_NO_GHOSTS, "refused-joins-leave-no-group", "* after a refused join"),
@@ -54,3 +62,113 @@ EXPECTED: tuple[Expected, ...] = (
         "is the group there",
     ),
 )
+
+# Topics
+
+_ONE_NODE = "One node: no followers, no features to vote on, no fetch sessions (KIP-227 leaves them to the broker)."
+_AS_IT_CAME = """\
+A batch is kept as it came: the broker checks the header and the checksum and never looks at the records, which may be
+compressed. Kafka does, and so refuses more, and mends what the header says of times."""
+_WHOLE_BATCHES = "An answer ends with a whole batch; Kafka cuts it where the limit is, and clients drop the half."
+
+_BROKER = (
+    Expected(
+        "Kohort says in a sentence what is wrong where Kafka says nothing.", field="*error_message", kohort="a sentence"
+    ),
+    Expected(
+        "What is not there is not announced: transactions, access control, quotas, KRaft, share groups; old Produce.",
+        "api-versions",
+        field="api_keys.*",
+    ),
+    Expected(_ONE_NODE, "api-versions", field="*_features*"),
+    Expected(_ONE_NODE, "fetch-sessions", field="session_id"),
+    Expected(_ONE_NODE, "fetches", "as a* follower"),
+    Expected(_ONE_NODE, "fetches", "a last fetched epoch of the future"),
+    Expected(_WHOLE_BATCHES, "fetches", "room for [12]*", "*records"),
+    Expected(
+        "A limit below 0 is none at all, an unknown isolation level is the lowest; Kafka fails with an internal error.",
+        "fetches",
+        "room for -1*",
+    ),
+    Expected("As a negative limit.", "fetches", "an unknown isolation level"),
+    Expected(
+        "Of a topic that is gone nothing is said of aborted transactions: [] for null.",
+        "fetches",
+        "the topic is gone",
+        "*aborted*",
+    ),
+    Expected(_AS_IT_CAME, "refused-batches", "records that are no records"),
+    Expected(_AS_IT_CAME, "refused-batches", "what is kept"),
+    Expected(_AS_IT_CAME, "refused-batches", "a far time", "*record_errors*"),
+    Expected(_AS_IT_CAME, "a-compacted-topic", "without a key"),
+    Expected(
+        "Half a batch behind a whole one is a broken frame; Kafka drops the half.",
+        "refused-batches",
+        "a batch and half of another *",
+    ),
+    Expected("No records are refused; Kafka never answers.", "refused-batches", "null"),
+    Expected(
+        "The error names the format; Kafka says INVALID_RECORD.", "refused-batches", "magic 1 *", "*error_code", 87, 43
+    ),
+    Expected(
+        "The error names the codec; Kafka fails with an internal error.",
+        "refused-batches",
+        "an unknown codec",
+        "*error_code",
+        -1,
+        76,
+    ),
+    Expected(
+        "A refused batch has no log start offset; Kafka tells it for some errors.",
+        field="*log_start_offset",
+        kafka=0,
+        kohort=-1,
+    ),
+    Expected(
+        "A partition that stands in a request twice gets both batches; Kafka drops one.",
+        "refused-batches",
+        "a partition twice",
+    ),
+    Expected("A duplicate's time is not told.", "idempotent-producers", "the first *", "*log_append_time_ms"),
+    Expected("An idempotent batch needs an epoch; Kafka takes it without.", "idempotent-producers", "no epoch"),
+    Expected(
+        "A topic is there when the first answer names it; Kafka makes it afterwards.",
+        "auto-creation",
+        "the first request *",
+    ),
+    Expected(
+        "A topic without name and id is an invalid request; Kafka fails with an internal error.",
+        "metadata",
+        "by neither",
+    ),
+    Expected(
+        "Topics by name and by id in one request are all answered; Kafka forgets the names.",
+        "metadata",
+        "one by name, one by id",
+    ),
+    Expected(
+        "Only the configs that do something here are told.", "create-topics", field="*.configs.*", kohort="(not there)"
+    ),
+    Expected(
+        "KRaft sets min.insync.replicas for the cluster.", "create-topics", field="*.min.insync.replicas.config_source"
+    ),
+    Expected("A topic named twice is called as it was the first time.", "delete-topics", "one by name and by id"),
+    Expected(
+        "A topic that is only checked gets no id; Kafka makes one up.",
+        "create-topics",
+        field="*topic_id",
+        kohort="no id",
+    ),
+    Expected(
+        "Two names that collide as metrics collide in one request as they do in two.",
+        "create-topics",
+        "a name that differs by a dot",
+    ),
+    Expected(
+        "Too many partitions are INVALID_PARTITIONS; Kafka says POLICY_VIOLATION.",
+        "create-topics",
+        "too many partitions",
+    ),
+)
+
+EXPECTED = _GROUPS + _BROKER

@@ -29,9 +29,13 @@ _SORTED = {
     "ListGroupsResponse.groups": "group_id",
     "DescribeGroupsResponse.groups": "group_id",
     "DeleteGroupsResponse.results": "group_id",
+    "MetadataResponse.topics": "name",
+    "CreateTopicsResponse.topics": "name",
+    "DeleteTopicsResponse.responses": "name",
     "OffsetFetchResponse.groups": "group_id",
     # Kafka answers for what it refuses before what it takes.
     "OffsetCommitResponseTopic.partitions": "partition_index",
+    "FetchableTopicResponse.partitions": "partition_index",
     "OffsetFetchResponseTopic.partitions": "partition_index",
     "OffsetFetchResponseTopics.partitions": "partition_index",
     "OffsetDeleteResponseTopic.partitions": "partition_index",
@@ -69,6 +73,7 @@ class Names:
     def plain(self, message: Message | Struct) -> dict[str, Plain]:
         """The message's fields by name."""
         kind = type(message).__name__
+        self._learn(message)
         found = {}
         for one in message.FIELDS:
             value = self._value(one.name, getattr(message, one.name))
@@ -80,6 +85,12 @@ class Names:
                 value = {str(row.pop(key)): row for row in value}
             found[one.name] = value
         return found
+
+    def _learn(self, message: Message | Struct) -> None:
+        """An id that stands beside its topic's name is known by it."""
+        name, topic_id = getattr(message, "name", None), getattr(message, "topic_id", NO_TOPIC_ID)
+        if name and topic_id != NO_TOPIC_ID and ("topic", topic_id) not in self.known:
+            self.known["topic", topic_id] = self.of(f"topic {name}", topic_id)
 
     def _value(self, name: str, value: Any) -> Plain:
         match value:
@@ -118,7 +129,7 @@ def flat(value: Plain, path: str = "") -> Mapping[str, Plain]:
     """Leaves by path: `topics[0].partitions[1].error_code`."""
     match value:
         case dict():
-            leaves = {}
+            leaves: dict[str, Plain] = {}
             for name, inner in value.items():
                 leaves.update(flat(inner, f"{path}.{name}" if path else name))
             return leaves

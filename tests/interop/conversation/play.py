@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kohort.errors import ErrorCode
 from kohort.wire.find_coordinator import FindCoordinatorRequest
 from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.init_producer_id import InitProducerIdRequest
 from tests.interop.conversation.plain import Plain, flat
 from tests.interop.conversation.stage import Exchange, Scene, Stage
 
@@ -53,6 +54,11 @@ async def _warm_up(stage: Stage) -> None:
             await asyncio.sleep(0.02)
         else:
             raise AssertionError("no coordinator")
+    for _ in range(500):
+        told = await stage.admin.quietly(InitProducerIdRequest(transaction_timeout_ms=1), 4)
+        if told.error_code not in _NOT_YET:
+            break
+        await asyncio.sleep(0.02)
     stage.close()
 
 

@@ -14,9 +14,11 @@ from typing import Any
 from kohort.model import UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.wire.fetch import FetchableTopicResponse, FetchResponse
 from kohort.wire.header import read_response_header, request_header
 from kohort.wire.list_groups import ListGroupsResponse
+from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.interop.conversation.plain import Names, Plain
 
@@ -62,6 +64,9 @@ class Stage:
         """Make a topic, wait until it can be used, and return its name. No exchange."""
         name = f"{self.scene}-{suffix}"
         wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        wanted.configs = [
+            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+        ]
         await self.admin.quietly(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7)
         await self.settled(name)
         return name
@@ -76,9 +81,18 @@ class Stage:
             led = topic.partitions and all(p.leader_id >= 0 and not p.error_code for p in topic.partitions)
             if topic.error_code if gone else (not topic.error_code and led):
                 self.ids[name] = topic.topic_id
-                return
+                self.names.plain(topic)
+                if gone or await self._is_led(name, len(topic.partitions)):
+                    return
             await asyncio.sleep(0.02)
         raise AssertionError(f"{name} does not settle")
+
+    async def _is_led(self, name: str, partitions: int) -> bool:
+        """Whether every partition can be read: Kafka's metadata names a leader a little before it leads."""
+        wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)])
+        answer = await self.admin.quietly(request, 7)
+        return all(not partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     def write(self, name: str, asked: str, answer: Plain) -> None:
         """Add to the transcript; who says the same again is numbered."""
@@ -92,12 +106,23 @@ class Stage:
             answer.groups = [group for group in answer.groups if group.group_id.startswith(self.scene)]
         if isinstance(answer, MetadataResponse) and len(answer.topics) > 5:
             answer.topics = [topic for topic in answer.topics if (topic.name or "").startswith(self.scene)]
+        if isinstance(answer, FetchResponse):
+            answer.responses = _by_topic(answer.responses)
         return self.names.plain(answer)
 
     def close(self) -> None:
         """Close every connection."""
         for connection in self.connections:
             connection.close()
+
+
+def _by_topic(responses: list[FetchableTopicResponse]) -> list[FetchableTopicResponse]:
+    """One entry for each topic: Kafka begins another where the partitions of two topics take turns."""
+    topics: dict[tuple[str, UUID], FetchableTopicResponse] = {}
+    for one in responses:
+        topics.setdefault((one.topic, one.topic_id), FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id))
+        topics[one.topic, one.topic_id].partitions += one.partitions
+    return [topics[name] for name in sorted(topics)]
 
 
 class Connection:
@@ -202,7 +227,9 @@ class Client:
         connection = self._free()
         await connection.send(key, v, body)
         kind = APIS[key].response if key in APIS else APIS[18].response
-        return await self._answer(name, f"key {key} v{v} {body!r}", connection, kind, v if heard_in is None else heard_in)
+        return await self._answer(
+            name, f"key {key} v{v} {body!r}", connection, kind, v if heard_in is None else heard_in
+        )
 
     def hangs_up(self) -> None:
         """Close all its connections; the next request opens a new one."""

@@ -1,5 +1,6 @@
 """ApiVersions: what this broker serves; nothing is announced that does not work."""
 
+import re
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
@@ -9,10 +10,17 @@ from kohort.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersions
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
 
 def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
     """The served versions. KIP-511: from v3 a client says what software it is."""
     if call.version >= 3:
+        if not (
+            _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+        ):
+            call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return
         call.connection.client_software = f"{request.client_software_name} {request.client_software_version}"
     call.reply(served(broker))
 

@@ -8,7 +8,7 @@ from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
-from kohort.model import NO_TOPIC_ID
+from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def create(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
     """Each topic succeeds or fails on its own."""
     named = Counter(topic.name for topic in request.topics)
-    results = [_create(broker, topic, request.validate_only, named[topic.name] > 1) for topic in request.topics]
+    wanted = {topic.name: topic for topic in request.topics}
+    results = [_create(broker, one, request.validate_only, named[name] > 1) for name, one in wanted.items()]
     call.reply(CreateTopicsResponse(topics=results))
 
 
@@ -96,11 +97,38 @@ def _partitions(broker: "Broker", wanted: CreatableTopic) -> int:
 def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
     """v6 and later may name a topic by its id."""
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    call.reply(DeleteTopicsResponse(responses=[_delete(broker, topic) for topic in wanted]))
+    called = Counter(_name(broker, topic) for topic in wanted)
+    answers = {_name(broker, topic): topic for topic in reversed(wanted)}
+    call.reply(
+        DeleteTopicsResponse(
+            responses=[
+                _refuse_to_delete(topic, "The topic stands in the request twice.")
+                if called[name] > 1
+                else _delete(broker, topic)
+                for name, topic in reversed(answers.items())
+            ]
+        )
+    )
+
+
+def _name(broker: "Broker", wanted: DeleteTopicState) -> str | UUID:
+    """What tells whether two of them are the same topic."""
+    topic = broker.topics.with_id(wanted.topic_id)
+    if topic is not None:
+        return topic.name
+    return wanted.topic_id if wanted.name is None else wanted.name
+
+
+def _refuse_to_delete(wanted: DeleteTopicState, why: str) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=wanted.name, topic_id=wanted.topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=why
+    )
 
 
 def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
     by_id = wanted.topic_id != NO_TOPIC_ID
+    if by_id == (wanted.name is not None):
+        return _refuse_to_delete(wanted, "A topic is named by its name or by its id, not by both.")
     topic: Topic | None
     if by_id:
         topic, missing = broker.topics.with_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID

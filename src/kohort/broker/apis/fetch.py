@@ -12,6 +12,7 @@ from kohort.errors import ErrorCode
 from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -37,11 +38,14 @@ class _Gathered:
     """Topic and partition of everything that was read without an error, records or not."""
     size: int = 0
     failed: bool = False
+    committed_only: bool = False
+    """Whoever reads so wants to hear of aborted transactions; there are none."""
 
 
 def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
     """Answer at once with what there is, an error included, or park it until min_bytes are there or time is up."""
-    if request.session_id != 0:
+    # KIP-227: epoch -1 asks for no session, epoch 0 for a new one; any other goes on with one that is not here.
+    if request.session_epoch > 0:
         call.reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
     gathered = _gather(broker, request, call.version)
@@ -80,7 +84,7 @@ def _reply(broker: "Broker", call: Call, gathered: _Gathered) -> None:
 def _gather(broker: "Broker", request: FetchRequest, version: int) -> _Gathered:
     # Before v3 a fetch had no limit of its own.
     wanted = request.max_bytes if version >= 3 else broker.fetch_max_bytes
-    gathered = _Gathered(room=min(wanted, broker.fetch_max_bytes))
+    gathered = _Gathered(room=min(wanted, broker.fetch_max_bytes), committed_only=request.isolation_level == 1)
     for wanted_topic in request.topics:
         topic, missing = _topic(broker, wanted_topic, version)
         gathered.responses.append(
@@ -104,17 +108,17 @@ def _partition(
 ) -> PartitionData:
     log = None if topic is None else broker.topics.log(topic, wanted.partition)
     if topic is None or log is None:
-        return _failed(wanted, missing if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, gathered)
+        return _failed(wanted, missing if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, gathered, [])
     if 0 <= wanted.current_leader_epoch < log.leader_epoch:
-        return _failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, gathered)
+        return _failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, gathered, None)
     if wanted.current_leader_epoch > log.leader_epoch:
-        return _failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, gathered)
+        return _failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, gathered, None)
     try:
         records = _read(log, wanted, gathered)
     except OffsetOutOfRange:
-        return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, gathered)
+        return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, gathered, None)
     except OSError:
-        return _failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, gathered)
+        return _failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, gathered, None)
     gathered.logs.append(log)
     gathered.served.append((topic.name, wanted.partition))
     return PartitionData(
@@ -122,7 +126,7 @@ def _partition(
         high_watermark=log.stable_offset,
         last_stable_offset=log.stable_offset,
         log_start_offset=log.start_offset,
-        aborted_transactions=None,
+        aborted_transactions=[] if gathered.committed_only else None,
         records=records,
     )
 
@@ -142,7 +146,10 @@ def _read(log: PartitionLog, wanted: FetchPartition, gathered: _Gathered) -> lis
     return buffers
 
 
-def _failed(wanted: FetchPartition, code: ErrorCode, gathered: _Gathered) -> PartitionData:
+def _failed(
+    wanted: FetchPartition, code: ErrorCode, gathered: _Gathered, aborted: list[AbortedTransaction] | None
+) -> PartitionData:
+    """As Kafka: no aborted transactions where there is no such partition, null where it could not be read."""
     gathered.failed = True
     return PartitionData(
         partition_index=wanted.partition,
@@ -150,5 +157,6 @@ def _failed(wanted: FetchPartition, code: ErrorCode, gathered: _Gathered) -> Par
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
+        aborted_transactions=aborted,
         records=[],
     )

@@ -22,7 +22,7 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
     call.reply(
         FindCoordinatorResponse(
             error_code=one.error_code,
-            error_message=one.error_message,
+            error_message=one.error_message or ErrorCode.NONE.sentence,
             node_id=one.node_id,
             host=one.host,
             port=one.port,

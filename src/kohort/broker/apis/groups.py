@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from kohort.broker.apis.operations import GROUP_OPERATIONS
 from kohort.broker.call import Call
 from kohort.broker.gather import Gather
 from kohort.coordinator import RequestContext
+from kohort.errors import ErrorCode
 from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.heartbeat import HeartbeatRequest
 from kohort.wire.join_group import JoinGroupRequest
@@ -34,13 +36,16 @@ def member(broker: "Broker", call: Call, request: MemberRequest) -> None:
 
 def describe(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> None:
     """Each group from its own shard, in the order asked for."""
-    gather = Gather(
-        len(request.groups),
-        lambda answers: call.reply(
-            DescribeGroupsResponse(groups=[group for answer in answers for group in answer.groups])
-        ),
-        DescribeGroupsResponse,
-    )
+
+    def join(answers: list[DescribeGroupsResponse]) -> None:
+        groups = [group for answer in answers for group in answer.groups]
+        if request.include_authorized_operations:
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = GROUP_OPERATIONS
+        call.reply(DescribeGroupsResponse(groups=groups))
+
+    gather = Gather(len(request.groups), join, DescribeGroupsResponse)
     for place, group_id in enumerate(request.groups):
         part = DescribeGroupsRequest(
             groups=[group_id], include_authorized_operations=request.include_authorized_operations

@@ -18,7 +18,9 @@ def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None
 
     As in Kafka a producer without transactional id gets a new id each time it asks, epoch 0.
     """
-    if request.transactional_id is not None:
+    if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
+        call.reply(_refused(ErrorCode.INVALID_REQUEST))
+    elif request.transactional_id is not None:
         call.reply(_refused(ErrorCode.UNSUPPORTED_VERSION))
     else:
         call.reply(InitProducerIdResponse(producer_id=secrets.randbits(_ID_BITS), producer_epoch=0))

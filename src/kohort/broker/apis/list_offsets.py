@@ -1,5 +1,7 @@
 """ListOffsets: the ends of a partition, or the first record at or after a time."""
 
+from collections import Counter
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
@@ -10,6 +12,7 @@ from kohort.wire.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -24,18 +27,31 @@ _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 
 def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
     """Every record here is committed, so both isolation levels see the same end."""
+    named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    twice = {place for place, times in named.items() if times > 1}
     topics = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[_look_up(broker, topic.name, wanted, call.version) for wanted in topic.partitions],
-        )
+        ListOffsetsTopicResponse(name=topic.name, partitions=_look_up_all(broker, topic, call.version, twice))
         for topic in request.topics
     ]
     call.reply(ListOffsetsResponse(topics=topics))
 
 
+def _look_up_all(
+    broker: "Broker", topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
+) -> list[ListOffsetsPartitionResponse]:
+    """A partition that is named twice is refused, once."""
+    return [
+        _failed(index, ErrorCode.INVALID_REQUEST)
+        if (topic.name, index) in twice
+        else _look_up(broker, topic.name, wanted, version)
+        for index, wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.items()
+    ]
+
+
 def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
+    if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
+        return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     log = broker.partition(name, index)
     if log is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -43,8 +59,6 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
         return _failed(index, ErrorCode.FENCED_LEADER_EPOCH)
     if wanted.current_leader_epoch > log.leader_epoch:
         return _failed(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
-    if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
-        return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     found = _find(log, wanted.timestamp)
     if found is None:
         return _failed(index, ErrorCode.NONE)

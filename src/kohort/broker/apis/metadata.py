@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
 from kohort.model import NO_TOPIC_ID
+from kohort.wire.codec import NOT_ASKED
 from kohort.wire.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -31,25 +33,39 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
     else:
         # Before v4 a client could not say that it does not want the topic to be created.
         may_create = call.version < 4 or request.allow_auto_topic_creation
-        topics = [
-            _look_up(broker, topic, may_create) if _may_ask(topic, call.version) else _refuse(topic) for topic in wanted
-        ]
+        if not all(_may_ask(topic, call.version) for topic in wanted):
+            call.reply(MetadataResponse(topics=[_refuse(topic) for topic in wanted]))
+            return
+        # Of a topic that is named twice there is one answer.
+        named = {(topic.name, topic.topic_id): topic for topic in wanted}
+        topics = [_look_up(broker, topic, may_create) for topic in named.values()]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code == ErrorCode.NONE:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    asked_of_cluster = request.include_cluster_authorized_operations
     call.reply(
         MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port)],
             cluster_id=broker.cluster_id,
             controller_id=broker.node_id,
             topics=topics,
+            cluster_authorized_operations=CLUSTER_OPERATIONS if asked_of_cluster else NOT_ASKED,
         )
     )
 
 
 def _may_ask(wanted: MetadataRequestTopic, version: int) -> bool:
-    return version >= _BY_ID_FROM or (wanted.name is not None and wanted.topic_id == NO_TOPIC_ID)
+    if version < _BY_ID_FROM:
+        return wanted.name is not None and wanted.topic_id == NO_TOPIC_ID
+    return wanted.name is not None or wanted.topic_id != NO_TOPIC_ID
 
 
 def _refuse(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", partitions=[])
+    """One such topic fails the whole request, as in Kafka."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id, partitions=[]
+    )
 
 
 def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:

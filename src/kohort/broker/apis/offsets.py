@@ -34,6 +34,8 @@ def commit(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
     """Commits of partitions that do not exist are refused here; the rest goes to the coordinator."""
     shard = broker.groups.shard(request.group_id)
     refused = {}
+    if not all(topic.partitions for topic in request.topics):
+        request.topics = [topic for topic in request.topics if topic.partitions]  # nothing is said of the others
     for topic in request.topics:
         refused.update(_identify(broker, topic, call.version))
     if not refused:

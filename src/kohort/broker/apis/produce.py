@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
 _TOPIC_IDS_FROM = 13
+_MAX_AHEAD_MS = 3_600_000
+"""Kafka's default of message.timestamp.after.max.ms: a later time is a mistake, and would keep its segment for good."""
 
 
 def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
@@ -64,6 +66,13 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
     except BatchError as error:
         return _refused(data.index, error.code, str(error))
+    if header.base_offset != 0:
+        return _refused(data.index, ErrorCode.INVALID_RECORD, "a producer's batch must begin at offset 0")
+    if header.is_transactional:
+        # Nobody owns the transaction, so nobody would ever decide it.
+        return _refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    if header.max_timestamp > broker.now() + _MAX_AHEAD_MS and not broker.stamps(topic):
+        return _refused(data.index, ErrorCode.INVALID_TIMESTAMP, "a record is of more than an hour from now")
     append_time = -1
     match log.producers.check(header):
         case Accepted():

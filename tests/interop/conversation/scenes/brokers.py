@@ -13,7 +13,7 @@ from tests.interop.conversation.stage import Stage, scene
 async def api_versions(s: Stage) -> None:
     """In every version, and in ones that nobody has (KIP-511)."""
     software = {"client_software_name": "conversation", "client_software_version": "1.0"}
-    for v in range(0, 5):
+    for v in range(5):
         await s.admin.ask(f"version {v}", ApiVersionsRequest(**software), v)
     await s.admin.sends("version 99", 18, 99, b"", heard_in=0)
     await s.admin.sends("version 99 with a body", 18, 99, encode(ApiVersionsRequest(**software), 4), heard_in=0)
@@ -32,7 +32,7 @@ async def api_versions(s: Stage) -> None:
 @scene
 async def find_coordinator(s: Stage) -> None:
     """Of groups, in every version, and of what is not a group."""
-    for v in range(0, 4):
+    for v in range(4):
         await s.admin.ask(f"of a group {v}", FindCoordinatorRequest(key=s.group), v)
         await s.admin.ask(f"of no group id {v}", FindCoordinatorRequest(key=""), v)
     for v in range(4, 7):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,17 +28,35 @@ async def fetch(
     """OffsetFetch of one group; None wants all that it has."""
     group = s.group if group is None else group
     if v >= 8:
-        topics = None if wanted is None else [
-            OffsetFetchRequestTopics(name=topic, topic_id=s.ids.get(topic, UNKNOWN_ID), partition_indexes=list(indexes))
-            for topic, indexes in wanted.items()
-        ]
+        topics = (
+            None
+            if wanted is None
+            else [
+                OffsetFetchRequestTopics(
+                    name=topic, topic_id=s.ids.get(topic, UNKNOWN_ID), partition_indexes=list(indexes)
+                )
+                for topic, indexes in wanted.items()
+            ]
+        )
         stable = changes.pop("require_stable", False)
         one = OffsetFetchRequestGroup(group_id=group, topics=topics, **changes)
         return await s.admin.ask(name, OffsetFetchRequest(groups=[one], require_stable=stable), v)
-    old = None if wanted is None else [
-        OffsetFetchRequestTopic(name=topic, partition_indexes=list(indexes)) for topic, indexes in wanted.items()
-    ]
+    old = (
+        None
+        if wanted is None
+        else [OffsetFetchRequestTopic(name=topic, partition_indexes=list(indexes)) for topic, indexes in wanted.items()]
+    )
     return await s.admin.ask(name, OffsetFetchRequest(group_id=group, topics=old, **changes), v)
+
+
+async def forgotten(s: Stage, topic: str) -> None:
+    """Wait until the group has no offset of the topic: Kafka deletes them after the topic."""
+    wanted = OffsetFetchRequest(group_id=s.group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])])
+    for _ in range(200):
+        answer = await s.admin.quietly(wanted, 5)
+        if answer.topics[0].partitions[0].committed_offset == -1:
+            return
+        await asyncio.sleep(0.02)
 
 
 async def delete(s: Stage, name: str, wanted: Mapping[str, Sequence[int]], group: str | None = None) -> None:
@@ -86,9 +105,10 @@ async def bad_commits(s: Stage) -> None:
     orders = await s.topic("orders", partitions=2)
     one = Member(s, "one")
     for v in (2, 5, 8, 9, 10):
-        await one.commit(f"a member of no group {v}", {(orders, 0): 1}, v, generation_id_or_member_epoch=1, member_id="x")
+        await one.commit(
+            f"a member of no group {v}", {(orders, 0): 1}, v, generation_id_or_member_epoch=1, member_id="x"
+        )
         await one.commit(f"a generation and no member {v}", {(orders, 0): 1}, v, generation_id_or_member_epoch=1)
-        await one.commit(f"no group id {v}", {(orders, 0): 1}, v, group_id="")
         await one.commit(f"unknown topic {v}", {("unknown", 0): 1}, v)
         await one.commit(f"unknown partitions among others {v}", {(orders, 0): 1, (orders, 2): 1, (orders, -1): 1}, v)
         await one.commit(f"unknown topic among others {v}", {("unknown", 0): 1, (orders, 1): 1}, v)
@@ -110,8 +130,12 @@ async def bad_commits(s: Stage) -> None:
     await one.commit("no topics", {})
     await one.commit("no topics, of a member that is unknown", {}, generation_id_or_member_epoch=1, member_id="x")
     await one.commit("generation -2", {(orders, 0): 3}, generation_id_or_member_epoch=-2)
-    await one.ask("no partitions", OffsetCommitRequest(group_id=s.group, topics=[OffsetCommitRequestTopic(name=orders)]), 9)
-    twice = OffsetCommitRequest(group_id=s.group, topics=[OffsetCommitRequestTopic(name=orders, topic_id=s.ids[orders])] * 2)
+    await one.ask(
+        "no partitions", OffsetCommitRequest(group_id=s.group, topics=[OffsetCommitRequestTopic(name=orders)]), 9
+    )
+    twice = OffsetCommitRequest(
+        group_id=s.group, topics=[OffsetCommitRequestTopic(name=orders, topic_id=s.ids[orders])] * 2
+    )
     await one.ask("a topic twice, without partitions", twice, 9)
     await one.commit("retention of a second, version 4", {(orders, 1): 9}, 4, retention_time_ms=1_000)
     await one.commit("retention of 0, version 2", {(orders, 1): 9}, 2, retention_time_ms=0)
@@ -132,8 +156,12 @@ async def commits_in_each_state(s: Stage) -> None:
         for v in (5, 9, 10):
             await a.commit(f"a, {state} {v}", {(orders, 0): turn}, v)
         await b.commit(f"b, {state}", {(orders, 1): turn})
-        await a.commit(f"a of the generation before, {state}", {(orders, 0): 99}, generation_id_or_member_epoch=a.generation - 1)
-        await a.commit(f"a of the next generation, {state}", {(orders, 0): 99}, generation_id_or_member_epoch=a.generation + 1)
+        await a.commit(
+            f"a of the generation before, {state}", {(orders, 0): 99}, generation_id_or_member_epoch=a.generation - 1
+        )
+        await a.commit(
+            f"a of the next generation, {state}", {(orders, 0): 99}, generation_id_or_member_epoch=a.generation + 1
+        )
         await a.commit(f"a without a generation, {state}", {(orders, 0): 98}, generation_id_or_member_epoch=-1)
         await a.commit(f"a with an instance id, {state}", {(orders, 0): 97}, group_instance_id="place")
         await simple.commit(f"simple, {state}", {(orders, 2): turn})
@@ -175,23 +203,51 @@ async def fetches_of_many_groups(s: Stage) -> None:
     await two.commit("two's", {(orders, 0): 2})
 
     def group(name: str, *topics: str | None, **more: Any) -> OffsetFetchRequestGroup:
-        wanted = None if topics == (None,) else [
-            OffsetFetchRequestTopics(name=t or "", topic_id=s.ids.get(t or "", UNKNOWN_ID), partition_indexes=[0, 1])
-            for t in topics
-        ]
+        wanted = (
+            None
+            if topics == (None,)
+            else [
+                OffsetFetchRequestTopics(
+                    name=t or "", topic_id=s.ids.get(t or "", UNKNOWN_ID), partition_indexes=[0, 1]
+                )
+                for t in topics
+            ]
+        )
         return OffsetFetchRequestGroup(group_id=name, topics=wanted, **more)
 
     for v in (8, 9, 10):
         many = [group(one.group, orders), group(two.group, None), group("unknown", orders), group("unknown", None)]
         await s.admin.ask(f"four {v}", OffsetFetchRequest(groups=many), v)
-        await s.admin.ask(f"no group id {v}", OffsetFetchRequest(groups=[group("", orders), group("", None)]), v)
         await s.admin.ask(f"no groups {v}", OffsetFetchRequest(groups=[]), v)
         odd = [group(one.group, orders, "nowhere"), group(two.group)]
         await s.admin.ask(f"odd topics {v}", OffsetFetchRequest(groups=odd), v)
     for v in (1, 2, 5, 7):
-        await fetch(s, f"no group id, one topic {v}", {orders: [0]}, v, group="")
         await fetch(s, f"unknown group {v}", {orders: [0]}, v, group="unknown")
-    await fetch(s, "no group id, all 2", None, 2, group="")
+
+
+@scene
+async def the_empty_group_id(s: Stage) -> None:
+    """A group without a name may have offsets, as it had in old versions, and no members."""
+    orders = await s.topic("orders")
+    one = Member(s, "one", group="")
+    one.group = ""
+    for v in (1, 2, 7, 8, 9, 10):
+        await fetch(s, f"nothing yet {v}", {orders: [0]}, v, group="")
+    await fetch(s, "all of nothing", None, 9, group="")
+    await s.admin.ask("described before", DescribeGroupsRequest(groups=[""]), 6)
+    await s.admin.ask("deleted before", DeleteGroupsRequest(groups_names=[""]), 2)
+    for v in (2, 5, 8, 9, 10):
+        await one.commit(f"commit {v}", {(orders, 0): v}, v)
+        await fetch(s, f"after commit {v}", {orders: [0]}, min(v, 7), group="")
+    await one.commit("as a member", {(orders, 0): 1}, generation_id_or_member_epoch=1, member_id="x")
+    for v in (2, 7, 8, 9):
+        await fetch(s, f"all {v}", None, v, group="")
+    many = [OffsetFetchRequestGroup(group_id="", topics=None), OffsetFetchRequestGroup(group_id="unknown", topics=None)]
+    await s.admin.ask("with another", OffsetFetchRequest(groups=many), 9)
+    await s.admin.ask("described", DescribeGroupsRequest(groups=[""]), 6)
+    await delete(s, "its offsets", {orders: [0]}, group="")
+    await s.admin.ask("deleted", DeleteGroupsRequest(groups_names=[""]), 2)
+    await s.admin.ask("described after", DescribeGroupsRequest(groups=[""]), 6)
 
 
 @scene
@@ -203,6 +259,7 @@ async def a_topic_that_is_made_again(s: Stage) -> None:
     old_id = s.ids[orders]
     await s.admin.ask("delete the topic", DeleteTopicsRequest(topic_names=[orders], timeout_ms=10_000), 5)
     await s.settled(orders, gone=True)
+    await forgotten(s, orders)
     s.ids[orders] = old_id
     for v in (5, 8, 9, 10):
         await fetch(s, f"of the deleted topic {v}", {orders: [0]}, v)
@@ -221,7 +278,6 @@ async def offset_delete(s: Stage) -> None:
     """KIP-496, of groups with and without members, consumers' and others'."""
     orders = await s.topic("orders", partitions=2)
     await delete(s, "unknown group", {orders: [0]})
-    await delete(s, "no group id", {orders: [0]}, group="")
     one = Member(s, "one")
     await one.commit("commit", {(orders, 0): 1, (orders, 1): 2})
     await delete(s, "one of them, an unknown partition, an unknown topic", {orders: [0, 5], "unknown": [0]})
@@ -249,7 +305,7 @@ async def delete_groups(s: Stage) -> None:
     a, b = Member(s, "a"), Member(s, "b", group=f"{s.group}-b")
     await a.enters()
     await b.commit("b's", {(orders, 0): 1})
-    both = [s.group, f"{s.group}-b", "unknown", ""]
+    both = [s.group, f"{s.group}-b", "unknown"]
     for v in (0, 1, 2):
         await s.admin.ask(f"many {v}", DeleteGroupsRequest(groups_names=both), v)
     await s.admin.ask("none", DeleteGroupsRequest(groups_names=[]), 2)
@@ -274,16 +330,25 @@ async def describe_and_list(s: Stage) -> None:
     await connect.sync("connect assigns", {connect: "task"})
     await joining.enters()
     await running(alone)
-    names = [member.group for member in (empty, alone, joining, connect)] + ["unknown", "", s.group + "-alone"]
-    for v in range(0, 7):
+    names = [member.group for member in (empty, alone, joining, connect)] + ["unknown", s.group + "-alone"]
+    for v in range(7):
         await s.admin.ask(f"describe {v}", DescribeGroupsRequest(groups=names), v)
     for v in (3, 6):
         request = DescribeGroupsRequest(groups=names[:2], include_authorized_operations=True)
         await s.admin.ask(f"describe with operations {v}", request, v)
     await s.admin.ask("describe none", DescribeGroupsRequest(groups=[]), 5)
-    for v in range(0, 6):
+    for v in range(6):
         await s.admin.ask(f"list {v}", ListGroupsRequest(), v)
-    filters = (["Stable"], ["stable"], ["Empty", "Stable"], ["CompletingRebalance"], ["completing_rebalance"], ["nonsense"], [""], ["Dead"])
+    filters = (
+        ["Stable"],
+        ["stable"],
+        ["Empty", "Stable"],
+        ["CompletingRebalance"],
+        ["completing_rebalance"],
+        ["nonsense"],
+        [""],
+        ["Dead"],
+    )
     for states in filters:
         await s.admin.ask(f"list those in {states}", ListGroupsRequest(states_filter=states), 4)
     for types in (["classic"], ["Classic"], ["consumer"], ["share"], ["nonsense"], ["classic", "consumer"], [""]):

@@ -31,7 +31,9 @@ def produce_request(s: Stage, topic: str, records: Any, partition: int = 0, **ch
     return ProduceRequest(**{"acks": -1, "timeout_ms": 5_000, "topic_data": [one], **changes})
 
 
-async def produce(s: Stage, name: str, topic: str, records: Any, v: int = 12, partition: int = 0, **changes: Any) -> Any:
+async def produce(
+    s: Stage, name: str, topic: str, records: Any, v: int = 12, partition: int = 0, **changes: Any
+) -> Any:
     """One exchange of it."""
     return await s.admin.ask(name, produce_request(s, topic, records, partition, **changes), v)
 
@@ -88,8 +90,9 @@ async def records_in_and_out(s: Stage) -> None:
 
 @scene
 async def refused_batches(s: Stage) -> None:
-    """Malformed, too large, of another format, for nobody."""
-    orders = await s.topic("orders")
+    """Malformed, too large, of another format, for nobody; each for a partition of its own."""
+    orders = await s.topic("orders", partitions=64)
+    places = iter(range(64))
     good = batch("one", "two", "three")
     flipped = bytearray(good)
     flipped[-1] ^= 1
@@ -112,7 +115,7 @@ async def refused_batches(s: Stage) -> None:
     }
     for what, records in bad.items():
         for v in (7, 12):
-            await produce(s, f"{what} {v}", orders, records, v)
+            await produce(s, f"{what} {v}", orders, records, v, partition=next(places))
     await s.client("nobody").waits("null", produce_request(s, orders, None), 12)
     for what, data in {
         "an unknown codec": reseal(good, 21, b"\0\7"),
@@ -134,22 +137,22 @@ async def refused_batches(s: Stage) -> None:
         "records that are no records": reseal(good, 61, b"\xff" * 9),
         "a gap in its offsets": bytes(encode_batch([Record(0, NOON, None, b"a", ()), Record(3, NOON, None, b"b", ())])),
     }.items():
-        await produce(s, what, orders, data)
+        await produce(s, what, orders, data, partition=next(places))
     await produce(s, "unknown topic 12", "unknown", good, 12)
     await produce(s, "unknown topic 13", "unknown", good, 13)
-    await produce(s, "unknown partition", orders, good, partition=1)
+    await produce(s, "unknown partition", orders, good, partition=64)
     await produce(s, "negative partition", orders, good, partition=-1)
     await produce(s, "an internal topic", "__consumer_offsets", good)
     await produce(s, "no topics", orders, good, topic_data=[])
-    await produce(s, "a transactional id", orders, good, transactional_id="t")
-    twice = [TopicProduceData(name=orders, partition_data=[PartitionProduceData(index=0, records=good)] * 2)]
+    await produce(s, "a transactional id", orders, good, transactional_id="t", partition=next(places))
+    twice = [TopicProduceData(name=orders, partition_data=[PartitionProduceData(index=next(places), records=good)] * 2)]
     await produce(s, "a partition twice", orders, good, topic_data=twice)
     mixed = [
-        TopicProduceData(name=orders, partition_data=[PartitionProduceData(index=n, records=good) for n in (0, 5)]),
+        TopicProduceData(name=orders, partition_data=[PartitionProduceData(index=n, records=good) for n in (0, 99)]),
         TopicProduceData(name="unknown", partition_data=[PartitionProduceData(index=0, records=good)]),
     ]
     await produce(s, "good and bad together", orders, good, topic_data=mixed)
-    await fetch(s, "what is kept", {(orders, 0): 0})
+    await fetch(s, "what is kept", {(orders, n): 0 for n in range(50)})
     hasty = s.client("hasty")
     await hasty.ask("acks 0 and a bad batch", produce_request(s, orders, bytes(flipped), acks=0), 9)
     await hasty.ask("the connection afterwards", produce_request(s, orders, good), 9)
@@ -207,13 +210,19 @@ async def fetches(s: Stage) -> None:
     await fetch(s, "as a debugger", {(orders, 0): 3}, 11, replica_id=-2)
     await fetch(s, "as an unknown follower", {(orders, 0): 3}, 11, replica_id=5)
     poller = s.client("poller")
-    wanted = FetchTopic(topic=orders, partitions=[FetchPartition(partition=0, fetch_offset=4, partition_max_bytes=9_999)])
+    wanted = FetchTopic(
+        topic=orders, partitions=[FetchPartition(partition=0, fetch_offset=4, partition_max_bytes=9_999)]
+    )
     await poller.waits("a long poll", FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[wanted]), 12)
     await produce(s, "produce for it", orders, batch("news"))
     await poller.hears("the news")
-    await poller.waits("a long poll for more than comes", FetchRequest(max_wait_ms=600, min_bytes=9_999, topics=[wanted]), 12)
+    await poller.waits(
+        "a long poll for more than comes", FetchRequest(max_wait_ms=600, min_bytes=9_999, topics=[wanted]), 12
+    )
     await poller.hears("what there is after its time")
-    await poller.waits("a long poll of a topic that goes", FetchRequest(max_wait_ms=2_000, min_bytes=9_999, topics=[wanted]), 12)
+    await poller.waits(
+        "a long poll of a topic that goes", FetchRequest(max_wait_ms=2_000, min_bytes=9_999, topics=[wanted]), 12
+    )
     await s.admin.ask("delete it", DeleteTopicsRequest(topic_names=[orders], timeout_ms=5_000), 5)
     await poller.hears("the topic is gone")
 
@@ -263,7 +272,7 @@ async def idempotent_producers(s: Stage) -> None:
     """KIP-98: sequence numbers that follow, repeat, jump; epochs that fall."""
     orders = await s.topic("orders")
     told = None
-    for v in range(0, 6):
+    for v in range(6):
         told = await s.admin.ask(f"an id {v}", InitProducerIdRequest(transaction_timeout_ms=1), v)
     assert told is not None
     me = told.producer_id
@@ -291,5 +300,7 @@ async def idempotent_producers(s: Stage) -> None:
     await fetch(s, "how many there are", {(orders, 0): 1_000})
     await s.admin.ask("a bump of an id's epoch", InitProducerIdRequest(producer_id=me, producer_epoch=1), 5)
     await s.admin.ask("an epoch without an id", InitProducerIdRequest(producer_epoch=1), 5)
-    await s.admin.ask("an empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=9), 5)
+    await s.admin.ask(
+        "an empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=9), 5
+    )
     await s.admin.ask("timeout 0", InitProducerIdRequest(transaction_timeout_ms=0), 5)

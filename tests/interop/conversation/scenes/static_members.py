@@ -47,7 +47,9 @@ async def a_static_member_changes(s: Stage) -> None:
     await again.join("b restarts with another subscription, same assignor")
     await s.admin.ask("what is known of it", DescribeGroupsRequest(groups=[s.group]), 5)
     await again.sync("its share")
-    await again.join_waits("it rejoins with a third subscription", protocols={"range": encode_subscription(Subscription(["x"]), 1)})
+    await again.join_waits(
+        "it rejoins with a third subscription", protocols={"range": encode_subscription(Subscription(["x"]), 1)}
+    )
     await a.join("a rejoins")
     await again.hears("b is in the new generation")
     await a.sync("a assigns", {a: "1", again: "2"})
@@ -96,7 +98,9 @@ async def an_admin_removes_static_members(s: Stage) -> None:
         MemberIdentity(member_id=b.member_id),
         MemberIdentity(member_id="", group_instance_id="c"),
     ]
-    await s.admin.ask("wrong pairs, and one without its instance id", LeaveGroupRequest(group_id=s.group, members=wrong), 5)
+    await s.admin.ask(
+        "wrong pairs, and one without its instance id", LeaveGroupRequest(group_id=s.group, members=wrong), 5
+    )
     right = [
         MemberIdentity(member_id="", group_instance_id="a", reason="an admin's"),
         MemberIdentity(member_id=b.member_id, group_instance_id="b"),

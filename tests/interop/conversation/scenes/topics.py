@@ -31,7 +31,7 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | No
 async def metadata(s: Stage) -> None:
     """In every version, by name, by id, of all, of none, of what is not there."""
     orders = await s.topic("orders", partitions=2)
-    for v in range(0, 14):
+    for v in range(14):
         await s.admin.ask(f"orders {v}", MetadataRequest(topics=[MetadataRequestTopic(name=orders)]), v)
         await s.admin.ask(f"all {v}", MetadataRequest(topics=[] if v == 0 else None), v)
     for v in range(1, 14):
@@ -113,8 +113,18 @@ async def create_topics(s: Stage) -> None:
     await create("a config out of range", topic(f"{p}-no", segment_bytes="1"))
     await create("a bad cleanup policy", topic(f"{p}-no", cleanup_policy="shred"))
     await create("a config of null", topic(f"{p}-no", retention_ms=None))
-    await create("a config twice", CreatableTopic(name=f"{p}-no", num_partitions=1, replication_factor=1,
-        configs=[CreatableTopicConfig(name="retention.ms", value="1"), CreatableTopicConfig(name="retention.ms", value="2")]))
+    await create(
+        "a config twice",
+        CreatableTopic(
+            name=f"{p}-no",
+            num_partitions=1,
+            replication_factor=1,
+            configs=[
+                CreatableTopicConfig(name="retention.ms", value="1"),
+                CreatableTopicConfig(name="retention.ms", value="2"),
+            ],
+        ),
+    )
     await create("the offsets topic", topic("__consumer_offsets"))
 
     def assigned(*brokers: list[int], first: int = 0, partitions: int = -1, replicas: int = -1) -> CreatableTopic:
@@ -142,7 +152,9 @@ async def delete_topics(s: Stage) -> None:
         request = DeleteTopicsRequest(topic_names=[names[v], "unknown"], timeout_ms=10_000)
         await s.admin.ask(f"one and an unknown one {v}", request, v)
     one = DeleteTopicState(name=names[6])
-    await s.admin.ask("by name 6", DeleteTopicsRequest(topics=[one, DeleteTopicState(name="unknown")], timeout_ms=10_000), 6)
+    await s.admin.ask(
+        "by name 6", DeleteTopicsRequest(topics=[one, DeleteTopicState(name="unknown")], timeout_ms=10_000), 6
+    )
     by_id = [DeleteTopicState(topic_id=s.ids[names[7]]), DeleteTopicState(topic_id=UNKNOWN_ID)]
     await s.admin.ask("by id 6", DeleteTopicsRequest(topics=by_id, timeout_ms=10_000), 6)
     both = [DeleteTopicState(name=names[0], topic_id=s.ids[names[0]])]

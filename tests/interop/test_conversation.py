@@ -1,0 +1,41 @@
+"""Apache Kafka and Kohort are told the same, and answer the same, or the difference is explained.
+
+The scenes stand in conversation/scenes, what differs on purpose in conversation/expected.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.conftest import need_jars
+from tests.interop.conversation import scenes
+from tests.interop.conversation.expected import EXPECTED
+from tests.interop.conversation.play import Difference, differences, play
+from tests.interop.conversation.settings import PARTS
+from tests.interop.conversation.stage import SCENES
+from tests.interop.kafka import running_kafka
+from tests.interop.kohort import running_kohort
+
+assert scenes.__all__, "imported for what it registers"
+
+
+async def differences_in(part: str) -> list[Difference]:
+    """Play one part to both brokers at once."""
+    settings = PARTS[part]
+    ours = {name.replace(".", "_"): value for name, value in settings.items()}
+    with running_kafka(settings) as kafka, running_kohort(**ours) as kohort:
+        told = await asyncio.gather(play(kafka.bootstrap, SCENES[part]), play(kohort.bootstrap, SCENES[part]))
+    return list(differences(*told))
+
+
+@pytest.mark.kafka
+@pytest.mark.interop
+async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> None:
+    need_jars(request.config)
+    found = [difference for part in PARTS for difference in await differences_in(part)]
+    unexplained = [one for one in found if not any(row.covers(one) for row in EXPECTED)]
+    assert not unexplained, "\n".join(map(str, unexplained))
+    unused = [row for row in EXPECTED if not any(row.covers(one) for one in found)]
+    assert not unused, f"no longer different: {unused}"
