@@ -1,0 +1,98 @@
+// One member of a group by franz-go: member BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS
+// It prints what Apache Kafka's VerifiableConsumer prints, commits what it read at once, and leaves on SIGTERM.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type fields map[string]any
+
+func say(name string, more fields) {
+	line := fields{"timestamp": time.Now().UnixMilli(), "name": name}
+	for field, value := range more {
+		line[field] = value
+	}
+	text, _ := json.Marshal(line)
+	fmt.Println(string(text))
+}
+
+func partitions(name string) func(context.Context, *kgo.Client, map[string][]int32) {
+	return func(_ context.Context, _ *kgo.Client, given map[string][]int32) {
+		places := []fields{}
+		for topic, numbers := range given {
+			for _, number := range numbers {
+				places = append(places, fields{"topic": topic, "partition": number})
+			}
+		}
+		if name == "partitions_assigned" || len(places) > 0 {
+			say(name, fields{"partitions": places})
+		}
+	}
+}
+
+// One line for what a poll gave; the records that are to be committed.
+func read(fetches kgo.Fetches) []*kgo.Record {
+	places := []fields{}
+	fetches.EachPartition(func(given kgo.FetchTopicPartition) {
+		if len(given.Records) == 0 {
+			return
+		}
+		for _, record := range given.Records {
+			if string(record.Value) != fmt.Sprintf("%d:%d", record.Partition, record.Offset) {
+				say("record_data", fields{"partition": record.Partition, "offset": record.Offset, "value": string(record.Value)})
+			}
+		}
+		last := given.Records[len(given.Records)-1]
+		places = append(places, fields{"topic": given.Topic, "partition": given.Partition, "count": len(given.Records),
+			"minOffset": given.Records[0].Offset, "maxOffset": last.Offset})
+	})
+	if len(places) > 0 {
+		say("records_consumed", fields{"partitions": places})
+	}
+	return fetches.Records()
+}
+
+func main() {
+	stopping, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	bootstrap, group, topic, strategy, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
+	session, _ := strconv.Atoi(os.Args[6])
+	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer()}[strategy]
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(bootstrap), kgo.ClientID(name),
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
+		kgo.SessionTimeout(time.Duration(session)*time.Millisecond), kgo.HeartbeatInterval(400*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(200*time.Millisecond),
+		// A rebalance waits until the application has committed what it was given.
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(partitions("partitions_assigned")),
+		kgo.OnPartitionsRevoked(partitions("partitions_revoked")), kgo.OnPartitionsLost(partitions("partitions_lost")),
+	)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for stopping.Err() == nil {
+		fetches := client.PollFetches(stopping)
+		if records := read(fetches); len(records) > 0 {
+			if err := client.CommitRecords(context.Background(), records...); err != nil {
+				say("offsets_committed", fields{"success": false, "error": err.Error()})
+			} else {
+				say("offsets_committed", fields{"success": true})
+			}
+		}
+		client.AllowRebalance()
+	}
+	client.CloseAllowingRebalance()
+	say("shutdown_complete", nil)
+}

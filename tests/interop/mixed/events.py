@@ -1,0 +1,106 @@
+"""What a member's process says, one JSON object per line, as Apache Kafka's VerifiableConsumer writes it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.model import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The member may process these from now on."""
+
+    at: Millis
+    partitions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The member has stopped processing these."""
+
+    at: Millis
+    partitions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The member found out that the group had gone on without it."""
+
+    at: Millis
+    partitions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Records of one partition without a gap, both ends included."""
+
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The application has been given these."""
+
+    at: Millis
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit was answered; `error` is empty when it was taken."""
+
+    at: Millis
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What must not happen inside one member: a gap in what it was given, another record than was written."""
+
+    at: Millis
+    what: str
+
+
+Event = Assigned | Revoked | Lost | Read | Committed | Wrong
+
+
+def value_of(partition: int, offset: int) -> str:
+    """What the producer writes there: a record says where it must be found."""
+    return f"{partition}:{offset}"
+
+
+def parse(line: str) -> Event | None:
+    """None for what nobody asks: the start, the end, a record as it should be."""
+    said = json.loads(line)
+    at = int(said["timestamp"])
+    match said["name"]:
+        case "partitions_assigned":
+            return Assigned(at, _numbers(said))
+        case "partitions_revoked":
+            return Revoked(at, _numbers(said))
+        case "partitions_lost":
+            return Lost(at, _numbers(said))
+        case "records_consumed":
+            return _read(at, said["partitions"])
+        case "record_data" if said["value"] != value_of(said["partition"], said["offset"]):
+            return Wrong(at, f"partition {said['partition']} has {said['value']!r} at offset {said['offset']}")
+        case "offsets_committed":
+            return Committed(at, "" if said["success"] else str(said.get("error") or "refused"))
+    return None
+
+
+def _numbers(said: dict[str, Any]) -> frozenset[int]:
+    return frozenset(int(place["partition"]) for place in said["partitions"])
+
+
+def _read(at: Millis, places: list[dict[str, Any]]) -> Read | Wrong:
+    spans = tuple(Span(place["partition"], place["minOffset"], place["maxOffset"]) for place in places)
+    for span, place in zip(spans, places, strict=True):
+        if span.last - span.first + 1 != place["count"]:
+            return Wrong(at, f"{place['count']} records between offsets {span.first} and {span.last}")
+    return Read(at, spans)

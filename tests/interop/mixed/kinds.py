@@ -1,0 +1,151 @@
+"""The kinds of members: how to start one, and what a machine lacks that cannot.
+
+kafkajs and the franz-go program are fetched and built once, in the cache that also holds Apache Kafka's jars.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.kafka import QUICK_START, Unavailable, cache_directory, jars, java
+
+_CLIENTS = Path(__file__).with_name("clients")
+_JAVA_ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a member is to join, and as whom: `name` is its client id."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    strategy: str
+    name: str
+    session_ms: int
+
+    def arguments(self) -> list[str]:
+        return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A client library."""
+
+    name: str
+    command: Callable[[Place, Path], Sequence[str]]
+    """May write files into the directory."""
+    need: Callable[[], object]
+    """Raises Unavailable; fetches and builds what is missing."""
+
+
+def _java(place: Place, directory: Path) -> Sequence[str]:
+    config = directory / f"{place.name}.properties"
+    # VerifiableConsumer polls without a pause: a fetch that waits for more keeps it as calm as the others.
+    config.write_text(
+        f"client.id={place.name}\nheartbeat.interval.ms=400\nfetch.min.bytes=1000\nfetch.max.wait.ms=200\n"
+    )
+    return java(
+        "org.apache.kafka.tools.VerifiableConsumer",
+        *("--bootstrap-server", place.bootstrap, "--group-id", place.group, "--topic", place.topic, "--verbose"),
+        *("--assignment-strategy", _JAVA_ASSIGNORS[place.strategy], "--session-timeout", str(place.session_ms)),
+        *("--command-config", str(config)),
+        options=(*QUICK_START, "-Xmx128m"),
+    )
+
+
+def _python(client: str) -> Callable[[Place, Path], Sequence[str]]:
+    module = "tests.interop.mixed.clients.python_member"
+    return lambda place, _: [sys.executable, "-m", module, client, *place.arguments()]
+
+
+def _kafkajs(place: Place, directory: Path) -> Sequence[str]:
+    return ["node", str(kafkajs() / "member.js"), *place.arguments()]
+
+
+def _franz_go(place: Place, directory: Path) -> Sequence[str]:
+    return [str(franz_go() / "member"), *place.arguments()]
+
+
+@functools.cache
+def kafkajs() -> Path:
+    """Where the program lies beside what npm installed for it."""
+    npm = _on_path("npm", "node")
+    return _once("kafkajs", lambda work: _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund"], work))
+
+
+@functools.cache
+def franz_go() -> Path:
+    """Where the built program lies."""
+    go = _on_path("go")
+    return _once(
+        "franz_go", lambda work: _run([go, "build", "-trimpath", "-buildvcs=false", "-o", "member", "."], work)
+    )
+
+
+def _once(client: str, build: Callable[[Path], None]) -> Path:
+    """Build what the client's directory says in a copy of it in the cache, once for each content of it."""
+    sources = sorted(path for path in (_CLIENTS / client).iterdir() if path.is_file())
+    content = hashlib.sha256(b"\0".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
+    cache = cache_directory()
+    done = cache / f"mixed-{client}-{content[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"mixed-{client}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.is_dir():
+            work = done.with_suffix(".new")
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir()
+            for path in sources:
+                shutil.copy(path, work)
+            build(work)
+            # Renamed when complete: a directory that exists is whole.
+            work.rename(done)
+    return done
+
+
+def _on_path(*programs: str) -> str:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise Unavailable(f"needs {program} (not on the PATH)")
+    return programs[0]
+
+
+def _run(command: Sequence[str], work: Path) -> None:
+    # The version that go.mod names is the oldest that will do; another is not fetched.
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
+    try:
+        done = subprocess.run(
+            command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"{command[0]} did not end within 300 s") from error
+    if done.returncode != 0:
+        raise Unavailable(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _nothing() -> None:
+    """The test environment has it."""
+
+
+KINDS = (
+    Kind("librdkafka", _python("librdkafka"), _nothing),
+    Kind("kafka-python", _python("kafka-python"), _nothing),
+    Kind("aiokafka", _python("aiokafka"), _nothing),
+    Kind("kohort", _python("kohort"), _nothing),
+    Kind("java", _java, jars),
+    Kind("kafkajs", _kafkajs, kafkajs),
+    Kind("franz-go", _franz_go, franz_go),
+)

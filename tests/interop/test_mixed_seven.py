@@ -1,0 +1,160 @@
+"""Clients of seven makes in one group that never comes to rest.
+
+Java, librdkafka, kafka-python, aiokafka, kafkajs, franz-go and ours.
+KOHORT_MIXED_MINUTES says for how long (default: half a minute, two where Apache Kafka takes part), KOHORT_MIXED_SEED
+in which order members come and go, KOHORT_MIXED_KILLS=0 leaves out the kills.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.interop.broker import Broker
+from tests.interop.clients import Confluent
+from tests.interop.kafka import Unavailable
+from tests.interop.mixed.checks import (
+    commits_going_back,
+    generations_going_back,
+    misassigned,
+    owned_twice,
+    read_again,
+    unread,
+    wrong_records,
+)
+from tests.interop.mixed.churn import MixedGroup
+from tests.interop.mixed.events import Committed
+from tests.interop.mixed.kinds import KINDS, Kind
+from tests.interop.mixed.offsets_log import GroupLog, read_group_log
+from tests.interop.mixed.producer import NumberedProducer
+from tests.interop.process import until
+
+MINUTES = float(os.environ.get("KOHORT_MIXED_MINUTES", "0"))
+SEED = int(os.environ.get("KOHORT_MIXED_SEED", "1"))
+KILLS = os.environ.get("KOHORT_MIXED_KILLS", "1") != "0"
+
+PARTITIONS = 12
+RECORDS_PER_S = 200
+
+# The first use of franz-go compiles it, and Go's library with it.
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
+
+
+def kinds_here() -> list[Kind]:
+    """Those that can run on this machine."""
+    found = []
+    for kind in KINDS:
+        with contextlib.suppress(Unavailable):
+            kind.need()
+            found.append(kind)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_client_of_each_kind_reads_and_commits_alone(
+    kind: Kind, any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    need(kind, request)
+    group = new_group(any_broker, fresh, tmp_path, [kind])
+    producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
+    try:
+        group.everybody_joins("range")
+        group.settle()
+        until(20.0, "some records are written", lambda: sum(producer.written.values()) >= 100)
+        producer.stop()
+        until(20.0, "all is committed", lambda: group.committed() == producer.written)
+        group.everybody_leaves()
+    finally:
+        producer.stop()
+        group.end()
+    assert violations(group, producer, read_group_log(any_broker.bootstrap, fresh)) == []
+
+
+def test_members_of_seven_clients_share_a_group(
+    any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest, kafka_tools: None
+) -> None:
+    both = request.config.getoption("--broker") != "kohort"
+    seconds = 60 * MINUTES or (120.0 if both else 30.0)
+    group = new_group(any_broker, fresh, tmp_path, kinds_here())
+    producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
+    try:
+        group.everybody_joins("range")
+        group.churn("range", seconds / 2)
+        group.everybody_leaves()
+        # The committed offsets are the same group's: its next members may agree on another assignor.
+        until(30.0, "the group is Empty", lambda: group.state() == "EMPTY")
+        group.everybody_joins("roundrobin")
+        group.churn("roundrobin", seconds / 2)
+
+        group.come_back("roundrobin")
+        group.settle()
+        producer.stop()
+        until(30.0, "the lag is 0", lambda: group.committed() == producer.written)
+        group.settle()
+        group.everybody_leaves()
+    finally:
+        producer.stop()
+        group.end()
+
+    log = read_group_log(any_broker.bootstrap, fresh)
+    print(figures(group, producer, log))
+    assert violations(group, producer, log) == []
+    assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
+
+
+def new_group(broker: Broker, name: str, directory: Path, kinds: list[Kind]) -> MixedGroup:
+    Confluent().create_topic(broker.bootstrap, name, PARTITIONS)
+    return MixedGroup(broker.bootstrap, name, name, kinds, directory, random.Random(SEED), KILLS)
+
+
+def need(kind: Kind, request: pytest.FixtureRequest) -> None:
+    """Skip where it cannot run; Java never, once Apache Kafka itself takes part."""
+    if kind.name == "java":
+        request.getfixturevalue("kafka_tools")
+    try:
+        kind.need()
+    except Unavailable as missing:
+        pytest.skip(f"{kind.name} {missing}")
+
+
+def violations(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> list[str]:
+    """At most some of each sort; empty when all is well."""
+    checks = (
+        group.problems,
+        producer.problems,
+        wrong_records(group.lives),
+        owned_twice(group.lives),
+        misassigned(log.generations, PARTITIONS),
+        generations_going_back(log.generations),
+        commits_going_back(log.commits),
+        unread(group.lives, producer.written),
+        read_again(group.lives),
+        refused_commits(group),
+    )
+    return [sentence for found in checks for sentence in found[:5]]
+
+
+def refused_commits(group: MixedGroup) -> list[str]:
+    """Nobody was put out of the group but those who were killed, so no commit may be refused."""
+    return [
+        f"{life.name}: a commit was refused: {event.error}"
+        for life in group.lives
+        for event in life.events
+        if isinstance(event, Committed) and event.error
+    ]
+
+
+def figures(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> str:
+    """What the run was."""
+    kinds = Counter(life.kind.name for life in group.lives)
+    return (
+        f"seed {SEED}: {sum(producer.written.values())} records, {len(group.lives)} members {dict(kinds)}, "
+        f"{sum(life.killed_at is not None for life in group.lives)} killed, "
+        f"{len({generation.number for generation in log.generations})} generations, "
+        f"{sum(map(len, log.commits.values()))} committed offsets"
+    )
