@@ -313,6 +313,22 @@ async def test_subscribing_anew_and_to_other_topics(any_broker: Broker, new_topi
             await consumer.poll(timeout=0.05)
 
 
+async def test_a_topic_that_is_deleted_is_given_up(
+    any_broker: Broker, admin: Admin, new_topic: NewTopicName, fresh: str
+) -> None:
+    gone, stays = await new_topic(), await new_topic()
+    options: dict[str, Any] = {"group_id": fresh, "allow_auto_create_topics": False, "metadata_max_age_ms": 200}
+    async with consumer_of(any_broker, gone, stays, **options) as consumer:
+        async with asyncio.timeout(20):
+            while len(consumer.assignment) != 2:
+                await consumer.poll(timeout=0.05)
+            await admin.delete_topics([gone])
+            while consumer.assignment != {TopicPartition(stays, 0)}:
+                await consumer.poll(timeout=0.05)
+        await fill(any_broker.bootstrap, stays, 5)
+        assert len(await take(consumer, 5)) == 5
+
+
 async def test_large_records_and_small_limits(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic(2)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:

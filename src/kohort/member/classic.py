@@ -64,6 +64,7 @@ _RETRY_COMMIT = _COORDINATOR_GONE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
+_ATTEMPTS_AT_UNKNOWN = 5
 _MAY_HEARTBEAT = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
 _NEEDS_COORDINATOR = frozenset(
     {Phase.PREPARING, Phase.JOINING, Phase.ASSIGNING, Phase.SYNCING, Phase.STABLE, Phase.LEAVING}
@@ -361,7 +362,7 @@ class ClassicMember:
         assert commit is not None
         again: set[ErrorCode] = set()
         for partition, code in errors.items():
-            if self._may_commit_again(sent, code):
+            if self._may_commit_again(sent, code, commit.attempts):
                 again.add(code)
                 commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS
             else:
@@ -372,7 +373,10 @@ class ClassicMember:
             elif code in _COORDINATOR_GONE or self._speaks_of_us(sent):
                 self._refused(code)
 
-    def _may_commit_again(self, sent: _Sent, code: ErrorCode) -> bool:
+    def _may_commit_again(self, sent: _Sent, code: ErrorCode, attempts: int) -> bool:
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
+            return attempts < _ATTEMPTS_AT_UNKNOWN
         if code in _RETRY_COMMIT:
             return True
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
