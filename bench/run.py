@@ -13,7 +13,7 @@ import os
 import platform
 import subprocess
 import sys
-import sysconfig
+import timeit
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark {unknown[0]}; there are {', '.join(scripts)}")
 
-    print(f"{platform.platform()}, {os.cpu_count()} cores, CPython {platform.python_version()} ({build()})")
+    print(f"{platform.platform()}, {os.cpu_count()} cores, CPython {platform.python_version()}, {pace()}")
     failed = []
     for name in options.names or scripts:
         script = scripts[name]
@@ -44,11 +44,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def build() -> str:
-    """How the interpreter was built: it makes up to 1.45 times the difference."""
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    parts = [label for flag, label in (("optimizations", "PGO"), ("lto", "LTO")) if flag in arguments]
-    return " and ".join(parts) or "without PGO and LTO"
+def pace() -> str:
+    """How fast this interpreter is here and now; a build with PGO is up to 1.45 times faster than one without."""
+    best = min(timeit.repeat("for i in range(100_000): x = i + 1", number=1, repeat=20))
+    return f"{best * 1e4:.0f} ns for an addition in a loop"
 
 
 if __name__ == "__main__":
