@@ -42,6 +42,7 @@ class Ledger:
         self._foreign: set[TopicPartition] = set()
         self._end: Offset | None = None
         self._replaying = False
+        self._replayed: list[Range] | None = None
         self._skipped = False
 
     @property
@@ -144,6 +145,7 @@ class Ledger:
         self._next.update(self._reading)
         self._end = end if end is start else replace(end, query=self.query)
         self._last_word = self._end.positions
+        self._replayed = None
         return self._end
 
     def replay(self, start: Offset, end: Offset) -> list[Range]:
@@ -162,10 +164,12 @@ class Ledger:
         self._reading = {part.tp: part.until for part in todo}
         self._next.update(self._reading)
         self._end = end
+        self._replayed = todo
         return todo
 
     def retained(self, planned: Iterable[Range]) -> list[Range]:
-        """What of a planned batch is still ours."""
-        kept = [part for part in planned if part.tp in self._next]
+        """What of the batch under way is still ours; Spark may ask several times, also for one that is replayed."""
+        batch = planned if self._replayed is None else self._replayed
+        kept = [part for part in batch if part.tp in self._next]
         self._reading = {part.tp: part.until for part in kept}
         return kept

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from kohort.model import TopicPartition
+from pyspark_kohort import plan
 from pyspark_kohort.ledger import Commit, Ledger
 from pyspark_kohort.offsets import Offset
 from pyspark_kohort.plan import Range
@@ -88,7 +89,10 @@ def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
     ledger = ledger_at(start, end)
     ledger.grant(A, Commit(10, US), first=0)
     ledger.grant(B, Commit(15, "them"), first=0)
-    assert ledger.replay(start, end) == [Range("flights", 0, 10, 20)]
+    todo = ledger.replay(start, end)
+    assert todo == [Range("flights", 0, 10, 20)]
+    # foreachBatch with two actions plans twice.
+    assert ledger.retained(plan.ranges(start, end)) == todo
     ledger.complete(end)
     assert ledger.commits() == {A: 20, B: 15}
     assert ledger.advance(end, {A: 20, B: 20}, None).pins == {B: 15}
