@@ -32,6 +32,7 @@ from kohort.member.events import (
     TimerFired,
 )
 from kohort.member.leading import assign, subscriptions_of, topics_of
+from kohort.member.link import CoordinatorLink
 from kohort.member.phase import BEFORE, IN_REBALANCE, Phase
 from kohort.member.requests import (
     NO_GENERATION,
@@ -126,10 +127,7 @@ class ClassicMember:
         self._heartbeat_request: int | None = None
         self._heartbeat_at: Millis = 0
 
-        self._coordinator_known = False
-        self._finding = False
-        self._attempts = 0
-        self._retry_at: Millis = 0
+        self._link = CoordinatorLink(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._polled_at: Millis | None = None
         """When the application last went to work; None while it waits in a poll, or never polled."""
 
@@ -171,9 +169,9 @@ class ClassicMember:
             case MetadataChanged(partitions, asked):
                 self._partitions, self._asked = partitions, asked
             case CoordinatorFound():
-                self._coordinator_known, self._finding = True, False
+                self._link.found()
             case CoordinatorUnavailable(code):
-                self._finding = False
+                self._link.finding = False
                 self._refused(code)
             case Responded(request, response):
                 self._responded(request, response)
@@ -293,7 +291,7 @@ class ClassicMember:
             detail = f"the group chose the assignor {response.protocol_name!r}, which this member did not offer"
             self._fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
             return
-        self._progressed()
+        self._link.progressed(self._now)
         self.member_id, self.generation = response.member_id, response.generation_id
         self.protocol_name = assignor.name
         self.is_leader = response.leader == response.member_id
@@ -330,7 +328,7 @@ class ClassicMember:
             detail = f"the assignment is malformed: {problem}"
             self._fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
             return
-        self._progressed()
+        self._link.progressed(self._now)
         mine = frozenset(assignment.partitions) if assignment else NOTHING
         self._apply(frozenset(partition for partition in mine if partition.topic in self._joined_topics))
 
@@ -349,14 +347,14 @@ class ClassicMember:
         if request == self._heartbeat_request:
             self._heartbeat_request = None
         if code is ErrorCode.NONE:
-            self._progressed()
+            self._link.progressed(self._now)
         elif self._speaks_of_us(sent) and self.phase not in (Phase.JOINING, Phase.SYNCING):
             self._refused(code)
 
     def _commit_answered(self, request: int, sent: _Sent, response: OffsetCommitResponse) -> None:
         errors = self._commits.answered(request, response)
         if not errors:
-            self._progressed()
+            self._link.progressed(self._now)
             return
         commit = self._commits.head
         assert commit is not None
@@ -369,7 +367,7 @@ class ClassicMember:
                 commit.fail((partition,), code)
         for code in sorted(again | (set(errors.values()) & _GROUP_ERRORS)):
             if code in _RETRY_COMMIT and code not in _COORDINATOR_GONE:
-                self._back_off()
+                self._link.back_off(self._now)
             elif code in _COORDINATOR_GONE or self._speaks_of_us(sent):
                 self._refused(code)
 
@@ -413,11 +411,11 @@ class ClassicMember:
                 self.member_id = ""
                 self._lose_generation("the coordinator does not know the member")
             case _ if code in _COORDINATOR_GONE:
-                self._coordinator_known = False
+                self._link.known = False
                 self._heartbeat_at = self._now  # the session may be nearly over when the next one is found
-                self._back_off()
+                self._link.back_off(self._now)
             case _ if code.retriable:
-                self._back_off()
+                self._link.back_off(self._now)
             case _:
                 self._fail(KafkaError(code))
 
@@ -450,16 +448,6 @@ class ClassicMember:
         if self.phase is not Phase.LEAVING:
             self._enter(Phase.FATAL)
 
-    def _back_off(self) -> None:
-        config = self.config
-        delay = config.retry_backoff_ms * 2 ** min(self._attempts, 16)
-        self._attempts += 1
-        self._retry_at = self._now + min(delay, config.retry_backoff_max_ms)
-
-    def _progressed(self) -> None:
-        self._attempts = 0
-        self._retry_at = self._now
-
     # -- what can be done now
 
     def _advance(self) -> None:
@@ -483,7 +471,7 @@ class ClassicMember:
             return
         if self._now < self._polled_at + self.config.max_poll_interval_ms:
             return
-        if self.member_id and self._coordinator_known and not self.config.is_static:
+        if self.member_id and self._link.known and not self.config.is_static:
             # The others need not wait for a member that is stuck; whether it was heard, nobody waits to know.
             self._send(leave_request(self.config, self.member_id, "max.poll.interval.ms is over"))
         self._forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -538,23 +526,18 @@ class ClassicMember:
             self._callbacks.done()
 
     def _find_coordinator_if_needed(self) -> None:
-        if self._coordinator_known or self._finding or self._now < self._retry_at:
-            return
-        if self._wants_coordinator():
-            self._finding = self._actions.find_coordinator = True
+        if self._link.must_be_found(self._now) and self._wants_coordinator():
+            self._link.finding = self._actions.find_coordinator = True
 
     def _wants_coordinator(self) -> bool:
         if self.phase is Phase.LEAVING:
             return self._must_say_goodbye() or self._commits.head is not None
         return self.phase in _NEEDS_COORDINATOR or self._commits.head is not None
 
-    def _ready(self) -> bool:
-        return self._coordinator_known and self._now >= self._retry_at
-
     def _join_if_possible(self) -> None:
         eager = self.protocol is RebalanceProtocol.EAGER
         free = self._callbacks.idle if eager else self._callbacks.only_assigning
-        if not free or not self._ready() or self._commits.blocks_rejoining:
+        if not free or not self._link.ready(self._now) or self._commits.blocks_rejoining:
             return
         request = join_request(
             self.config,
@@ -573,7 +556,7 @@ class ClassicMember:
     def _assign_if_possible(self) -> None:
         lead = self._lead
         assert lead is not None
-        if not lead.topics <= self._asked or not self._ready():
+        if not lead.topics <= self._asked or not self._link.ready(self._now):
             return
         counts = {topic: self._partitions.get(topic) for topic in lead.topics}
         if lead.skip_assignment:
@@ -603,7 +586,7 @@ class ClassicMember:
             return
         if not self._must_say_goodbye():
             self._left()
-        elif self._ready():
+        elif self._link.ready(self._now):
             self._commits.drop_all(ErrorCode.UNKNOWN_MEMBER_ID)
             request = leave_request(self.config, self.member_id, self._leave.reason)
             self._phase_request = self._send(request)
@@ -620,7 +603,7 @@ class ClassicMember:
     def _send_commit(self) -> None:
         self._actions.settled += self._commits.settled()
         commit = self._commits.head
-        if commit is None or not commit.offsets or self._commits.sent is not None or not self._ready():
+        if commit is None or not commit.offsets or self._commits.sent is not None or not self._link.ready(self._now):
             return
         if self.phase in IN_REBALANCE or (commit.waits_for_rebalance and self.phase is not Phase.STABLE):
             return
@@ -632,7 +615,7 @@ class ClassicMember:
         self._commits.sent_with(self._send(request))
 
     def _send_heartbeat(self) -> None:
-        if not self._heartbeats() or not self._ready() or self._now < self._heartbeat_at:
+        if not self._heartbeats() or not self._link.ready(self._now) or self._now < self._heartbeat_at:
             return
         assert self.generation is not None
         request = heartbeat_request(self.config, self.member_id, self.generation)
@@ -669,10 +652,10 @@ class ClassicMember:
 
     def _set_timers(self) -> None:
         wanted: dict[MemberTimer, Millis] = {}
-        if self._heartbeats() and self._coordinator_known:
-            wanted[MemberTimer.HEARTBEAT] = max(self._heartbeat_at, self._retry_at)
-        if self._retry_at > self._now and self._wants_coordinator():
-            wanted[MemberTimer.RETRY] = self._retry_at
+        if self._heartbeats() and self._link.known:
+            wanted[MemberTimer.HEARTBEAT] = max(self._heartbeat_at, self._link.retry_at)
+        if self._link.retry_at > self._now and self._wants_coordinator():
+            wanted[MemberTimer.RETRY] = self._link.retry_at
         if self._polled_at is not None and self.phase in BEFORE[Phase.OVERDUE]:
             wanted[MemberTimer.POLL] = self._polled_at + self.config.max_poll_interval_ms
         deadline = self._commits.next_deadline()
