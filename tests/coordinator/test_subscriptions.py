@@ -40,6 +40,15 @@ def test_the_order_of_preference_is_part_of_what_is_said() -> None:
     assert change("consumer", one, other) is Cause.SUBSCRIPTION_CHANGED
 
 
+def test_a_subscription_without_the_fields_of_its_version_is_read_as_version_0() -> None:
+    # Some clients name version 1 and send what version 0 has; Kafka takes them.
+    short = b"\0\1" + encode_subscription(Subscription(["t"]), 0)[2:]
+    assert are_readable("consumer", {"range": short})
+    assert owned_partitions("consumer", {"cooperative-sticky": short}) == frozenset()
+    assert not are_readable("consumer", {"range": b"\xff\xff" + short[2:]})
+    assert not are_readable("consumer", {"range": short[:-5]})
+
+
 def test_only_consumers_speak_the_consumer_protocol() -> None:
     assert are_readable("consumer", {"range": said()})
     assert not are_readable("consumer", {"range": said(), "sticky": b"?"})

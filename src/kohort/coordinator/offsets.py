@@ -64,7 +64,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
         for partition in topic.partitions:
             index = partition.partition_index
             metadata = partition.committed_metadata or ""
-            if len(metadata) > limit:
+            if len(metadata) * 2 > limit and _java_length(metadata) > limit:
                 answers.append(
                     OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 )
@@ -89,6 +89,11 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
 
 
 _NOTHING: Mapping[int, Record] = {}
+
+
+def _java_length(text: str) -> int:
+    """The length of a Java string: in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _accepted(index: int) -> OffsetCommitResponsePartition:
