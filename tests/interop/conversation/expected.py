@@ -171,4 +171,18 @@ _BROKER = (
     ),
 )
 
-EXPECTED = _GROUPS + _BROKER
+# Operators
+
+_IN_MEMORY = "The log of this broker is in memory: it lies nowhere, and on no disk that could be full."
+
+_ADMIN = (
+    Expected(
+        "An operation that does not exist is an invalid request; Kafka fails with an internal error.",
+        "alter-configs",
+        "an operation that is none",
+    ),
+    Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*log_dir"),
+    Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*_bytes"),
+)
+
+EXPECTED = _GROUPS + _BROKER + _ADMIN

@@ -39,6 +39,16 @@ _SORTED = {
     "OffsetFetchResponseTopic.partitions": "partition_index",
     "OffsetFetchResponseTopics.partitions": "partition_index",
     "OffsetDeleteResponseTopic.partitions": "partition_index",
+    "CreatePartitionsResponse.results": "name",
+    "DeleteRecordsResponse.topics": "name",
+    "DeleteRecordsTopicResult.partitions": "partition_index",
+    "DescribeLogDirsTopic.partitions": "partition_index",
+    "IncrementalAlterConfigsResponse.responses": "resource_name",
+    "DescribeTopicPartitionsResponse.topics": "name",
+    "ElectLeadersResponse.replica_election_results": "topic",
+    "ReplicaElectionResult.partition_result": "partition_id",
+    "OffsetForLeaderEpochResponse.topics": "topic",
+    "DescribeProducersResponse.topics": "name",
 }
 # Told apart by name, so that one that only one broker has does not move all others.
 _KEYED = {
@@ -46,6 +56,7 @@ _KEYED = {
     "ApiVersionsResponse.supported_features": "name",
     "ApiVersionsResponse.finalized_features": "name",
     "CreatableTopicResult.configs": "name",
+    "DescribeConfigsResult.configs": "name",
 }
 
 

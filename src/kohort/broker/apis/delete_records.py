@@ -23,11 +23,12 @@ _NOWHERE = -1
 
 def handle(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
     """Each partition succeeds or fails on its own; the new start is on disk when the answer leaves."""
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in request.topics:  # what is named twice is deleted and answered once, as in Kafka
+        wanted.setdefault(topic.name, {}).update((one.partition_index, one) for one in topic.partitions)
     topics = [
-        DeleteRecordsTopicResult(
-            name=topic.name, partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions]
-        )
-        for topic in request.topics
+        DeleteRecordsTopicResult(name=name, partitions=[_delete(broker, name, one) for one in partitions.values()])
+        for name, partitions in wanted.items()
     ]
     broker.writer.current()  # it deletes the files, in its own time
     call.reply(DeleteRecordsResponse(topics=topics))

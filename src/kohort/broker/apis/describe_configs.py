@@ -51,6 +51,7 @@ def _describe(
         return _refused(resource, error.code, str(error))
     kind, wanted = resource.resource_type, resource.configuration_keys
     return DescribeConfigsResult(
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[

@@ -1,6 +1,7 @@
 """The scenes; importing them takes them into the play."""
 
 from tests.interop.conversation.scenes import (
+    admin,
     brokers,
     joining,
     members_in_a_group,
@@ -12,6 +13,7 @@ from tests.interop.conversation.scenes import (
 )
 
 __all__ = [
+    "admin",
     "brokers",
     "joining",
     "members_in_a_group",
