@@ -104,6 +104,7 @@ def test_members_of_seven_clients_share_a_group(
     log = read_group_log(any_broker.bootstrap, fresh)
     print(figures(group, producer, log))
     assert violations(group, producer, log) == []
+    assert log.commits.keys() == producer.written.keys()
     assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
 
 

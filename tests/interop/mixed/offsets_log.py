@@ -85,8 +85,8 @@ def _note(log: GroupLog, group: str, key_bytes: bytes | None, value_bytes: bytes
 
 
 def _java_hash(text: str) -> int:
-    """String.hashCode of ASCII text, made positive as Kafka does."""
+    """String.hashCode of ASCII text without its sign: where Kafka looks for a group."""
     value = 0
     for letter in text:
         value = (31 * value + ord(letter)) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return min(value, (1 << 32) - value) % (1 << 31)
