@@ -201,6 +201,7 @@ async def test_aiokafka(any_broker: Broker, fresh: str) -> None:
         await admin.close()
 
 
+@pytest.mark.java
 def test_java(any_broker: Broker, kafka_tools: None, fresh: str, tmp_path: Path) -> None:
     bootstrap, group = any_broker.bootstrap, f"{fresh}-group"
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
