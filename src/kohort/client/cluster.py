@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from kohort.client.closing import undisturbed
 from kohort.client.connection import Connection
 from kohort.client.metadata import ClusterMetadata, Leader
 from kohort.client.options import ClientOptions, read_options
@@ -68,6 +69,9 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection. Closing twice is fine."""
         self._closed = True
+        await undisturbed(self._close())
+
+    async def _close(self) -> None:
         if self._look_again is not None:
             self._look_again.cancel()
         tasks: list[asyncio.Task[Any]] = [*self._connecting.values()]

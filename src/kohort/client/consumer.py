@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import Any, Self
 
+from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
 from kohort.client.committed import commit_outside, committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
@@ -400,18 +401,21 @@ class Consumer:
                 self._patience = min(self._patience, timeout)
                 await self._auto_commit(self._to_commit())
         finally:
-            tasks = [*self._auto_commits, *([self._callback] if self._callback else [])]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._driver is not None:
-                await self._driver.close()
-            await self._positioner.close()
-            await self._fetcher.close()
-            await self.cluster.close()
+            await undisturbed(self._clean_up())
         if self._callback_error is not None:
             error, self._callback_error = self._callback_error, None
             raise error
+
+    async def _clean_up(self) -> None:
+        tasks = [*self._auto_commits, *([self._callback] if self._callback else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._driver is not None:
+            await self._driver.close()
+        await self._positioner.close()
+        await self._fetcher.close()
+        await self.cluster.close()
 
     async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
         assert self._driver is not None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Self
 
 from kohort.assignor import find_assignors
+from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
@@ -217,13 +218,16 @@ class Membership:
         try:
             await self._driver.leave("the member leaves", int(timeout * 1000), for_good=for_good)
         finally:
-            if self._callback is not None:
-                self._callback.cancel()
-                await asyncio.gather(self._callback, return_exceptions=True)
-            await self._driver.close()
-            self._wake()
+            await undisturbed(self._clean_up())
         if self.failure is not None:
             raise self.failure
+
+    async def _clean_up(self) -> None:
+        if self._callback is not None:
+            self._callback.cancel()
+            await asyncio.gather(self._callback, return_exceptions=True)
+        await self._driver.close()
+        self._wake()
 
     # -- callbacks
 

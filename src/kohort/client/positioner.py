@@ -32,13 +32,14 @@ class Positioner:
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         policy = options.auto_offset_reset
         self._policy = None if policy == "none" else OffsetSpec[policy.upper()]
         self._read_committed = options.isolation_level == "read_committed"
 
     def go_on(self) -> None:
         """See to it that everything gets a position."""
-        if self._task is None and self._missing():
+        if self._task is None and not self._closed and self._missing():
             self._task = self._loop.create_task(self._run(), name="kohort-positions")
 
     async def settled(self) -> None:
@@ -51,6 +52,7 @@ class Positioner:
 
     async def close(self) -> None:
         """Stop."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

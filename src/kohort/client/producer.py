@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kohort.client.batches import Delivery, PartitionQueue
+from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.options import ProducerOptions, read_options
@@ -162,11 +163,15 @@ class Producer:
         except TimeoutError:
             _log.warning("closed with records that were not written")
         finally:
-            for task in self._waiting_for.values():
-                task.cancel()
-            await asyncio.gather(*self._waiting_for.values(), return_exceptions=True)
-            await self._sender.close()
-            await self.cluster.close()
+            await undisturbed(self._clean_up())
+
+    async def _clean_up(self) -> None:
+        tasks = list(self._waiting_for.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._sender.close()
+        await self.cluster.close()
 
     # -- what sending waits for
 

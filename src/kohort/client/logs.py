@@ -1,0 +1,120 @@
+"""Partitions' logs as an operator sees them: how large they are, and where they start."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.errors import KafkaError
+from kohort.model import TopicPartition
+from kohort.wire.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kohort.wire.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """A directory with logs. The bytes of its file system are None with a broker too old to say (KIP-827)."""
+
+    node_id: int
+    path: str
+    sizes: Mapping[TopicPartition, int]
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Move each partition's start forward to this offset (-1: to its end); returns where they start now.
+
+    Raises the first refusal, when the other partitions are done.
+    """
+    done: dict[TopicPartition, int] = {}
+
+    async def attempt() -> dict[TopicPartition, int]:
+        left = {partition: offset for partition, offset in before.items() if partition not in done}
+        unknown = {partition.topic for partition in left if cluster.metadata.leader(partition) is None}
+        if unknown:
+            await cluster.refresh(unknown)
+        by_node: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        for partition, offset in left.items():
+            by_node[cluster.leader_of(partition)][partition] = offset
+        asked = [_delete(cluster, node, some, done) for node, some in by_node.items()]
+        problems = [one for one in await asyncio.gather(*asked, return_exceptions=True) if one is not None]
+        if problems:
+            cluster.want_metadata()
+            raise problems[0]
+        return done
+
+    return await cluster.retrying(attempt)
+
+
+async def _delete(
+    cluster: Cluster, node: int, before: Mapping[TopicPartition, int], done: dict[TopicPartition, int]
+) -> None:
+    topics: dict[str, DeleteRecordsTopic] = {}
+    for partition, offset in before.items():
+        topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic, partitions=[]))
+        topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
+    connection = await cluster.connection(node)
+    request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=cluster.options.request_timeout_ms)
+    response = await connection.request(request, DeleteRecordsResponse)
+    refused: KafkaError | None = None
+    for answered in response.topics:
+        for one in answered.partitions:
+            partition = TopicPartition(answered.name, one.partition_index)
+            try:
+                check(one.error_code, str(partition))
+            except KafkaError as problem:
+                refused = problem
+            else:
+                done[partition] = one.low_watermark
+    if refused is not None:
+        raise refused
+
+
+async def describe_log_dirs(cluster: Cluster, topics: Collection[str] | None) -> list[LogDirectory]:
+    """Of every broker: its directories, and the bytes of each partition of these topics, or of all."""
+    await cluster.retrying(cluster.refresh)
+    wanted = None
+    if topics is not None:
+        known = await cluster.retrying(lambda: cluster.refresh(topics))
+        wanted = [
+            DescribableLogDirTopic(topic=name, partitions=list(range(known.partitions(name))))
+            for name in dict.fromkeys(topics)
+        ]
+    request = DescribeLogDirsRequest(topics=wanted)
+
+    async def ask(node: int) -> list[LogDirectory]:
+        async def attempt() -> list[LogDirectory]:
+            connection = await cluster.connection(node)
+            response = await connection.request(request, DescribeLogDirsResponse)
+            check(response.error_code, f"broker {node}")
+            return [_directory(node, one) for one in response.results]
+
+        return await cluster.retrying(attempt)
+
+    answers = await asyncio.gather(*(ask(node) for node in sorted(cluster.metadata.brokers)))
+    return [directory for answer in answers for directory in answer]
+
+
+def _directory(node: int, result: DescribeLogDirsResult) -> LogDirectory:
+    check(result.error_code, result.log_dir)
+    sizes = {
+        TopicPartition(topic.name, one.partition_index): one.partition_size
+        for topic in result.topics
+        for one in topic.partitions
+        if not one.is_future_key
+    }
+    total, usable = (None if value < 0 else value for value in (result.total_bytes, result.usable_bytes))
+    return LogDirectory(node, result.log_dir, sizes, total, usable)
