@@ -21,6 +21,7 @@ from tests.interop.kafka import Unavailable
 from tests.interop.mixed.checks import (
     commits_going_back,
     generations_going_back,
+    is_blank,
     misassigned,
     owned_twice,
     read_again,
@@ -156,6 +157,7 @@ def figures(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> str
     return (
         f"seed {SEED}: {sum(producer.written.values())} records, {len(group.lives)} members {dict(kinds)}, "
         f"{sum(life.killed_at is not None for life in group.lives)} killed, "
-        f"{len({generation.number for generation in log.generations})} generations, "
+        f"{len({generation.number for generation in log.generations})} generations "
+        f"({sum(map(is_blank, log.generations))} by a leader that did not know the topic yet), "
         f"{sum(map(len, log.commits.values()))} committed offsets"
     )
