@@ -106,10 +106,10 @@ class Topics:
 
     def delete(self, topic: Topic) -> None:
         """Remove a topic and its records."""
+        self._store.delete_topic(topic.topic_id)
         del self._by_name[topic.name], self._by_id[topic.topic_id]
         for partition in range(topic.partitions):
             self._logs.pop(PartitionKey(topic.topic_id, partition), None)
-        self._store.delete_topic(topic.topic_id)
 
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

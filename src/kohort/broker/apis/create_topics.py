@@ -45,20 +45,26 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
         if not validate_only:
             topic = broker.topics.create(wanted.name, partitions, configs)
     except KafkaError as error:
-        return CreatableTopicResult(
-            name=wanted.name,
-            error_code=error.code,
-            error_message=str(error),
-            num_partitions=-1,
-            replication_factor=-1,
-            configs=[],
-        )
+        return _refuse_to_create(wanted, error.code, str(error))
+    except OSError as error:
+        return _refuse_to_create(wanted, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatableTopicResult(
         name=topic.name,
         topic_id=NO_TOPIC_ID if validate_only else topic.topic_id,
         num_partitions=topic.partitions,
         replication_factor=1,
         configs=[_told(topic, name, broker) for name in TOPIC_SETTINGS],
+    )
+
+
+def _refuse_to_create(wanted: CreatableTopic, code: ErrorCode, why: str) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=wanted.name,
+        error_code=code,
+        error_message=why,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
     )
 
 
@@ -145,5 +151,13 @@ def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=f"{topic.name} holds the groups of this broker and cannot be deleted.",
         )
-    broker.delete_topic(topic)
+    try:
+        broker.delete_topic(topic)
+    except OSError as error:
+        return DeletableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+            error_message=str(error),
+        )
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)

@@ -83,6 +83,8 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
             topic = broker.topics.create(name)
         except KafkaError as error:
             return MetadataResponseTopic(error_code=error.code, name=name, partitions=[])
+        except OSError:
+            return MetadataResponseTopic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name, partitions=[])
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=[])
     return _describe(broker, topic)
