@@ -36,17 +36,17 @@ def _describe(group: ClassicGroup | None, group_id: str, api_version: int) -> De
 
 
 def _members(group: ClassicGroup) -> Iterator[DescribedGroupMember]:
-    """Subscriptions and assignments are told of a Stable group alone: otherwise they belong to no generation."""
+    """Subscriptions are told of a Stable group alone: else no assignor is chosen. Assignments are the last ones."""
     for member in group.members.values():
         described = DescribedGroupMember(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
+            member_assignment=member.assignment,
         )
         if group.state is GroupState.STABLE:
             described.member_metadata = member.protocols[group.protocol or ""]
-            described.member_assignment = member.assignment
         yield described
 
 

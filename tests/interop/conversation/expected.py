@@ -57,6 +57,10 @@ _GROUPS = (
         "a dynamic id used with an instance id",
     ),
     Expected(
+        "The order in which a member names what it owns is no change (KAFKA-12898); Kafka rebalances.",
+        "owned-partitions-in-another-order",
+    ),
+    Expected(
         "Without offsets and members a simple consumer's group is forgotten at once; Kafka's stays until it cleans up.",
         "offset-delete",
         "is the group there",
@@ -72,6 +76,9 @@ compressed. Kafka does, and so refuses more, and mends what the header says of t
 _WHOLE_BATCHES = "An answer ends with a whole batch; Kafka cuts it where the limit is, and clients drop the half."
 
 _BROKER = (
+    Expected(
+        "A deleted record is not the newest one; Kafka still names it.", "a-start-that-moves", "the ends of nothing -3"
+    ),
     Expected(
         "Kohort says in a sentence what is wrong where Kafka says nothing.", field="*error_message", kohort="a sentence"
     ),

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.model import TopicPartition
+from kohort.wire.codec import encode
+from kohort.wire.consumer_protocol import (
+    ConsumerProtocolPartitions,
+    ConsumerProtocolSubscription,
+    Subscription,
+    encode_subscription,
+)
+from kohort.wire.delete_groups import DeleteGroupsRequest
 from kohort.wire.describe_groups import DescribeGroupsRequest
 from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.sync_group import SyncGroupRequestAssignment
 from tests.interop.conversation.members import Member, running
 from tests.interop.conversation.stage import Stage, scene
 
@@ -28,6 +37,7 @@ async def requests_to_no_group(s: Stage) -> None:
 @scene
 async def two_members(s: Stage) -> None:
     """The whole turn of two members, with every request tried in every state."""
+    orders = await s.topic("orders")
     a, b = Member(s, "a"), Member(s, "b")
     await a.enters()
     await a.heartbeat("a before it syncs")
@@ -39,7 +49,7 @@ async def two_members(s: Stage) -> None:
     await b.knocks()
     await a.heartbeat("a learns of the rebalance")
     await a.sync("a's sync during the rebalance")
-    await a.commit("a's commit during the rebalance", {("unknown", 0): 1})
+    await a.commit("a's commit during the rebalance", {(orders, 0): 1})
     await b.heartbeat("b's heartbeat while it waits", generation_id=2)
     await a.heartbeat("an older generation during the rebalance", generation_id=1)
     await a.heartbeat("a newer one", generation_id=7)
@@ -165,6 +175,7 @@ async def leaving(s: Stage) -> None:
 @scene
 async def session_ends(s: Stage) -> None:
     """A member that is silent for its session, and one that never syncs."""
+    orders = await s.topic("orders")
     a, b = Member(s, "a"), Member(s, "b")
     await a.enters()
     await a.sync("a assigns", {a: "all"})
@@ -177,7 +188,7 @@ async def session_ends(s: Stage) -> None:
     await a.hears("b's session is over")
     await b.heartbeat("b is unknown now")
     await b.sync("b's sync")
-    await b.commit("b's commit", {("unknown", 0): 1})
+    await b.commit("b's commit", {(orders, 0): 1})
     await b.join("b's join")
 
 
@@ -205,3 +216,114 @@ async def sync_that_never_comes(s: Stage) -> None:
     await b.hears("b is told to join again")
     await a.heartbeat("a is no member any more")
     await b.join("b goes on alone", rebalance_timeout_ms=1_500)
+
+
+@scene
+async def owned_partitions_in_another_order(s: Stage) -> None:
+    """KAFKA-12898: some clients do not sort what they own."""
+    there = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)]
+
+    def said(owned: list[TopicPartition]) -> dict[str, bytes]:
+        numbers = [ConsumerProtocolPartitions(topic=one.topic, partitions=[one.partition]) for one in owned]
+        body = ConsumerProtocolSubscription(topics=["orders"], owned_partitions=numbers)
+        return {"cooperative-sticky": b"\0\1" + encode(body, 1)}
+
+    a, b = Member(s, "a", protocols=said([])), Member(s, "b", protocols=said(there))
+    await running(a, b)
+    await b.join("b says the same")
+    await b.join_waits("b says it in another order", protocols=said(there[::-1]))
+    await a.heartbeat("a's heartbeat")
+
+
+@scene
+async def connections_that_break(s: Stage) -> None:
+    """Nobody waits for the answer any more; the member stays for its session."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks()
+    b.hangs_up()
+    await a.join("a rejoins")
+    await s.admin.ask("both are there", DescribeGroupsRequest(groups=[s.group]), 5)
+    await b.sync_waits("b never heard of its generation, and guesses it", generation_id=2, protocol_name="range")
+    b.hangs_up()
+    await a.sync("a assigns to both", {a: "a", b: "b"})
+    await b.sync("b asks again", generation_id=2, protocol_name="range")
+    await b.join("b joins again")
+
+
+@scene
+async def a_group_is_deleted_while_somebody_joins(s: Stage) -> None:
+    """It has members, or will have: it is not empty."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.sync("a assigns", {a: "all"})
+    await b.knocks()
+    await s.admin.ask("delete it in the rebalance", DeleteGroupsRequest(groups_names=[s.group]), 2)
+    await a.leave("a leaves")
+    await b.hears("b is alone")
+    await s.admin.ask("delete it before b syncs", DeleteGroupsRequest(groups_names=[s.group]), 2)
+    await b.sync("b assigns", {b: "all"})
+    await b.leave("b leaves")
+    await s.admin.ask("delete it when it is empty", DeleteGroupsRequest(groups_names=[s.group]), 2)
+    await s.admin.ask("delete it again", DeleteGroupsRequest(groups_names=[s.group]), 2)
+    b.member_id = ""
+    await b.enters()
+
+
+@scene
+async def the_leader_goes(s: Stage) -> None:
+    """While the assignment is awaited, and while all are stable."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await b.knocks()
+    await a.join("a rejoins")
+    await b.hears("b follows")
+    await b.sync_waits("b waits for a's assignment")
+    await a.leave("a leaves instead")
+    await b.hears("b's sync")
+    await b.join("b leads now")
+    await b.sync("b assigns", {b: "all"})
+    a.member_id = ""
+    await a.knocks()
+    await b.join("b rejoins")
+    await a.hears("a follows now")
+    await b.sync("b assigns to both", {a: "a", b: "b"})
+    await b.leave("b leaves")
+    await a.sync("a's late sync")
+    await a.join("a leads again")
+
+
+@scene
+async def assignments_that_are_odd(s: Stage) -> None:
+    """A follower that sends assignments, a leader that sends none, one that names a member twice, very large ones."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await b.knocks()
+    await a.join("a rejoins")
+    await b.hears("b is in")
+    await b.sync_waits("b hands in an assignment of its own", assignments=[])
+    await a.sync("the leader hands in none")
+    await b.hears("b gets nothing")
+    await a.join_waits("a rejoins, again")
+    await b.join("b rejoins")
+    await a.hears("a leads on")
+    twice = [
+        SyncGroupRequestAssignment(member_id=a.member_id, assignment=b"first"),
+        SyncGroupRequestAssignment(member_id=a.member_id, assignment=b"second"),
+        SyncGroupRequestAssignment(member_id=b.member_id, assignment=b"x" * 100_000),
+    ]
+    await a.sync("a's share stands there twice, b's is large", assignments=twice)
+    await b.sync("b gets a large share")
+    await a.sync("a asks with another assignment", {a: "other"})
+    await s.admin.ask("both shares", DescribeGroupsRequest(groups=[s.group]), 5)
+
+
+@scene
+async def members_far_away(s: Stage) -> None:
+    """Client ids that are odd: empty, long, not ASCII."""
+    for what in ("", "x" * 300, "é-ü", "a-b-c", " "):
+        one = Member(s, what, group=f"{s.group}-{len(what)}")
+        await one.enters()
+        await one.sync(f"{what!r:.9} assigns", {one: "all"})
+        await s.admin.ask(f"{what!r:.9} is described", DescribeGroupsRequest(groups=[one.group]), 5)

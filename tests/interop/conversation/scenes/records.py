@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kohort.wire.batch import seal
+from kohort.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.delete_topics import DeleteTopicsRequest
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.init_producer_id import InitProducerIdRequest
@@ -304,3 +305,26 @@ async def idempotent_producers(s: Stage) -> None:
         "an empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=9), 5
     )
     await s.admin.ask("timeout 0", InitProducerIdRequest(transaction_timeout_ms=0), 5)
+
+
+@scene
+async def a_start_that_moves(s: Stage) -> None:
+    """Reads around the start of a partition whose first records are deleted."""
+    orders = await s.topic("orders")
+    for n in range(4):
+        await produce(s, f"produce {n}", orders, batch(f"{n}-a", f"{n}-b"))
+
+    async def delete(name: str, before: int) -> None:
+        wanted = [DeleteRecordsPartition(partition_index=0, offset=before)]
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=orders, partitions=wanted)], timeout_ms=5_000)
+        await s.admin.ask(name, request, 2)
+
+    await delete("to the middle of a batch", 3)
+    await offsets(s, "the ends", orders, -1, -2, -4, NOON)
+    for offset in (0, 2, 3, 4, 8):
+        await fetch(s, f"from {offset}", {(orders, 0): offset})
+    await delete("all of it", -1)
+    await offsets(s, "the ends of nothing", orders, -1, -2, -3, NOON)
+    await fetch(s, "from the end", {(orders, 0): 8})
+    await produce(s, "produce after all", orders, batch("last"))
+    await fetch(s, "the last", {(orders, 0): 8})

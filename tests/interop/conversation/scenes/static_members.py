@@ -12,6 +12,7 @@ from tests.interop.conversation.stage import Stage, scene
 @scene
 async def a_static_member_restarts(s: Stage) -> None:
     """In a Stable group it gets its assignment back without a rebalance; its life before is fenced."""
+    orders = await s.topic("orders")
     for v in (5, 6, 7, 8, 9):
         a = Member(s, "a", group=f"{s.group}-{v}", instance=f"a-{v}")
         b = Member(s, "b", group=f"{s.group}-{v}", instance=f"b-{v}")
@@ -27,7 +28,7 @@ async def a_static_member_restarts(s: Stage) -> None:
         await b.heartbeat(f"b's life before {v}")
         await b.sync(f"its sync {v}")
         await b.join(f"its join {v}", v)
-        await b.commit(f"its commit {v}", {("unknown", 0): 1})
+        await b.commit(f"its commit {v}", {(orders, 0): 1})
         await b.leave(f"its leave {v}")
         leader = Member(s, "a", group=a.group, instance=a.instance)
         await leader.join(f"the leader restarts {v}", v)
@@ -64,6 +65,7 @@ async def a_static_member_changes(s: Stage) -> None:
 @scene
 async def two_holders_of_an_instance(s: Stage) -> None:
     """While the first still joins or syncs (KAFKA-8500, KAFKA-9801)."""
+    orders = await s.topic("orders")
     a, b = Member(s, "a"), Member(s, "b", instance="place")
     await a.enters()
     await b.join_waits("b joins")
@@ -85,7 +87,7 @@ async def two_holders_of_an_instance(s: Stage) -> None:
     await third.heartbeat("the third with no instance id", group_instance_id=None)
     await third.heartbeat("the third with another's", group_instance_id="elsewhere")
     await a.heartbeat("a with the third's", group_instance_id="place")
-    await third.commit("the third with no instance id commits", {("unknown", 0): 1}, group_instance_id=None)
+    await third.commit("the third with no instance id commits", {(orders, 0): 1}, group_instance_id=None)
 
 
 @scene
