@@ -1,0 +1,111 @@
+"""The checks of the mixed group's history find what they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.interop.mixed.checks import (
+    commits_going_back,
+    generations_going_back,
+    misassigned,
+    owned_twice,
+    read_again,
+    unread,
+    wrong_records,
+)
+from tests.interop.mixed.events import Assigned, Committed, Event, Lost, Read, Revoked, Span, Wrong, parse
+from tests.interop.mixed.offsets_log import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A member that was invented."""
+
+    name: str
+    events: tuple[Event, ...]
+    killed_at: int | None = None
+
+
+def had(name: str, *, since: int, until: int | None = None, killed_at: int | None = None) -> Life:
+    """It owned partition 0."""
+    end = () if until is None else (Revoked(until, frozenset({0})),)
+    return Life(name, (Assigned(since, frozenset({0})), *end), killed_at)
+
+
+def read(name: str, at: int, first: int, last: int, *more: Event, killed_at: int | None = None) -> Life:
+    """It was given these offsets of partition 0."""
+    return Life(name, (Read(at, (Span(0, first, last),)), *more), killed_at)
+
+
+def generation(number: int, **owners: set[int]) -> Generation:
+    return Generation(number, "range", tuple((name, frozenset(given)) for name, given in owners.items()))
+
+
+def test_a_partition_changes_hands_only_after_it_was_given_up() -> None:
+    assert owned_twice([had("a", since=0, until=10), had("b", since=10, until=20)]) == []
+    assert owned_twice([had("a", since=0, until=10), had("b", since=9)]) == [
+        "partition 0: b had it 1 ms before a gave it up"
+    ]
+    assert owned_twice([had("a", since=0), had("b", since=50)]) != []
+
+
+def test_who_was_killed_has_nothing_any_more() -> None:
+    assert owned_twice([had("a", since=0, killed_at=10), had("b", since=6000)]) == []
+    assert owned_twice([had("a", since=0, killed_at=7000), had("b", since=6000)]) != []
+
+
+def test_a_generation_gives_each_partition_once_and_fairly() -> None:
+    assert misassigned([generation(1), generation(2, a={0, 1}, b={2})], 3) == []
+    assert misassigned([generation(3, a={0, 1}, b={1, 2})], 3) == ["generation 3 gives partitions [0, 1, 1, 2]"]
+    assert misassigned([generation(4, a={0}, b={2})], 3) == ["generation 4 gives partitions [0, 2]"]
+    assert misassigned([generation(5, a={0, 1, 2}, b=set())], 3) == ["generation 5 gives between 0 and 3 partitions"]
+
+
+def test_a_leader_that_does_not_know_the_topic_gives_nothing_rather_than_a_part() -> None:
+    assert misassigned([generation(1, a=set(), b=set())], 3) == []
+    assert misassigned([generation(1, a={0}, b=set())], 3) != []
+
+
+def test_numbers_and_commits_only_grow() -> None:
+    assert generations_going_back([generation(1), generation(1), generation(2)]) == []
+    assert generations_going_back([generation(2), generation(1)]) == ["generation 1 follows 2"]
+    assert commits_going_back({0: [1, 1, 5], 1: [2]}) == []
+    assert commits_going_back({0: [1, 5, 4]}) == ["partition 0: 4 was committed after 5"]
+
+
+def test_every_record_must_have_been_read() -> None:
+    assert unread([read("a", 1, 0, 4), read("b", 2, 5, 9)], {0: 10}) == []
+    assert unread([read("a", 1, 0, 4), read("b", 2, 6, 9)], {0: 10}) == ["nobody read partition 0 at offset 5"]
+    assert unread([], {1: 1}) == ["nobody read partition 1 at offset 0"]
+
+
+def test_a_record_comes_again_only_where_its_first_reader_could_not_commit() -> None:
+    assert read_again([read("a", 1, 0, 4), read("b", 2, 5, 9)]) == []
+    assert read_again([read("a", 1, 0, 4), read("b", 2, 4, 9)]) == ["partition 0 at offset 4: read by a and then by b"]
+    assert read_again([read("a", 1, 0, 4, killed_at=2), read("b", 3, 4, 9)]) == []
+    assert read_again([read("a", 1, 0, 4, Lost(2, frozenset({0}))), read("b", 3, 4, 9)]) == []
+    assert read_again([read("a", 4, 0, 4, killed_at=5), read("b", 3, 4, 9)]) != []
+
+
+def test_what_members_complain_of_is_told() -> None:
+    assert wrong_records([Life("a", (Wrong(1, "a gap"),))]) == ["a: a gap"]
+
+
+def test_the_lines_of_a_member_are_understood() -> None:
+    place = '{"topic": "t", "partition": 3}'
+    span = '{"topic": "t", "partition": 3, "count": 5, "minOffset": 10, "maxOffset": 14}'
+    record = '"topic": "t", "partition": 3, "offset": 10'
+    assert parse(f'{{"timestamp": 1, "name": "partitions_assigned", "partitions": [{place}]}}') == Assigned(
+        1, frozenset({3})
+    )
+    assert parse(f'{{"timestamp": 1, "name": "records_consumed", "partitions": [{span}]}}') == Read(
+        1, (Span(3, 10, 14),)
+    )
+    assert parse('{"timestamp": 1, "name": "offsets_committed", "success": true}') == Committed(1, "")
+    assert parse('{"timestamp": 1, "name": "offsets_committed", "success": false}') == Committed(1, "refused")
+    assert parse('{"timestamp": 1, "name": "startup_complete"}') is None
+    assert parse(f'{{"timestamp": 1, "name": "record_data", {record}, "value": "3:10"}}') is None
+    assert isinstance(parse(f'{{"timestamp": 1, "name": "record_data", {record}, "value": "3:9"}}'), Wrong)
+    assert isinstance(
+        parse(f'{{"timestamp": 1, "name": "records_consumed", "partitions": [{span.replace("14", "15")}]}}'), Wrong
+    )
