@@ -15,7 +15,7 @@ from kohort.wire.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.records import Buffer, Record, decode_records, encode_batch
+from kohort.wire.records import Buffer, Codec, Record, decode_records, encode_batch
 from tests.broker.conftest import Connect
 from tests.broker.peer import Peer, until
 
@@ -71,6 +71,19 @@ async def test_every_version_of_produce_stores_what_every_version_of_fetch_reads
         wanted = fetch()
         wanted.topics[0].topic_id = topic.topic_id
         assert values(await peer.ask(wanted, fetch_version, FetchResponse)) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+async def test_a_compacted_topic_takes_no_record_without_a_key(peer: Peer, broker: Broker, codec: Codec) -> None:
+    broker.topics.create("accounts", 1, {"cleanup.policy": "delete,compact"})
+    keys = [b"a", None, b"b", None]
+    mixed = encode_batch([Record(i, NOW, key, b"v") for i, key in enumerate(keys)], codec)
+    refused = await store(peer, mixed, topic="accounts")
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    # KIP-467: a client may send the others again without these.
+    assert [record.batch_index for record in refused.record_errors] == [1, 3]
+    kept = await store(peer, encode_batch([Record(0, NOW, b"a", None)], codec), topic="accounts")
+    assert (kept.error_code, kept.base_offset) == (ErrorCode.NONE, 0)
 
 
 async def test_a_batch_keeps_its_bytes_but_for_its_place(peer: Peer) -> None:

@@ -175,6 +175,11 @@ class Broker:
         own = topic.configs.get("message.timestamp.type") if topic.configs else None
         return (self._timestamp_type if own is None else own) == "LogAppendTime"
 
+    def compacts(self, topic: Topic) -> bool:
+        """Whether the topic keeps each key's newest record, so that every record must have a key."""
+        own = topic.configs.get("cleanup.policy") if topic.configs else None
+        return "compact" in (self._cleanup_policy if own is None else own)
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove a topic with what groups committed for it, and wake whoever waits for its records."""
         self.topics.delete(topic)
@@ -192,6 +197,7 @@ class Broker:
         self.config: BrokerConfig = self.live_config.current
         self._max_batch_bytes = self.config.number("message.max.bytes")
         self._timestamp_type = self.config.text("log.message.timestamp.type")
+        self._cleanup_policy = self.config.text("log.cleanup.policy")
 
     def throttle_if_full(self, connection: Connection) -> None:
         """Read no more from a producer until the log has caught up."""

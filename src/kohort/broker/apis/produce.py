@@ -11,6 +11,7 @@ from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import Buffer
 from kohort.wire.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -18,7 +19,7 @@ from kohort.wire.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.records import BatchError, check_batches, stamp
+from kohort.wire.records import BatchError, check_batches, decode_records, stamp
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -64,8 +65,11 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
+        keyless = _keyless(data.records) if broker.compacts(topic) else []
     except BatchError as error:
         return _refused(data.index, error.code, str(error))
+    if keyless:
+        return _refused_for(data.index, keyless, "a compacted topic takes no record without a key")
     if header.base_offset != 0:
         return _refused(data.index, ErrorCode.INVALID_RECORD, "a producer's batch must begin at offset 0")
     if header.is_transactional:
@@ -96,6 +100,15 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         log_append_time_ms=append_time,
         log_start_offset=log.start_offset,
     )
+
+
+def _keyless(records: Buffer | None) -> list[int]:
+    """Which of a batch's records have no key: compaction could never remove them, nor anything below them.
+
+    The one place where the broker looks into a batch that it is sent.
+    """
+    assert records is not None
+    return [at for at, record in enumerate(decode_records(records, check_crc=False)) if record.key is None]
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:
@@ -139,3 +152,12 @@ def _refuse_topic(data: TopicProduceData, code: ErrorCode) -> TopicProduceRespon
 
 def _refused(index: int, code: ErrorCode, detail: str | None = None) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=detail or code.sentence)
+
+
+def _refused_for(index: int, records: list[int], why: str) -> PartitionProduceResponse:
+    """The batch is refused whole, the records that are to blame are named: the others may be sent again (KIP-467)."""
+    refused = _refused(index, ErrorCode.INVALID_RECORD, why)
+    refused.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=why) for record in records
+    ]
+    return refused
