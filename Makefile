@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers source interop bench constraints clean
+.PHONY: help demo test check lint types layers source interop interop-long bench constraints clean
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -41,6 +41,9 @@ source: $(VENV)/.develop
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --broker both -m "interop or kafka"
+
+interop-long: $(VENV)/.develop ## librdkafka's and kafka-python's own tests against our broker, about 40 minutes; BROKER=kafka asks Apache Kafka
+	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))
 
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it
 	$(BIN)/python bench/run.py $(if $(PEER),--peer)

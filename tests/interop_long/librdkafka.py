@@ -1,0 +1,241 @@
+"""librdkafka's own tests: its C program, built once, run test by test, each against a fresh broker.
+
+The source comes from the npm package of Confluent's JavaScript client, which carries it with its tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.interop.kafka import java
+from tests.interop_long.suite import (
+    Outcome,
+    Unavailable,
+    Verdict,
+    build_step,
+    cached,
+    fresh_broker,
+    made_once,
+    run_limited,
+    tool,
+    unpack,
+)
+
+NAME = "librdkafka"
+_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
+
+# As librdkafka's own scenarios set their clusters up, with one broker for three. Some tests count on the delay, in
+# which members that start together enter their first generation together.
+_SETTINGS = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "3000"}
+_NO_AUTOCREATE = {"auto.create.topics.enable": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The tests that share a number in librdkafka's tests directory."""
+
+    number: str
+    about: str
+    seconds: float = 120.0
+    scenario: str = "default"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.number if self.scenario == "default" else f"{self.number} {self.scenario}"
+
+
+GROUPS = (
+    Case("0018", "members that come and go, every record read once"),
+    Case("0026", "pause and resume over rebalances"),
+    Case("0029", "assign at an offset"),
+    Case("0030", "commits: automatic, by hand, wait, none"),
+    Case("0033", "subscription by pattern"),
+    Case("0045", "topics that appear and grow while subscribed", 240),
+    Case("0045", "topics that vanish while subscribed", 240, "noautocreate", _NO_AUTOCREATE),
+    Case("0050", "subscriptions that grow"),
+    Case("0056", "a balanced group in many threads"),
+    Case("0061", "consumer lag in the statistics"),
+    Case("0089", "max.poll.interval.ms and who leaves by it", 240),
+    Case("0099", "metadata of a commit"),
+    Case("0102", "static members: restart, fencing, expiry", 240),
+    Case("0113", "cooperative rebalances, twenty cases", 900),
+    Case("0118", "commit while a rebalance goes on"),
+    Case("0122", "what was fetched before a rebalance is dropped"),
+    Case("0130", "stored offsets of partitions that moved"),
+    Case("0132", "order of the assignors, eager and cooperative"),
+    Case("0140", "metadata of a commit over a restart"),
+)
+BASICS = (
+    Case("0001", "several clients in a process"),
+    Case("0002", "produce to an unknown partition"),
+    Case("0003", "a record that is too large"),
+    Case("0005", "records stay in order"),
+    Case("0007", "topics made by naming them"),
+    Case("0008", "acks 0, 1 and all"),
+    Case("0011", "produce in batches"),
+    Case("0012", "produce, then consume, in three ways"),
+    Case("0013", "records without a value"),
+    Case("0014", "consume again from the stored offset"),
+    Case("0015", "seek"),
+    Case("0016", "the client's name and version in ApiVersions"),
+    Case("0017", "every codec"),
+    Case("0019", "list and describe groups"),
+    Case("0020", "closing a client with work under way"),
+    Case("0021", "closing a topic with records under way"),
+    Case("0022", "consume in batches"),
+    Case("0028", "topic names of 249 characters"),
+    Case("0031", "offsets by time"),
+    Case("0034", "auto.offset.reset"),
+    Case("0035", "versions of the requests"),
+    Case("0036", "fetches that end inside a record"),
+    Case("0038", "throughput", 180),
+    Case("0039", "delivery reports as events"),
+    Case("0040", "events by a file descriptor"),
+    Case("0041", "fetch.max.bytes with large records"),
+    Case("0042", "many topics", 180),
+    Case("0044", "partitions added while producing"),
+    Case("0048", "partitioners", 180),
+    Case("0049", "connections that break while consuming"),
+    Case("0051", "assignments that grow"),
+    Case("0052", "timestamps: create and log append time"),
+    Case("0053", "statistics"),
+    Case("0054", "offsets by time, in C++"),
+    Case("0055", "latency of a producer"),
+    Case("0057", "names that no topic may have"),
+    Case("0059", "search by timestamp"),
+    Case("0060", "priority of the client's events"),
+    Case("0063", "cluster id"),
+    Case("0064", "interceptors"),
+    Case("0065", "yield from a callback"),
+    Case("0067", "an empty topic"),
+    Case("0068", "produce requests that time out"),
+    Case("0069", "partitions added while consuming"),
+    Case("0070", "null and empty keys and values"),
+    Case("0073", "headers"),
+    Case("0075", "requests sent again on a slow network"),
+    Case("0076", "produce requests sent again"),
+    Case("0077", "compaction"),
+    Case("0081", "the admin client", 300),
+    Case("0082", "fetch.max.bytes over partitions"),
+    Case("0083", "events in a callback"),
+    Case("0084", "closing with and without leaving the group", 180),
+    Case("0085", "headers, in C++"),
+    Case("0086", "purging what is queued or in flight"),
+    Case("0088", "metadata that comes late"),
+    Case("0090", "idempotent producer"),
+    Case("0091", "max.poll.interval.ms with slow callbacks", 240),
+    Case("0092", "old and new message versions in a topic"),
+    Case("0093", "a slow partition holds up no other"),
+    Case("0094", "idempotent records that time out", 240),
+    Case("0101", "fetch from a follower"),
+    Case("0103", "transactions"),
+    Case("0098", "consuming transactions"),
+    Case("0107", "a topic deleted and made again", 180, "noautocreate", _NO_AUTOCREATE),
+    Case("0109", "allow.auto.create.topics"),
+    Case("0110", "batch.size"),
+    Case("0111", "produce before the topic is there", 180, "noautocreate", _NO_AUTOCREATE),
+    Case("0112", "assign a partition that comes later"),
+    Case("0114", "sticky partitioning"),
+    Case("0115", "a producer without permission"),
+    Case("0119", "a consumer without permission"),
+    Case("0123", "idle connections", 180),
+    Case("0125", "flush at once"),
+    Case("0127", "back off when the fetch queue is full"),
+    Case("0129", "records of aborted transactions"),
+    Case("0137", "batches end at seek and pause"),
+)
+CASES = GROUPS + BASICS
+
+
+def run(kind: str, named: Sequence[str]) -> Iterator[Outcome]:
+    """Run the cases, one after the other: all, or those whose number is named."""
+    tests = _built()
+    for case in CASES:
+        if not named or case.number in named:
+            yield _run_case(tests, kind, case)
+
+
+def _built() -> Path:
+    """The directory of the compiled tests, fetched and built on first use: about five minutes of one processor."""
+    home = cached(NAME)
+    with made_once(home / "source") as source:
+        if source is not None:
+            for program in ("gcc", "g++", "make"):
+                tool(program)
+            log = home / "build.log"
+            build_step([tool("npm"), "pack", "--silent", _PACKAGE], cwd=source.parent, log=log, timeout=300)
+            archives = list(source.parent.glob("*.tgz"))
+            if len(archives) != 1:
+                raise Unavailable(f"npm fetched no package {_PACKAGE}; see {log}")
+            package = source.parent / "package"
+            package.mkdir()
+            unpack(archives[0], package)
+            (package / "deps" / "librdkafka").rename(source / "librdkafka")
+            library = source / "librdkafka"
+            # No test here needs them, and their headers are often missing.
+            without = ["--disable-ssl", "--disable-gssapi", "--disable-curl"]
+            build_step(["./configure", *without], cwd=library, log=log, timeout=300)
+            build_step(["nice", "make", "-j1", "libs"], cwd=library, log=log, timeout=1800)
+            build_step(["nice", "make", "-j1", "-C", "tests", "build"], cwd=library, log=log, timeout=1800)
+    return home / "source" / "librdkafka" / "tests"
+
+
+def _run_case(tests: Path, kind: str, case: Case) -> Outcome:
+    log = cached(NAME) / f"{case.name.replace(' ', '-')}-{kind}.log"
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="librdkafka-") as work:
+        with fresh_broker(kind, 1, {**_SETTINGS, **case.settings}) as broker:
+            conf, report = Path(work, "test.conf"), Path(work, "report.json")
+            conf.write_text(f"metadata.broker.list={broker.bootstrap}\ntest.topic.random=true\n")
+            code = run_limited(
+                # -p1 one at a time, -L without the tests of its mock broker
+                ["./test-runner", "-p1", "-L", "-s", case.scenario],
+                cwd=tests,
+                env={
+                    "TESTS": case.number,
+                    "TEST_KAFKA_VERSION": "4.0.0",
+                    "RDKAFKA_TEST_CONF": str(conf),
+                    "KAFKA_PATH": str(_kafka_scripts(Path(work))),
+                    "BROKERS": broker.bootstrap,
+                    "TEST_REPORT": str(report),
+                    "LD_LIBRARY_PATH": f"{tests.parent}/src:{tests.parent}/src-cpp",
+                },
+                log=log,
+                timeout=case.seconds,
+            )
+        seconds = time.monotonic() - started
+        if code is None:
+            verdict, detail = Verdict.TIMED_OUT, f"not within {case.seconds:.0f} s"
+        else:
+            verdict, detail = _told(code, report, log)
+    return Outcome(case.name, case.about, verdict, seconds, detail)
+
+
+def _kafka_scripts(work: Path) -> Path:
+    """A directory that looks enough like Kafka's distribution for the tests that alter topics by its script."""
+    script = work / "bin" / "kafka-topics.sh"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(java("org.apache.kafka.tools.TopicCommand"))} "$@"\n')
+    script.chmod(0o755)
+    return work
+
+
+def _told(code: int, report: Path, log: Path) -> tuple[Verdict, str]:
+    """How the tests of a case ended, all together. The runner aborts when a test that failed left threads behind."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
+    if code != 0:
+        failures = re.findall(r'^### Test "([^"<]+)" failed at .*\n(.*)', text, re.MULTILINE)
+        return Verdict.FAILED, "; ".join(f"{test}: {why.strip()}" for test, why in failures) or f"exit code {code}"
+    states = [test["state"] for name, test in json.loads(report.read_text())["tests"].items() if name != "<MAIN>"]
+    if "PASSED" in states:
+        return Verdict.PASSED, ""
+    skipped = re.findall(r"^\|\s+\S+\s+\|\s+SKIPPED\s+\|\s+[\d.]+s\s+\|(.*)$", text, re.MULTILINE)
+    return Verdict.SKIPPED, "; ".join(reason.strip() for reason in skipped)
