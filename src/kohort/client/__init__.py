@@ -7,6 +7,7 @@ from kohort.client.configs import ConfigKind, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
 from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
+from kohort.client.logs import LogDirectory
 from kohort.client.membership import Membership
 from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec
@@ -43,6 +44,7 @@ __all__ = [
     "KafkaError",
     "KohortError",
     "Leader",
+    "LogDirectory",
     "MemberDescription",
     "Membership",
     "NewTopic",

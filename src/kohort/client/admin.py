@@ -6,13 +6,15 @@ from typing import Any, Self, TypeVar
 
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
-from kohort.client.committed import commit_outside, committed_offsets
+from kohort.client.committed import committed_offsets
 from kohort.client.configs import ConfigKind, ConfigValue, alter_configs, describe_configs
 from kohort.client.connection import Connection
+from kohort.client.group_changes import alter_offsets, remove_all_members
 from kohort.client.groups import (
     GroupDescription,
     GroupListing,
     GroupOffset,
+    MemberDescription,
     delete_group,
     delete_offsets,
     describe_group,
@@ -20,6 +22,7 @@ from kohort.client.groups import (
     list_groups,
     remove_members,
 )
+from kohort.client.logs import LogDirectory, delete_records, describe_log_dirs
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec, list_offsets
 from kohort.client.options import AdminOptions, read_options
@@ -141,6 +144,19 @@ class Admin:
         for one in response.results:
             check(one.error_code, one.name, one.error_message)
 
+    # -- logs
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Move each partition's start forward to this offset (-1: to its end); returns where they start now.
+
+        Raises the first refusal, such as OFFSET_OUT_OF_RANGE, when the other partitions are done.
+        """
+        return await delete_records(self._cluster, before)
+
+    async def describe_log_dirs(self, topics: Collection[str] | None = None) -> list[LogDirectory]:
+        """Of every broker: its directories, and the bytes of each partition of these topics, or of all."""
+        return await describe_log_dirs(self._cluster, topics)
+
     # -- configs
 
     async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
@@ -170,6 +186,10 @@ class Admin:
         """Throw members out, by member id or (static ones) by instance id; they may join again."""
         await remove_members(self._cluster, group_id, list(members), list(instances))
 
+    async def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
+        """Throw out all that are in the group now, static ones too, and return them."""
+        return await remove_all_members(self._cluster, group_id)
+
     async def group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -184,7 +204,7 @@ class Admin:
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
         """Commit for a group that has no members. Raises UNKNOWN_MEMBER_ID where it has some."""
-        await commit_outside(self._cluster, group_id, offsets)
+        await alter_offsets(self._cluster, group_id, offsets)
 
     async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """Forget what the group committed there. Raises GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic."""

@@ -20,7 +20,8 @@ from kohort.client.admin import NewTopic
 from kohort.client.batches import Delivery, RecordMetadata
 from kohort.client.configs import ConfigKind, ConfigValue
 from kohort.client.failures import BufferFullError, ClosedError
-from kohort.client.groups import GroupDescription, GroupListing, GroupOffset
+from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
+from kohort.client.logs import LogDirectory
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offsets import FoundOffset, OffsetSpec
 from kohort.client.partition import ConsumerRecord
@@ -521,6 +522,18 @@ class Admin(_Face):
     def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
         """See `kohort.Admin.remove_members`."""
         self._call(self._admin.remove_members(group_id, members, instances=instances))
+
+    def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
+        """See `kohort.Admin.remove_all_members`."""
+        return self._call(self._admin.remove_all_members(group_id))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `kohort.Admin.delete_records`."""
+        return self._call(self._admin.delete_records(before))
+
+    def describe_log_dirs(self, topics: Collection[str] | None = None) -> list[LogDirectory]:
+        """See `kohort.Admin.describe_log_dirs`."""
+        return self._call(self._admin.describe_log_dirs(topics))
 
     def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """See `kohort.Admin.delete_group_offsets`."""

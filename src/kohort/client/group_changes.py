@@ -1,0 +1,54 @@
+"""Changes to a whole group from outside, each in words that fit who asks: an operator, not a member."""
+
+from collections.abc import Mapping
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.client.committed import commit_outside
+from kohort.client.failures import CommitFailedError
+from kohort.client.groups import MemberDescription, describe_group
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+_REASON = "removed by an administrator, as all members are"
+
+
+async def alter_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+) -> None:
+    """Commit for a group that has no members. Raises UNKNOWN_MEMBER_ID where it has some, as the broker says it."""
+    try:
+        await commit_outside(cluster, group_id, offsets)
+    except CommitFailedError as refused:
+        if refused.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            raise
+        sentence = f"the group {group_id} has members, and while it has, only they commit: stop or remove them first"
+        raise KafkaError(refused.code, sentence) from refused
+
+
+async def remove_all_members(cluster: Cluster, group_id: str) -> tuple[MemberDescription, ...]:
+    """Throw out all that are in the group now, and return them; whoever still runs joins again.
+
+    Static members lose their place, too. Who left meanwhile is no error.
+    """
+    members = (await describe_group(cluster, group_id)).members
+    leaving = [
+        MemberIdentity(reason=_REASON, group_instance_id=one.instance_id)
+        if one.instance_id is not None
+        else MemberIdentity(reason=_REASON, member_id=one.member_id)
+        for one in members
+    ]
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id, "groups")
+        response = await connection.request(LeaveGroupRequest(group_id=group_id, members=leaving), LeaveGroupResponse)
+        check(response.error_code, group_id)
+        for one in response.members:
+            if one.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+                check(one.error_code, one.group_instance_id or one.member_id)
+
+    if leaving:
+        await cluster.retrying(attempt)
+    return members

@@ -1,0 +1,76 @@
+"""What an operator changes by force: records that go early, members that go at once, offsets from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kohort import Admin, Consumer, ErrorCode, KafkaError, OffsetSpec, Producer, TopicPartition, blocking
+from tests.client.conftest import NewTopicName
+from tests.interop.broker import Broker
+
+
+async def written(any_broker: Broker, topic: str, partitions: int, each: int) -> None:
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for n in range(partitions * each):
+            await producer.send(topic, b"x" * 100, partition=n % partitions)
+
+
+async def test_records_before_an_offset_are_deleted(admin: Admin, any_broker: Broker, new_topic: NewTopicName) -> None:
+    first, second = (TopicPartition(topic, n) for topic in [await new_topic(2)] for n in (0, 1))
+    await written(any_broker, first.topic, 2, 5)
+    assert await admin.delete_records({first: 3, second: -1}) == {first: 3, second: 5}
+    starts = await admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.EARLIEST})
+    assert [found.offset if found else None for found in starts.values()] == [3, 5]
+    with pytest.raises(KafkaError) as raised:
+        await admin.delete_records({first: 6, second: 5})
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE and str(first) in str(raised.value)
+
+
+async def test_logs_have_sizes(admin: Admin, any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(2)
+    await written(any_broker, topic, 1, 10)
+    directories = await admin.describe_log_dirs([topic])
+    assert {one.node_id for one in directories} == set((await admin.describe_cluster()).brokers)
+    sizes = {partition: size for one in directories for partition, size in one.sizes.items()}
+    assert sizes[TopicPartition(topic, 0)] > 1000 and sizes[TopicPartition(topic, 1)] == 0
+    everything = {partition for one in await admin.describe_log_dirs() for partition in one.sizes}
+    assert set(sizes) < everything
+
+
+async def test_only_members_commit_while_a_group_has_some(
+    admin: Admin, any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh}
+    async with Consumer(topic, **options) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(timeout=0.05)
+        with pytest.raises(KafkaError) as raised:
+            await admin.alter_group_offsets(fresh, {here: 0})
+    assert raised.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert f"the group {fresh} has members" in str(raised.value)
+
+
+async def test_all_members_go_static_ones_too(
+    admin: Admin, any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(2)
+    options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh}
+    async with Consumer(topic, group_instance_id="one", **options) as static, Consumer(topic, **options) as other:
+        while not (static.assignment and other.assignment and not static.assignment & other.assignment):
+            await static.poll(timeout=0.05)
+            await other.poll(timeout=0.05)
+        removed = await admin.remove_all_members(fresh)
+        assert {one.instance_id for one in removed} == {"one", None}
+        assert other.member_id in {one.member_id for one in removed}
+    assert await admin.remove_all_members("no-such-group") == ()
+
+
+def test_plain_threads_can_do_it_too(any_broker: Broker) -> None:
+    with blocking.Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        assert admin.describe_log_dirs([])[0].sizes == {}
+        assert admin.delete_records({}) == {}
+        assert admin.remove_all_members("no-such-group") == ()
