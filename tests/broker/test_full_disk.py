@@ -10,6 +10,7 @@ from kohort.errors import ErrorCode
 from kohort.log import MemoryStore, Topic
 from kohort.model import UUID
 from kohort.wire.codec import Message
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -19,8 +20,10 @@ from kohort.wire.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.conftest import MakeBroker
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import talking_to
 
 
@@ -86,3 +89,26 @@ async def test_a_full_disk_is_told_and_nothing_changes(
         store.full = False
         assert code(await peer.ask(request_, version, kind)) == ErrorCode.NONE
     assert state(broker) != before
+
+
+async def test_a_journal_that_cannot_be_kept_stops_no_group(
+    start_broker: MakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Disk()
+    broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)
+    store.full = True
+    async with talking_to(broker) as peer:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription(topics=["t"]), 1))
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        joined = await peer.ask(request, 3, JoinGroupResponse)
+        assert joined.error_code == ErrorCode.NONE
+        alone = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+        assert (await peer.ask(alone, 2, SyncGroupResponse)).error_code == ErrorCode.NONE
+    await broker.stop()
+    assert "journal of rebalances cannot be kept" in caplog.text

@@ -1,16 +1,20 @@
 """The broker's side of the rebalance journal: what the recorder finishes becomes a record of its topic."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.events import GroupEvent
+from kohort.errors import KafkaError
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
 from kohort.wire.records import encode_pairs
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
+
+log = logging.getLogger("kohort.broker")
 
 _LOOK_AFTER_S = 1.0
 _LOOK_AT_LEAST_EVERY_S = 10.0
@@ -61,9 +65,13 @@ class BrokerJournal:
         if not records:
             return
         topics = self._broker.topics
-        topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, 1)
-        log = topics.log(topic, 0)
-        assert log is not None
+        try:
+            topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, 1)
+        except (OSError, KafkaError) as error:  # the group, whose event this is, must go on
+            log.error("the journal of rebalances cannot be kept: %s", error)
+            return
+        partition = topics.log(topic, 0)
+        assert partition is not None
         pairs = [(record.group_id.encode("utf-8", "surrogateescape"), record.to_json()) for record in records]
-        log.append(encode_pairs(pairs, self._broker.now()), log.leader_epoch)
+        partition.append(encode_pairs(pairs, self._broker.now()), partition.leader_epoch)
         self._broker.writer.current()
