@@ -163,6 +163,4 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, tuple[list[str], l
 @pytest.mark.parametrize("name", list(playable()))
 def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, tuple[list[str], list[str]]]) -> None:
     expected, actual = our_broker_says[name]
-    if name.startswith("delete_") and "the broker closed the connection" in actual[-1]:
-        pytest.skip("our broker does not announce DeleteGroups and OffsetDelete yet")
     assert actual == expected

@@ -16,6 +16,7 @@ from kohort.wire.codec import (
     since,
     struct,
 )
+from kohort.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 
 @struct
@@ -85,14 +86,6 @@ class EpochEndOffset(Struct):
 
 
 @struct
-class LeaderIdAndEpoch(Struct):
-    """Who leads a partition now (KIP-951)."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-@struct
 class SnapshotId(Struct):
     """A snapshot of the metadata log."""
 
@@ -132,16 +125,6 @@ class FetchableTopicResponse(Struct):
     topic: String = since(0, until=12, ignorable=True)
     topic_id: Uuid = since(13, ignorable=True)
     partitions: list[PartitionData] = array()
-
-
-@struct
-class NodeEndpoint(Struct):
-    """Where a broker named above listens (KIP-951)."""
-
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: NullableString = None
 
 
 @message(key=1, versions=(4, 18), flexible=12)

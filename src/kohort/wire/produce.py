@@ -15,6 +15,7 @@ from kohort.wire.codec import (
     since,
     struct,
 )
+from kohort.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 
 @struct
@@ -53,14 +54,6 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 @struct
-class LeaderIdAndEpoch(Struct):
-    """Who leads a partition now (KIP-951)."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-@struct
 class PartitionProduceResponse(Struct):
     """Where a partition's batches went, or why nowhere."""
 
@@ -81,16 +74,6 @@ class TopicProduceResponse(Struct):
     name: String = since(0, until=12, ignorable=True)
     topic_id: Uuid = since(13, ignorable=True)
     partition_responses: list[PartitionProduceResponse] = array()
-
-
-@struct
-class NodeEndpoint(Struct):
-    """Where a broker named above listens (KIP-951)."""
-
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: NullableString = None
 
 
 @message(key=0, versions=(3, 13), flexible=9)
