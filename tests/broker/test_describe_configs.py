@@ -90,6 +90,9 @@ async def test_a_broker_tells_all_its_settings_and_which_can_be_changed(peer: Pe
         name for name, setting in SETTINGS.items() if setting.live
     }
     assert found["node.id"].value == str(broker.node_id)
+    listener = found["advertised.listeners"]
+    # Where clients are sent, whether it was said at the start or follows from where the broker listens.
+    assert (listener.value, listener.config_source) == (f"PLAINTEXT://{broker.host}:{broker.port}", Source.STARTED_WITH)
     assert (found["auto.create.topics.enable"].value, found["auto.create.topics.enable"].config_type) == (
         "true",
         BOOLEAN,

@@ -79,15 +79,21 @@ def _broker(broker: "Broker", name: str) -> _Entries:
         changed = live.changed(Source.ALL_BROKERS)
         return [(key, SETTINGS[key], [Setter(Source.ALL_BROKERS, key, text)]) for key, text in changed.items()]
     check_broker_name(name, broker.node_id)
-    facts = {"broker.id": str(broker.node_id), "node.id": str(broker.node_id), "log.dirs": broker.log_directory}
+    facts = {
+        "broker.id": str(broker.node_id),
+        "node.id": str(broker.node_id),
+        "log.dirs": broker.log_directory,
+        "advertised.listeners": f"PLAINTEXT://{broker.host}:{broker.port}",
+    }
     told = [(key, _FACTS[key], [Setter(Source.STARTED_WITH, key, text)]) for key, text in facts.items()]
-    return told + [(key, setting, live.setters(key)) for key, setting in SETTINGS.items()]
+    return told + [(key, setting, live.setters(key)) for key, setting in SETTINGS.items() if key not in facts]
 
 
 _FACTS = {
     "broker.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
     "node.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
     "log.dirs": Setting("", "where the log lies: --data", is_list=True),
+    "advertised.listeners": Setting("", SETTINGS["advertised.listeners"].doc, is_list=True),
 }
 
 
