@@ -5,12 +5,14 @@ import pytest
 from kohort.broker.refusals import refusal
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message, encode
+from kohort.wire.delete_groups import DeleteGroupsRequest
 from kohort.wire.describe_groups import DescribeGroupsRequest
 from kohort.wire.heartbeat import HeartbeatRequest
 from kohort.wire.join_group import JoinGroupRequest
 from kohort.wire.leave_group import LeaveGroupRequest
 from kohort.wire.list_groups import ListGroupsRequest
 from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.wire.offset_delete import OffsetDeleteRequest
 from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from kohort.wire.sync_group import SyncGroupRequest
 
@@ -33,6 +35,8 @@ FETCH_MANY = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
         (FETCH_MANY, range(8, 11)),
         (DescribeGroupsRequest(groups=["g"]), range(7)),
         (ListGroupsRequest(), range(6)),
+        (DeleteGroupsRequest(groups_names=["g"]), range(3)),
+        (OffsetDeleteRequest(group_id="g"), range(1)),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from kohort.errors import KohortError
+
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
@@ -29,7 +31,7 @@ class Retention:
                 try:
                     if (found := topics.log(topic, partition)) is not None:  # None once the topic is deleted
                         found.apply_retention(self._broker.now())
-                except OSError as error:
+                except (OSError, KohortError) as error:
                     log.error("retention of %s-%d: %s", topic.name, partition, error)
                 await asyncio.sleep(0)
         self._broker.writer.current()  # it deletes the files, in its own time
