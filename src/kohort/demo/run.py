@@ -135,8 +135,7 @@ async def _start_spark(demo: Demo) -> Child:
     """Early, because the JVM takes a while to start."""
     command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
     command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1", **python)
+    child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1")
     child.listen()
     return child
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pyspark_kohort import session
+
 _FLIGHT = "carrier STRING, month INT, arr_delay INT"
 
 
-def session(directory: Path) -> SparkSession:
-    """Two cores, quiet, and without the 40 ms that Python workers lose to TCP's delayed acknowledgements."""
-    builder = SparkSession.builder.master("local[2]").appName("kohort demo")
-    spark: SparkSession = (
-        builder.config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .getOrCreate()
-    )
+def quiet_session(directory: Path) -> SparkSession:
+    """Two cores, no page, nothing but errors in the log."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+    }
+    spark = session("local[2]", "kohort demo", settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--airlines", type=Path, required=True)
     parser.add_argument("--directory", type=Path, required=True)
     given = parser.parse_args()
-    spark = session(given.directory)
+    spark = quiet_session(given.directory)
     for _ in sys.stdin:
         began = time.monotonic()
         land(spark, given.bootstrap, given.group, given.topic, given.airlines, given.directory)
