@@ -1,11 +1,13 @@
 """DeleteRecords, as an admin and a consumer see it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -16,7 +18,7 @@ from kohort.wire.delete_records import (
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, encode_batch
-from tests.broker.conftest import MakeBroker
+from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to
 
 TEN = 10
@@ -88,6 +90,40 @@ async def test_what_cannot_be_deleted_is_refused_and_all_stays(
     await fill(peer, broker)
     assert await delete(peer, offset, topic, partition) == (code, -1)
     assert await read(peer, 0) == ErrorCode.NONE
+
+
+async def test_many_partitions_are_deleted_and_others_are_answered_meanwhile(
+    peer: Peer, connect: Connect, broker: Broker
+) -> None:
+    broker.topics.create("wide", 2_000)
+    starts = [DeleteRecordsPartition(partition_index=index, offset=END) for index in range(2_000)]
+    topics = [
+        DeleteRecordsTopic(name="wide", partitions=starts),
+        DeleteRecordsTopic(name="wide", partitions=starts[:1]),
+    ]
+    other = await connect()
+    peer.send(DeleteRecordsRequest(topics=topics, timeout_ms=1000), 2)
+    await peer.writer.drain()
+    answer = asyncio.ensure_future(peer.answer(DeleteRecordsResponse))
+    await other.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    await other.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    assert not answer.done()
+    (found,) = (await answer).topics
+    assert [one.partition_index for one in found.partitions] == list(range(2_000))
+    assert {(one.error_code, one.low_watermark) for one in found.partitions} == {(ErrorCode.NONE, 0)}
+
+
+async def test_who_goes_away_leaves_the_rest_undeleted_and_the_broker_unharmed(
+    peer: Peer, connect: Connect, broker: Broker
+) -> None:
+    await fill(peer, broker)
+    broker.topics.create("wide", 2_000)
+    starts = [DeleteRecordsPartition(partition_index=index, offset=END) for index in range(2_000)]
+    hasty = await connect()
+    hasty.send(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="wide", partitions=starts)], timeout_ms=1000), 2)
+    await hasty.writer.drain()
+    hasty.writer.close()
+    assert await delete(peer, 4) == (ErrorCode.NONE, 4)
 
 
 async def test_the_new_start_holds_after_a_restart(start_broker: MakeBroker, tmp_path: Path) -> None:
