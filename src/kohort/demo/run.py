@@ -118,7 +118,8 @@ async def _start(demo: Demo) -> None:
     demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory)
     async with Admin(bootstrap_servers=demo.address) as admin:
         cluster = await admin.describe_cluster()
-        await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+        # The records carry the time of their departure, in 2013: by the default they would be past their retention.
+        await admin.create_topics([NewTopic(TOPIC, PARTITIONS, configs={"retention.ms": "-1"})])
     demo.console.print(
         f"Process {demo.broker.process.pid} answers on {demo.address}: cluster {cluster.cluster_id}, "
         f"log in {demo.directory / 'data'}, topic {TOPIC} with {PARTITIONS} partitions."
