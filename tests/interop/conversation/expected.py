@@ -47,7 +47,16 @@ A join or sync that the same member repeats elsewhere is answered with REBALANCE
 Kafka never answers it."""
 
 _GROUPS = (
-    Expected(_UNREADABLE, "malformed-subscriptions"),
+    Expected(_UNREADABLE, "malformed-subscriptions", "unreadable, *"),
+    Expected(
+        "A static member that returns takes its own place in a full group; Kafka turns it away (KAFKA-20601).",
+        "a-static-member-of-a-full-group",
+        "b restarts",
+    ),
+    Expected(
+        "Requests of one connection are answered in order, but a later one need not wait for one that is parked.",
+        "requests-behind-one-that-waits",
+    ),
     Expected(_NO_GHOSTS, "bad-joins", "no protocols and an unknown member", "error_code"),
     Expected(_NO_GHOSTS, "refused-joins-leave-no-group", "* after a refused join"),
     Expected(_SUPERSEDED, "the-same-request-twice", "b's first *"),
@@ -105,7 +114,7 @@ _BROKER = (
         "*aborted*",
     ),
     Expected(_AS_IT_CAME, "refused-batches", "records that are no records"),
-    Expected(_AS_IT_CAME, "refused-batches", "what is kept"),
+    Expected(_AS_IT_CAME, "refused-batches", "what is kept of what Kafka mends or refuses"),
     Expected(_AS_IT_CAME, "refused-batches", "a far time", "*record_errors*"),
     Expected(_AS_IT_CAME, "a-compacted-topic", "without a key"),
     Expected(

@@ -66,9 +66,9 @@ class Member(Client):
         """JoinGroup, answered at once."""
         return self._told(await self.ask(name, self.join_request(v, **changes), v))
 
-    async def join_waits(self, name: str, v: int = 9, **changes: Any) -> None:
-        """JoinGroup that waits for the others."""
-        await self.waits(name, self.join_request(v, **changes), v)
+    async def join_waits(self, name: str, v: int = 9, **changes: Any) -> bool:
+        """JoinGroup that waits for the others; whether it does."""
+        return await self.waits(name, self.join_request(v, **changes), v)
 
     async def gets_an_id(self, v: int = 9, **changes: Any) -> None:
         """The first half of KIP-394."""
@@ -78,13 +78,15 @@ class Member(Client):
         """Join, with the dance for a member id where the version has it; alone in its group."""
         if v >= 4 and self.instance is None:
             await self.gets_an_id(v, **changes)
-        await self.join(f"{self.name} joins in v{v}", v, **changes)
+        told = await self.join(f"{self.name} joins in v{v}", v, **changes)
+        assert told.error_code == ErrorCode.NONE, "the scene would be about nothing"
 
     async def knocks(self, v: int = 9, **changes: Any) -> None:
         """Join a group whose members have to join again first."""
         if v >= 4 and self.instance is None:
             await self.gets_an_id(v, **changes)
-        await self.join_waits(f"{self.name} joins in v{v} and waits", v, **changes)
+        waits = await self.join_waits(f"{self.name} joins in v{v} and waits", v, **changes)
+        assert waits, "the scene would be about nothing"
 
     async def hears(self, name: str) -> Any:
         return self._told(await super().hears(name))

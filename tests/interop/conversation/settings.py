@@ -19,7 +19,7 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "group.initial.rebalance.delay.ms": "600",
         "group.max.size": "2",
         "group.min.session.timeout.ms": "1000",
-        "group.max.session.timeout.ms": "20000",
+        "group.max.session.timeout.ms": "40000",
         "offset.metadata.max.bytes": "8",
         "auto.create.topics.enable": "false",
         "message.max.bytes": "2000",

@@ -201,12 +201,22 @@ class Client:
         connection = await self._send(request, v)
         return await self._read(connection, APIS[request.KEY].response, v)
 
-    async def waits(self, name: str, request: Message, v: int) -> None:
-        """One exchange that waits; `hears` gets its answer."""
+    async def waits(self, name: str, request: Message, v: int) -> bool:
+        """One exchange that waits, and whether it does; `hears` gets its answer."""
         connection = await self._send(request, v)
+        return await self._is_parked(name, request, v, connection)
+
+    async def follows(self, name: str, request: Message, v: int) -> None:
+        """One exchange on the connection of the newest request that waits, which it has to follow."""
+        connection = self._waiting[-1][0]
+        await connection.send(request.KEY, v, encode(request, v))
+        await self._is_parked(name, request, v, connection)
+
+    async def _is_parked(self, name: str, request: Message, v: int, connection: Connection) -> bool:
         self._waiting.append((connection, APIS[request.KEY].response, v))
-        heard = "waits" if await connection.is_quiet(PARKED_AFTER) else "answers at once"
-        self.stage.write(name, f"v{v} {request!r}", heard)
+        quiet = await connection.is_quiet(PARKED_AFTER)
+        self.stage.write(name, f"v{v} {request!r}", "waits" if quiet else "answers at once")
+        return quiet
 
     async def hears(self, name: str) -> Any:
         """The answer to the oldest request that waits: an exchange of its own."""

@@ -40,6 +40,7 @@ async def bad_joins(s: Stage) -> None:
     await one.join("an instance id of 249 characters and more", group_instance_id="i" * 300)
     await one.join("an instance id of a dot", group_instance_id=".")
     await one.join("shortest session timeout", session_timeout_ms=6_000)
+    await one.join("longest rebalance timeout", rebalance_timeout_ms=2**31 - 1)
     await one.join("longest session timeout", session_timeout_ms=1_800_000)
 
 
@@ -115,10 +116,10 @@ async def malformed_subscriptions(s: Stage) -> None:
     """KAFKA-20570: bytes that are no subscription, where one is expected."""
     good = encode_subscription(Subscription(["orders"]), 3)
     bad = {
-        "empty": b"",
-        "one byte": b"\0",
-        "a version alone": b"\0\1",
-        "a negative version": b"\xff\xff" + good[2:],
+        "unreadable, empty": b"",
+        "unreadable, one byte": b"\0",
+        "unreadable, a version alone": b"\0\1",
+        "unreadable, a negative version": b"\xff\xff" + good[2:],
         "a far version": b"\0\x63" + good[2:],
         "cut short": good[:-1],
         "more bytes than needed": good + b"more",
@@ -127,24 +128,26 @@ async def malformed_subscriptions(s: Stage) -> None:
         "version 3 with version 0's fields": b"\0\3" + encode_subscription(Subscription(["orders"]), 0)[2:],
     }
     worse = {
-        "cut in the topics": good[:8],
-        "a billion topics": b"\0\1\x3b\x9a\xca\x00",
-        "a null topic": b"\0\0\0\0\0\1\xff\xff\xff\xff\xff\xff",
-        "topics null": b"\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
-        "user data longer than the rest": b"\0\0\0\0\0\0\0\0\xff\xff",
+        "unreadable, cut in the topics": good[:8],
+        "unreadable, a billion topics": b"\0\1\x3b\x9a\xca\x00",
+        "unreadable, a null topic": b"\0\0\0\0\0\1\xff\xff\xff\xff\xff\xff",
+        "unreadable, topics null": b"\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
+        "unreadable, user data longer than the rest": b"\0\0\0\0\0\0\0\0\xff\xff",
     }
     for what, data in bad.items():
-        one = Member(s, what, group=f"{s.group}-{what.replace(' ', '-')}")
+        one = Member(s, what, group=f"{s.group}-{what}")
         await one.join(what, 2, protocols={"range": data})
     for what, data in worse.items():
-        one = Member(s, what, group=f"{s.group}-{what.replace(' ', '-')}")
+        one = Member(s, what, group=f"{s.group}-{what}")
         await one.join_waits(what, 2, protocols={"range": data})
         await one.abandons(f"{what}: later")
     keeper = Member(s, "keeper")
     await keeper.enters()
     await keeper.sync("assigns", {keeper: "all"})
-    await keeper.join("its own subscription turns bad", protocols={"range": b"\0"})
+    await keeper.join("unreadable, its own subscription turns bad", protocols={"range": b"\0"})
     await keeper.heartbeat("is still in")
     other = Member(s, "other")
-    await other.join("one good and one bad", protocols={"range": good, "sticky": b"\0"})
-    await other.join_waits("one good and one bad, the bad one first", protocols={"sticky": b"\0", "range": good})
+    await other.join("unreadable, one good and one bad", protocols={"range": good, "sticky": b"\0"})
+    await other.join_waits(
+        "unreadable, one good and one bad, the bad one first", protocols={"sticky": b"\0", "range": good}
+    )

@@ -327,3 +327,19 @@ async def members_far_away(s: Stage) -> None:
         await one.enters()
         await one.sync(f"{what!r:.9} assigns", {one: "all"})
         await s.admin.ask(f"{what!r:.9} is described", DescribeGroupsRequest(groups=[one.group]), 5)
+
+
+@scene
+async def requests_behind_one_that_waits(s: Stage) -> None:
+    """Two requests on one connection, the first of which waits for other members."""
+    a, b = Member(s, "a"), Member(s, "b")
+    await a.enters()
+    await a.sync("a assigns", {a: "all"})
+    await b.gets_an_id()
+    await b.join_waits("b joins and waits")
+    itself = [MemberIdentity(member_id=b.member_id)]
+    await b.follows("b leaves behind its join", LeaveGroupRequest(group_id=s.group, members=itself), 5)
+    await s.admin.ask("who is there", DescribeGroupsRequest(groups=[s.group]), 5)
+    await a.join("a rejoins")
+    await b.hears("b's join")
+    await b.hears("b's leaving")

@@ -51,8 +51,9 @@ async def a_full_group(s: Stage) -> None:
     await c.join("c joins a stable group in version 2", 2)
     await c.join("with an instance id", group_instance_id="c")
     await c.join("with a member id of its own", member_id="mine")
-    await a.join("a rejoins")
+    await a.join_waits("a rejoins")
     await b.join("b rejoins")
+    await a.hears("a leads on")
     await b.leave("b leaves")
     await c.gets_an_id()
     d = Member(s, "d")
@@ -60,16 +61,30 @@ async def a_full_group(s: Stage) -> None:
 
 
 @small
+async def a_static_member_of_a_full_group(s: Stage) -> None:
+    """Restarting it is not one more."""
+    a, b = Member(s, "a"), Member(s, "b", instance="b")
+    await a.knocks()
+    await b.join_waits("b joins")
+    await a.hears("a is in")
+    await b.hears("b is in")
+    await a.sync("a assigns", {a: "a", b: "b"})
+    await b.sync("b's share")
+    again = Member(s, "b", instance="b")
+    await again.join("b restarts")
+
+
+@small
 async def session_bounds(s: Stage) -> None:
     """group.min.session.timeout.ms and group.max.session.timeout.ms as configured."""
     a = Member(s, "a")
     await a.join("too short", session_timeout_ms=999)
-    await a.join("too long", session_timeout_ms=20_001)
+    await a.join("too long", session_timeout_ms=40_001)
     await a.knocks(session_timeout_ms=1_000)
     await a.hears("a is in")
     b = Member(s, "b")
-    await b.gets_an_id(session_timeout_ms=20_000)
-    await b.join_waits("b waits for a, which is silent", session_timeout_ms=20_000)
+    await b.gets_an_id(session_timeout_ms=40_000)
+    await b.join_waits("b waits for a, which is silent", session_timeout_ms=40_000)
     await b.hears("a's session is over")
     await a.heartbeat("a is unknown")
 
@@ -78,13 +93,13 @@ async def session_bounds(s: Stage) -> None:
 async def an_id_that_is_never_used(s: Stage) -> None:
     """A member id expires after the session timeout that was asked for."""
     a, b = Member(s, "a"), Member(s, "b")
-    await a.knocks(session_timeout_ms=20_000)
+    await a.knocks(session_timeout_ms=40_000)
     await a.hears("a is in")
     await a.sync("a assigns", {a: "a"})
     await b.gets_an_id(session_timeout_ms=1_000)
-    await a.join_waits("a rejoins, and waits for whoever has the id", session_timeout_ms=20_000)
+    await a.join_waits("a rejoins, and waits for whoever has the id", session_timeout_ms=40_000)
     await a.hears("a goes on without it")
-    await b.join("b comes too late", session_timeout_ms=20_000)
+    await b.join("b comes too late", session_timeout_ms=40_000)
 
 
 @small
