@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from kohort.coordinator import GroupConfig, GroupShard, GroupState, Record
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.wire.codec import Message
@@ -98,3 +101,20 @@ def test_commits_of_old_brokers_count() -> None:
 def test_records_of_other_kinds_of_groups_pass_by() -> None:
     key = ConsumerGroupMetadataKey(group_id="g")
     assert not shard_of((key, ConsumerGroupMetadataValue(epoch=1)), (key, None)).groups
+
+
+COMMITS = st.tuples(
+    st.builds(OffsetCommitKey, group=st.sampled_from("gh"), topic=st.sampled_from("tu"), partition=st.integers(0, 2)),
+    st.none() | st.builds(OffsetCommitValue, offset=st.integers(0, 9)),
+)
+GENERATIONS = st.sampled_from([generation(1, "a"), generation(2), (GroupMetadataKey(group="g"), None)])
+
+
+@given(st.lists(COMMITS | GENERATIONS, max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_records_replayed_in_a_run_do_what_they_do_one_by_one(records: list[tuple[Message, Message | None]]) -> None:
+    # Two topics and groups by turns, and tombstones that take away what a run of commits writes to.
+    one_by_one = shard_of(*records)
+    in_a_run = shard_of()
+    in_a_run.replay_all([Record(key, value) for key, value in records])
+    assert durable(in_a_run) == durable(one_by_one)

@@ -93,8 +93,7 @@ class Shard:
     def _apply(self, effects: Effects, now: Millis) -> None:
         if effects.records:
             self._append(effects.records, now)
-            for record in effects.records:
-                self._machine.replay(record)
+            self._machine.replay_all(effects.records)
         for timer, at in effects.timers.items():
             self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
         for event in effects.events:

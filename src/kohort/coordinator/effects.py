@@ -12,9 +12,9 @@ Token = Hashable
 """Names one request that waits for its answer; the shell makes it, the core only hands it back."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestContext:
-    """Facts about one request that are not in its body."""
+    """Facts about one request that are not in its body. Nobody changes it; frozen, it would cost twice as much."""
 
     token: Token
     api_version: int

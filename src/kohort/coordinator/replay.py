@@ -4,6 +4,8 @@ A shard replays its own records as it appends them and, after a failover, those 
 never depends on which of the two happened.
 """
 
+from collections.abc import Iterable
+
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
@@ -20,14 +22,27 @@ from kohort.wire.group_records import (
 )
 
 
+def replay_all(groups: Groups, records: Iterable[Record]) -> None:
+    """Let records take effect in order. Commits come in runs of one topic, which is looked up once."""
+    group_id = topic = None
+    stored: dict[int, Record] = {}
+    for record in records:
+        key = record.key
+        if type(key) is not OffsetCommitKey or record.value is None:
+            group_id = None  # it may take away what the run writes to
+            replay(groups, record)
+        elif key.topic is topic and key.group is group_id:
+            stored[key.partition] = record
+        else:
+            replay(groups, record)
+            group_id, topic = key.group, key.topic
+            stored = groups.by_id[group_id].offsets[topic]
+
+
 def replay(groups: Groups, record: Record) -> None:
     """Let one record take effect. Records of other kinds of groups pass by."""
     key = record.key
     if type(key) is OffsetCommitKey:
-        group = groups.by_id.get(key.group)
-        if group is not None and record.value is not None and key.topic in group.offsets:
-            group.offsets[key.topic][key.partition] = record  # nearly every record there is
-            return
         _replay_offset(groups, key, record)
     elif type(key) is LegacyOffsetCommitKey:
         modern = _modernised(key, record)

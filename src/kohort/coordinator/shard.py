@@ -1,6 +1,6 @@
 """`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import assert_never
 
 from kohort.coordinator.classic_group import ClassicGroup
@@ -15,7 +15,7 @@ from kohort.coordinator.join import join
 from kohort.coordinator.join_phase import Why, begin_and_proceed, initial_delay_passed, rebalance_timed_out
 from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
 from kohort.coordinator.offsets import commit, fetch
-from kohort.coordinator.replay import replay
+from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
@@ -144,6 +144,11 @@ class GroupShard:
     def replay(self, record: Record) -> None:
         """Let a record take effect: one that was just appended, or one that is found when the shard is loaded."""
         replay(self._groups, record)
+
+    def replay_all(self, records: Iterable[Record]) -> None:
+        """`replay` for records in order, such as those of one append."""
+        assert not self._resigned
+        replay_all(self._groups, records)
 
     def loaded(self, now: Millis) -> Effects:
         """After a load: give every member a whole session, since nobody knows when it was last heard of."""
