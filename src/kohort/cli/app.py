@@ -10,6 +10,7 @@ import typer
 
 from kohort.cli import broker, consume, group, produce, rebalances, topic
 from kohort.cli.output import ReaderLeft, flush
+from kohort.cli.running import Refused
 from kohort.errors import KohortError
 
 app = typer.Typer(
@@ -37,6 +38,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, prog_name="kohort", standalone_mode=False)
         flush()
+    except Refused as no:
+        return _fail(str(no), code=1)
     except KohortError as problem:
         return _fail(str(problem))
     except typer.TyperException as problem:
@@ -50,6 +53,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(sentence: str) -> int:
+def _fail(sentence: str, code: int = 2) -> int:
     sys.stderr.write(f"kohort: {sentence}\n")
-    return 2
+    return code

@@ -1,9 +1,10 @@
-"""`kohort group`: list groups and describe them."""
+"""`kohort group`: list groups and describe them; what changes them stands in modules of its own."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kohort.cli import group_changes, group_reset
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, remark, say, say_json
 from kohort.cli.running import admin_client, run
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from kohort.client.admin import GroupDescription, GroupListing, GroupOffset
     from kohort.model import TopicPartition
 
-commands = typer.Typer(help="List and describe consumer groups.", rich_markup_mode=None)
+commands = typer.Typer(help="List, describe, reset and delete consumer groups.", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    for module in (group_reset, group_changes):
+        module.register(commands)
     app.add_typer(commands, name="group")
 
 
@@ -81,7 +84,7 @@ def describe_group(
     if state or every:
         _say_state(described, lags)
     if members or every:
-        _say_members(described)
+        _say_members(described, ids=members)
     if offsets or every:
         _say_offsets(described, lags)
     return 0
@@ -98,13 +101,18 @@ def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None
     say(f"{described.group_id}: {', '.join(parts)}")
 
 
-def _say_members(described: "GroupDescription") -> None:
+def _say_members(described: "GroupDescription", ids: bool) -> None:
+    """Ids are long: they are shown to who asks for the members alone, and may want to remove one."""
+    header = ("member", "host", "instance", "partitions", "assignment")
+    members = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
     rows = [
         (member.client_id, member.client_host, member.instance_id, len(member.assignment), _ranges(member.assignment))
-        for member in sorted(described.members, key=lambda member: (member.client_id, member.member_id))
+        for member in members
     ]
-    if rows:
-        columns(("member", "host", "instance", "partitions", "assignment"), rows)
+    if rows and ids:
+        columns((*header, "member id"), [(*row, member.member_id) for row, member in zip(rows, members, strict=True)])
+    elif rows:
+        columns(header, rows)
 
 
 def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> None:

@@ -20,6 +20,10 @@ class NoBroker(KohortError):
     """Nobody listens there."""
 
 
+class Refused(KohortError):
+    """The answer is no: what was asked for cannot be done as things stand. Exit code 1."""
+
+
 def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
     """Run it on uvloop; raises NoBroker at once where nothing listens, for a client would retry for long."""
     import uvloop

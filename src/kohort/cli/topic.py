@@ -1,10 +1,11 @@
-"""`kohort topic`: list, create, describe and delete topics."""
+"""`kohort topic`: list, create, describe, widen and delete topics; their configs stand in a module of their own."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kohort.cli import topic_config
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers, read_pairs
 from kohort.cli.output import columns, say, say_json
 from kohort.cli.running import admin_client, run
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from kohort.client.admin import Admin
     from kohort.client.metadata import TopicMetadata
 
-commands = typer.Typer(help="List, create, describe and delete topics.", rich_markup_mode=None)
+commands = typer.Typer(help="List, create, describe, widen, configure and delete topics.", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    topic_config.register(commands)
     app.add_typer(commands, name="topic")
 
 
@@ -102,6 +104,28 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
         say(f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}")
         header = ("partition", "leader", "replicas", "start", "end")
         columns(header, [_row(one, header) for one in topic["partitions"]])
+
+
+@commands.command("partitions", epilog="Example: kohort topic partitions flights --partitions 24")
+def widen_topic(
+    names: Names,
+    partitions: Annotated[int, typer.Option(metavar="N", help="How many it is to have.", show_default=False)],
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Give topics more partitions. Keys go to other partitions from then on, and groups rebalance.
+
+    Partitions cannot be taken away.
+    """
+    servers = bootstrap_servers(bootstrap)
+
+    async def work() -> None:
+        async with admin_client(servers) as admin:
+            await admin.describe_topics(names)
+            for name in names:
+                await admin.create_partitions(name, partitions)
+                say(f"{name} has {partitions} partitions")
+
+    run(work(), servers)
 
 
 @commands.command("delete", epilog="Example: kohort topic delete flights")

@@ -3,7 +3,7 @@
 from kohort.client.admin import Admin, NewTopic
 from kohort.client.batches import Delivery, RecordMetadata
 from kohort.client.cluster import Cluster
-from kohort.client.configs import ConfigKind, ConfigValue
+from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
 from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
@@ -30,6 +30,7 @@ __all__ = [
     "CommitFailedError",
     "ConfigError",
     "ConfigKind",
+    "ConfigSource",
     "ConfigValue",
     "Consumer",
     "ConsumerOptions",

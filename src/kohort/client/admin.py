@@ -143,6 +143,8 @@ class Admin:
         response = await self._controller(request, CreatePartitionsResponse)
         for one in response.results:
             check(one.error_code, one.name, one.error_message)
+        if not validate_only:
+            await self._until_led([topic], total)
 
     # -- logs
 
@@ -229,12 +231,16 @@ class Admin:
 
         return await self._retrying(attempt)
 
-    async def _until_led(self, names: list[str]) -> None:
+    async def _until_led(self, names: list[str], least: int = 1) -> None:
         async def attempt() -> None:
             known = await self._metadata(names)
             for name in names:
                 topic = known.topics.get(name)
-                if topic is None or not topic.leaders or None in {one.node_id for one in topic.leaders.values()}:
+                if (
+                    topic is None
+                    or len(topic.leaders) < least
+                    or None in {one.node_id for one in topic.leaders.values()}
+                ):
                     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} has no leaders yet")
 
         await self._retrying(attempt)

@@ -15,7 +15,6 @@ from kohort.wire.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-_DEFAULT_SOURCE = 5
 _SET, _DELETE = 0, 1
 
 
@@ -27,13 +26,38 @@ class ConfigKind(IntEnum):
     GROUP = 32
 
 
+class ConfigSource(IntEnum):
+    """Who sets a value; the numbers are those on the wire (KIP-226)."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    """Changed at run time, for one broker."""
+    ALL_BROKERS = 3
+    """Changed at run time, as the default of all brokers."""
+    STARTED_WITH = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ConfigSource":
+        return cls.UNKNOWN
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
     """One setting. The value of a sensitive one is None."""
 
     value: str | None
-    is_default: bool
+    source: ConfigSource
     read_only: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody sets it, so that it is Kafka's own default."""
+        return self.source is ConfigSource.DEFAULT
 
 
 async def describe_configs(cluster: Cluster, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
@@ -48,7 +72,7 @@ async def describe_configs(cluster: Cluster, kind: ConfigKind, name: str) -> dic
         for result in response.results:
             check(result.error_code, name, result.error_message)
             for one in result.configs:
-                found[one.name] = ConfigValue(one.value, one.config_source == _DEFAULT_SOURCE, one.read_only)
+                found[one.name] = ConfigValue(one.value, ConfigSource(one.config_source), one.read_only)
         return found
 
     return await cluster.retrying(attempt)

@@ -1,0 +1,171 @@
+"""`kohort group delete-offsets`, `remove-member` and `delete`: what an operator takes from groups."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.options import Bootstrap, bootstrap_servers
+from kohort.cli.output import remark, say
+from kohort.cli.partitions import Selection, Topics, read_selection
+from kohort.cli.running import Refused, admin_client, run
+from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.admin import Admin
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands."""
+    offsets = "Example: kohort group delete-offsets delays --topic flights:0,1"
+    commands.command("delete-offsets", epilog=offsets)(delete_offsets)
+    member = "Example: kohort group remove-member delays --instance worker-3"
+    commands.command("remove-member", epilog=member)(remove_member)
+    commands.command("delete", epilog="Example: kohort group delete delays")(delete_groups)
+
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
+
+
+def delete_offsets(group: Group, topic: Topics = None, bootstrap: Bootstrap = None) -> None:
+    """Forget what a group has committed in some topics, that none of its members may be subscribed to.
+
+    Exit code 1 if one is, or if nothing is committed there.
+    """
+    if not topic:
+        raise ConfigError("Say which offsets: --topic TOPIC (or TOPIC:0,1), repeatable.")
+    selection, servers = read_selection(topic), bootstrap_servers(bootstrap)
+
+    async def work() -> list[TopicPartition]:
+        async with admin_client(servers) as admin:
+            partitions = await _committed(admin, group, selection)
+            try:
+                await admin.delete_group_offsets(group, partitions)
+            except KafkaError as problem:
+                raise _no(problem, group) from problem
+            return partitions
+
+    for partition in run(work(), servers):
+        say(f"deleted {partition}")
+
+
+def remove_member(
+    group: Group,
+    members: Annotated[
+        list[str] | None, typer.Argument(metavar="[MEMBER_ID]...", help="As group describe --members shows them.")
+    ] = None,
+    instance: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="A static member by its group.instance.id; repeatable.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Whoever is in the group now.")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Throw members out of a group; whoever still runs joins again.
+
+    Exit code 1 if one is not in the group; then none is removed.
+    """
+    if bool(members or instance) == all_:
+        raise ConfigError("Say whom: either member ids, --instance ID, or --all.")
+    servers = bootstrap_servers(bootstrap)
+
+    async def work() -> list[str]:
+        async with admin_client(servers) as admin:
+            try:
+                if all_:
+                    await _existing(admin, group)
+                    return [one.instance_id or one.member_id for one in await admin.remove_all_members(group)]
+                await _remove(admin, group, members or (), instance or ())
+            except KafkaError as problem:
+                raise _no(problem, group) from problem
+            return [*(members or ()), *(instance or ())]
+
+    removed = run(work(), servers)
+    for one in removed:
+        say(f"removed {one}")
+    if not removed:
+        say(f"The group {group} has no members.")
+
+
+def delete_groups(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)], bootstrap: Bootstrap = None
+) -> int:
+    """Forget groups with all that they have committed; they must have no members.
+
+    Exit code 1 if one has some or does not exist; the others are deleted.
+    """
+    servers = bootstrap_servers(bootstrap)
+
+    async def work() -> list[Refused]:
+        refused = []
+        async with admin_client(servers) as admin:
+            for group in groups:
+                try:
+                    await admin.delete_groups([group])
+                except KafkaError as problem:
+                    no = _no(problem, group)
+                    if not isinstance(no, Refused):
+                        raise
+                    refused.append(no)
+                else:
+                    say(f"deleted {group}")
+        return refused
+
+    refused = run(work(), servers)
+    for no in refused:
+        remark(f"kohort: {no}")
+    return 1 if refused else 0
+
+
+async def _committed(admin: "Admin", group: str, selection: Selection) -> list[TopicPartition]:
+    """What the group has committed of these partitions; of a topic without numbers, wherever it has."""
+    found = {partition for partition, at in (await admin.group_offsets(group)).items() if at is not None}
+    wanted: list[TopicPartition] = []
+    for topic, numbers in selection.items():
+        asked = {one for one in found if one.topic == topic} if numbers is None else _all(topic, numbers)
+        if missing := [str(one) for one in sorted(asked - found)] if asked else [topic]:
+            raise Refused(f"The group {group} has committed nothing in {missing[0]}.")
+        wanted += sorted(asked)
+    return wanted
+
+
+def _all(topic: str, numbers: Collection[int]) -> set[TopicPartition]:
+    return {TopicPartition(topic, number) for number in numbers}
+
+
+async def _existing(admin: "Admin", group: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Ids of the members, and of the instances among them."""
+    described = (await admin.describe_groups([group]))[group]
+    if described.state == "Dead":
+        raise Refused(_missing(group))
+    instances = frozenset(one.instance_id for one in described.members if one.instance_id is not None)
+    return frozenset(one.member_id for one in described.members), instances
+
+
+async def _remove(admin: "Admin", group: str, members: Collection[str], instances: Collection[str]) -> None:
+    there, static = await _existing(admin, group)
+    for kind, asked, known in (("member", members, there), ("instance", instances, static)):
+        if unknown := [one for one in asked if one not in known]:
+            raise Refused(f"The group {group} has no {kind} {unknown[0]}; see kohort group describe {group} --members.")
+    await admin.remove_members(group, members, instances=instances)
+
+
+def _no(problem: KafkaError, group: str) -> KafkaError | Refused:
+    """What the coordinator refuses because of the group's state, with what to do about it."""
+    match problem.code:
+        case ErrorCode.GROUP_ID_NOT_FOUND:
+            return Refused(_missing(group))
+        case ErrorCode.NON_EMPTY_GROUP:
+            return Refused(
+                f"The group {group} has members: stop them first, or remove them by "
+                f"kohort group remove-member {group} --all."
+            )
+        case ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+            return Refused(f"A member of the group {group} is subscribed to that topic: stop it first.")
+        case ErrorCode.UNKNOWN_MEMBER_ID:
+            return Refused(f"A member left the group {group} meanwhile; see kohort group describe {group} --members.")
+    return problem
+
+
+def _missing(group: str) -> str:
+    return f"There is no group {group}; see kohort group list."

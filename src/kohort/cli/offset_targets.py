@@ -1,0 +1,136 @@
+"""Where `kohort group reset-offsets` takes a group: the target as a value, and the offset that it means."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from kohort.errors import ConfigError
+from kohort.model import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class ToEarliest:
+    """The first record that there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToLatest:
+    """The end: only what is written from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToCurrent:
+    """Where it is, brought back into what the partition holds; the end where nothing is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffset:
+    """The same offset in every partition."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToTime:
+    """The first record from then on, else the end. Not before 1970: negative times mean other things on the wire."""
+
+    at: Millis
+
+    def __post_init__(self) -> None:
+        assert self.at >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftBy:
+    """So many records on, or back (negative)."""
+
+    records: int
+
+
+Target = ToEarliest | ToLatest | ToCurrent | ToOffset | ToTime | ShiftBy
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of one partition. `at_time` is the first offset from the target's time on, if there is one."""
+
+    committed: int | None
+    start: int
+    end: int
+    at_time: int | None = None
+
+
+def new_offset(target: Target, place: Place) -> int | None:
+    """The offset that the target means there, never outside of what the partition holds.
+
+    None: a group that has committed nothing there cannot be shifted.
+    """
+    match target:
+        case ToEarliest():
+            return place.start
+        case ToLatest():
+            return place.end
+        case ToTime():
+            return place.end if place.at_time is None else place.at_time
+        case ToOffset(offset):
+            wanted = offset
+        case ToCurrent():
+            wanted = place.end if place.committed is None else place.committed
+        case ShiftBy(records):
+            if place.committed is None:
+                return None
+            wanted = place.committed + records
+        case _:
+            assert_never(target)
+    return min(max(wanted, place.start), place.end)
+
+
+def read_target(given: Mapping[str, object], now: Millis) -> Target:
+    """From the options by name, of which exactly one must be given (not None, not False). Raises ConfigError."""
+    named = {name: value for name, value in given.items() if value is not None and value is not False}
+    if len(named) != 1:
+        what = " and ".join(named) + " contradict each other" if named else "It is not said where to"
+        raise ConfigError(f"{what}: give one of {', '.join(given)}.")
+    [(name, value)] = named.items()
+    match name, value:
+        case "--to-earliest", _:
+            return ToEarliest()
+        case "--to-latest", _:
+            return ToLatest()
+        case "--to-current", _:
+            return ToCurrent()
+        case "--to-offset", int(offset):
+            return ToOffset(offset)
+        case "--shift-by", int(records):
+            return ShiftBy(records)
+        case "--to-datetime", str(text):
+            return ToTime(max(0, _read_time(text)))
+        case "--by-duration", str(text):
+            return ToTime(max(0, now - _read_duration(text)))
+        case _:
+            raise AssertionError(f"{name} with {value!r}")
+
+
+def _read_time(text: str) -> Millis:
+    """As Kafka's tools take it: ISO 8601, in UTC unless it says otherwise."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"--to-datetime takes a time such as 2026-11-21T09:30:00.000, not {text!r}.") from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return round(at.timestamp() * 1000)
+
+
+_DURATION = re.compile(
+    r"P(?=[0-9T])(?:([0-9]{1,6})D)?(?:T(?=[0-9])(?:([0-9]{1,8})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,11}(?:\.[0-9]{1,9})?)S)?)?"
+)
+
+
+def _read_duration(text: str) -> Millis:
+    match = _DURATION.fullmatch(text.upper())
+    if match is None:
+        raise ConfigError(f"--by-duration takes an ISO 8601 duration such as P1DT2H30M, not {text!r}.")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return round(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) / timedelta(milliseconds=1))

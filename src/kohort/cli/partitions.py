@@ -1,0 +1,59 @@
+"""Partitions by name on a command line: TOPIC for all of them, TOPIC:0,1 or TOPIC:0-3 for some."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.errors import ConfigError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.admin import Admin
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; repeatable."),
+]
+
+_RUN = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+
+Selection = Mapping[str, frozenset[int] | None]
+"""Numbers by topic; None means all that there are."""
+
+
+def read_selection(texts: Iterable[str]) -> Selection:
+    """What the options name together. Raises ConfigError."""
+    selection: dict[str, frozenset[int] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        if not topic:
+            raise ConfigError(f"--topic takes TOPIC or TOPIC:0,1, not {text!r}.")
+        named = _numbers(text, numbers) if colon else None
+        before = selection.get(topic, frozenset())
+        selection[topic] = None if named is None or before is None else before | named
+    return selection
+
+
+async def existing(admin: "Admin", selection: Selection) -> list[TopicPartition]:
+    """These partitions, sorted. Raises ConfigError for one that does not exist, UNKNOWN_TOPIC_OR_PARTITION."""
+    known = await admin.describe_topics(selection)
+    partitions = []
+    for topic, numbers in selection.items():
+        there = known[topic].leaders
+        if numbers is not None and (missing := sorted(numbers - set(there))):
+            raise ConfigError(f"{topic} has no partition {missing[0]}: its partitions are 0 to {len(there) - 1}.")
+        partitions += [TopicPartition(topic, number) for number in (there if numbers is None else numbers)]
+    return sorted(partitions)
+
+
+def _numbers(whole: str, text: str) -> frozenset[int]:
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = _RUN.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise ConfigError(f"--topic takes TOPIC or TOPIC:0,1, not {whole!r}.")
+        numbers.update(range(first, last + 1))
+    return frozenset(numbers)
