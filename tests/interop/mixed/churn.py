@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import confluent_kafka
-import confluent_kafka.admin
-
 from tests.interop.mixed.kinds import Kind, Place
 from tests.interop.mixed.member import Member
+from tests.interop.mixed.view import GroupWatch
 from tests.interop.process import until
 
 SESSION_MS = 6_000
@@ -48,7 +46,7 @@ class MixedGroup:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.bootstrap})
+        self._watch = GroupWatch(self.bootstrap, self.group)
 
     def everybody_joins(self, strategy: str) -> None:
         """One of each kind, in random order."""
@@ -100,25 +98,19 @@ class MixedGroup:
 
     def state(self) -> str:
         """As the broker has it."""
-        described = self._admin.describe_consumer_groups([self.group], request_timeout=20.0)[self.group].result()
-        return str(described.state.name)
+        return self._watch.look().state
 
     def describe(self) -> str:
         """Both sides' view, for a message."""
-        described = self._admin.describe_consumer_groups([self.group], request_timeout=20.0)[self.group].result()
-        theirs = [
-            f"  {one.client_id}: {sorted(place.partition for place in one.assignment.topic_partitions)}"
-            for one in described.members
-        ]
+        view = self._watch.look()
+        theirs = [f"  {name}: {sorted(number for _, number in owned)}" for name, owned in view.owned.items()]
         ours = [f"  {member.name}: {sorted(member.owned)}" for member in self.live]
-        last = self.steps[-10:]
-        return "\n".join([f"{described.state.name}, the broker says:", *theirs, "the members say:", *ours, str(last)])
+        steps = f"the last steps: {', '.join(self.steps[-10:])}"
+        return "\n".join([f"{view.state}, the broker says:", *theirs, "the members say:", *ours, steps])
 
     def committed(self) -> dict[int, int]:
         """By partition, as the broker has it."""
-        request = confluent_kafka.ConsumerGroupTopicPartitions(self.group)
-        result = self._admin.list_consumer_group_offsets([request], request_timeout=20.0)[self.group].result()
-        return {place.partition: place.offset for place in result.topic_partitions if place.topic == self.topic}
+        return {number: offset for (topic, number), offset in self._watch.committed().items() if topic == self.topic}
 
     def _step(self, strategy: str) -> None:
         if len(self.live) <= _LEAST:
@@ -178,10 +170,7 @@ class MixedGroup:
         until(SETTLED_S, "members that were told to leave have ended", left)
 
     def _is_settled(self) -> bool:
-        described = self._admin.describe_consumer_groups([self.group], request_timeout=20.0)[self.group].result()
-        theirs = {
-            one.client_id: frozenset(place.partition for place in one.assignment.topic_partitions)
-            for one in described.members
-        }
-        time.sleep(0.2)
-        return described.state.name == "STABLE" and theirs == {member.name: member.owned for member in self.live}
+        time.sleep(0.2)  # a look is a request: a busy broker is not to be asked all the time
+        view = self._watch.look()
+        said = {member.name: frozenset((self.topic, number) for number in member.owned) for member in self.live}
+        return view.state == "STABLE" and view.owned == said

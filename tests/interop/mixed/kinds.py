@@ -8,12 +8,13 @@ from __future__ import annotations
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.interop.kafka import QUICK_START, Unavailable, cache_directory, jars, java
@@ -26,6 +27,19 @@ _JAVA_ASSIGNORS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """What a member may do otherwise than the others."""
+
+    instance: str = ""
+    """A static member's id; empty for a dynamic one."""
+    pattern: bool = False
+    """The topic is a regular expression."""
+    reset: str = "earliest"
+    metadata_ms: int = 300_000
+    """How old what it knows of topics may become."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a member is to join, and as whom: `name` is its client id."""
 
@@ -35,9 +49,11 @@ class Place:
     strategy: str
     name: str
     session_ms: int
+    choices: Choices = Choices()
 
     def arguments(self) -> list[str]:
-        return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms)]
+        choices = json.dumps(asdict(self.choices))
+        return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms), choices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +69,21 @@ class Kind:
 
 def _java(place: Place, directory: Path) -> Sequence[str]:
     config = directory / f"{place.name}.properties"
-    # VerifiableConsumer polls without a pause: a fetch that waits for more keeps it as calm as the others.
-    config.write_text(
-        f"client.id={place.name}\nheartbeat.interval.ms=400\nfetch.min.bytes=1000\nfetch.max.wait.ms=200\n"
-    )
+    settings = {
+        "client.id": place.name,
+        "heartbeat.interval.ms": 400,
+        "metadata.max.age.ms": place.choices.metadata_ms,
+        # VerifiableConsumer polls without a pause: a fetch that waits for more keeps it as calm as the others.
+        "fetch.min.bytes": 1000,
+        "fetch.max.wait.ms": 200,
+    }
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    static = ["--group-instance-id", place.choices.instance] if place.choices.instance else []
     return java(
         "org.apache.kafka.tools.VerifiableConsumer",
         *("--bootstrap-server", place.bootstrap, "--group-id", place.group, "--topic", place.topic, "--verbose"),
         *("--assignment-strategy", _JAVA_ASSIGNORS[place.strategy], "--session-timeout", str(place.session_ms)),
-        *("--command-config", str(config)),
+        *("--command-config", str(config), "--reset-policy", place.choices.reset, *static),
         options=(*QUICK_START, "-Xmx128m"),
     )
 

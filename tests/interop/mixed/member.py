@@ -67,8 +67,9 @@ class Member:
         self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """It gets no chance to say goodbye to the group."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        """It gets no chance to say goodbye to the group, unless it has ended already."""
+        if not self.ended:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self.gone(10.0)
         self.killed_at = now_ms()
 

@@ -1,6 +1,6 @@
 """One member of a group in a process of its own, by one of the Python clients; it commits what it read at once.
 
-    python -m tests.interop.mixed.clients.python_member CLIENT BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS
+    python -m tests.interop.mixed.clients.python_member CLIENT BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
 
 SIGTERM makes it leave. It offers STRATEGY alone, so the other members decide with it by Kafka's rules or not at all.
 """
@@ -8,43 +8,34 @@ SIGTERM makes it leave. It offers STRATEGY alone, so the other members decide wi
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from tests.interop.mixed.clients.said import Said
+from tests.interop.mixed.clients.said import Said, Spot
+from tests.interop.mixed.kinds import Choices, Place
 
 HEARTBEAT_MS = 400
 POLL_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the member is to join, and as whom."""
-
-    bootstrap: str
-    group: str
-    topic: str
-    strategy: str
-    name: str
-    session_ms: int
+def spots(partitions: Iterable[Any]) -> list[Spot]:
+    return [(one.topic, one.partition) for one in partitions]
 
 
 def confluent(place: Place, said: Said) -> None:
     import confluent_kafka
 
-    unsaid: list[tuple[int, int, bytes | None]] = []
-
-    def numbers(partitions: Iterable[Any]) -> list[int]:
-        return [partition.partition for partition in partitions]
+    unsaid: list[tuple[Spot, int, bytes | None]] = []
 
     def settle() -> None:
         if unsaid:
             said.read(unsaid)
-            ends = {partition: offset + 1 for partition, offset, _ in unsaid}
+            ends = {spot: offset + 1 for spot, offset, _ in unsaid}
             unsaid.clear()
-            offsets = [confluent_kafka.TopicPartition(place.topic, number, end) for number, end in ends.items()]
+            offsets = [confluent_kafka.TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
             try:
                 done = consumer.commit(offsets=offsets, asynchronous=False)
                 refused = [one.error for one in done or () if one.error]
@@ -55,32 +46,35 @@ def confluent(place: Place, said: Said) -> None:
     def revoked(_: object, partitions: list[Any]) -> None:
         # Called inside poll, while records of the polls before are still in hand.
         settle()
-        said.revoked(numbers(partitions))
+        said.revoked(spots(partitions))
 
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": place.bootstrap,
             "client.id": place.name,
             "group.id": place.group,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": place.choices.reset,
+            "topic.metadata.refresh.interval.ms": place.choices.metadata_ms,
             "enable.auto.commit": False,
             "partition.assignment.strategy": place.strategy,
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "session.timeout.ms": place.session_ms,
+            **({"group.instance.id": place.choices.instance} if place.choices.instance else {}),
         }
     )
     consumer.subscribe(
-        [place.topic],
-        on_assign=lambda _, partitions: said.assigned(numbers(partitions)),
+        # librdkafka takes a name that begins so for an expression.
+        [f"^{place.topic}" if place.choices.pattern else place.topic],
+        on_assign=lambda _, partitions: said.assigned(spots(partitions)),
         on_revoke=revoked,
-        on_lost=lambda _, partitions: said.lost(numbers(partitions)),
+        on_lost=lambda _, partitions: said.lost(spots(partitions)),
     )
     while not said.stopping.is_set():
         record = consumer.poll(POLL_S)
         while record is not None and len(unsaid) < 500:
-            number, offset = record.partition(), record.offset()
-            assert record.error() is None and number is not None and offset is not None, record.error()
-            unsaid.append((number, offset, record.value()))
+            topic, number, offset = record.topic(), record.partition(), record.offset()
+            assert record.error() is None and topic and number is not None and offset is not None, record.error()
+            unsaid.append(((topic, number), offset, record.value()))
             record = consumer.poll(0)
         settle()
     said.revoked()
@@ -95,19 +89,21 @@ def kafka_python(place: Place, said: Said) -> None:
 
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-            said.assigned(one.partition for one in assigned)
+            said.assigned(spots(assigned))
 
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-            said.revoked(one.partition for one in revoked)
+            said.revoked(spots(revoked))
 
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-            said.lost(one.partition for one in lost)
+            said.lost(spots(lost))
 
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
         group_id=place.group,
-        auto_offset_reset="earliest",
+        auto_offset_reset=place.choices.reset,
+        metadata_max_age_ms=place.choices.metadata_ms,
+        group_instance_id=place.choices.instance or None,
         enable_auto_commit=False,
         partition_assignment_strategy=[
             {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[place.strategy]
@@ -115,11 +111,14 @@ def kafka_python(place: Place, said: Said) -> None:
         heartbeat_interval_ms=HEARTBEAT_MS,
         session_timeout_ms=place.session_ms,
     )
-    consumer.subscribe([place.topic], listener=Listener())
+    if place.choices.pattern:
+        consumer.subscribe(pattern=place.topic, listener=Listener())
+    else:
+        consumer.subscribe([place.topic], listener=Listener())
     while not said.stopping.is_set():
         polled = consumer.poll(timeout_ms=POLL_S * 1000)
         if polled:
-            said.read((one.partition, one.offset, one.value) for records in polled.values() for one in records)
+            said.read(((one.topic, one.partition), one.offset, one.value) for one in chain(*polled.values()))
             try:
                 consumer.commit()
                 said.committed()
@@ -140,17 +139,19 @@ async def aiokafka(place: Place, said: Said) -> None:
 
     class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
         async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-            said.assigned(one.partition for one in assigned)
+            said.assigned(spots(assigned))
 
         async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             async with working:
-                said.revoked(one.partition for one in revoked)
+                said.revoked(spots(revoked))
 
     consumer: Any = aiokafka.AIOKafkaConsumer(
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
         group_id=place.group,
-        auto_offset_reset="earliest",
+        auto_offset_reset=place.choices.reset,
+        metadata_max_age_ms=place.choices.metadata_ms,
+        group_instance_id=place.choices.instance or None,
         enable_auto_commit=False,
         partition_assignment_strategy=(
             {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[place.strategy],
@@ -158,13 +159,16 @@ async def aiokafka(place: Place, said: Said) -> None:
         heartbeat_interval_ms=HEARTBEAT_MS,
         session_timeout_ms=place.session_ms,
     )
-    consumer.subscribe([place.topic], listener=Listener())
+    if place.choices.pattern:
+        consumer.subscribe(pattern=place.topic, listener=Listener())
+    else:
+        consumer.subscribe([place.topic], listener=Listener())
     await consumer.start()
     while not said.stopping.is_set():
         polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
         if polled:
             async with working:
-                said.read((one.partition, one.offset, one.value) for records in polled.values() for one in records)
+                said.read(((one.topic, one.partition), one.offset, one.value) for one in chain(*polled.values()))
                 try:
                     await consumer.commit()
                     said.committed()
@@ -177,29 +181,27 @@ async def aiokafka(place: Place, said: Said) -> None:
 def kohort(place: Place, said: Said) -> None:
     from kohort import KafkaError, blocking
     from kohort.client import CommitFailedError
-    from kohort.model import TopicPartition
-
-    def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
-        return [one.partition for one in partitions]
 
     consumer = blocking.Consumer(
         place.topic,
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
         group_id=place.group,
-        auto_offset_reset="earliest",
+        auto_offset_reset=place.choices.reset,
+        metadata_max_age_ms=place.choices.metadata_ms,
+        group_instance_id=place.choices.instance or None,
         enable_auto_commit=False,
         partition_assignment_strategy=place.strategy,
         heartbeat_interval_ms=HEARTBEAT_MS,
         session_timeout_ms=place.session_ms,
-        on_assigned=lambda partitions: said.assigned(numbers(partitions)),
-        on_revoked=lambda partitions: said.revoked(numbers(partitions)),
-        on_lost=lambda partitions: said.lost(numbers(partitions)),
+        on_assigned=lambda partitions: said.assigned(spots(partitions)),
+        on_revoked=lambda partitions: said.revoked(spots(partitions)),
+        on_lost=lambda partitions: said.lost(spots(partitions)),
     )
     while not said.stopping.is_set():
         records = consumer.poll(timeout=POLL_S)
         if records:
-            said.read((one.partition, one.offset, one.value) for one in records)
+            said.read(((one.topic, one.partition), one.offset, one.value) for one in records)
             try:
                 consumer.commit()
                 said.committed()
@@ -210,10 +212,9 @@ def kohort(place: Place, said: Said) -> None:
 
 
 def main(client: str, *where: str) -> None:
-    *names, session_ms = where
-    bootstrap, group, topic, strategy, name = names
-    place = Place(bootstrap, group, topic, strategy, name, int(session_ms))
-    said = Said(place.topic)
+    bootstrap, group, topic, strategy, name, session_ms, choices = where
+    place = Place(bootstrap, group, topic, strategy, name, int(session_ms), Choices(**json.loads(choices)))
+    said = Said()
     if client == "aiokafka":
         asyncio.run(aiokafka(place, said))
     else:

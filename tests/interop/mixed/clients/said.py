@@ -11,39 +11,41 @@ from typing import Any
 
 from tests.interop.mixed.events import value_of
 
+Spot = tuple[str, int]
+"""A topic's name and a partition."""
+
 
 class Said:
     """The member's lines, and SIGTERM as `stopping`."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self) -> None:
         self.stopping = threading.Event()
-        self._topic = topic
-        self._owned: set[int] = set()
+        self._owned: set[Spot] = set()
         signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
 
-    def assigned(self, partitions: Iterable[int]) -> None:
+    def assigned(self, partitions: Iterable[Spot]) -> None:
         given = set(partitions)
         self._owned |= given
         self._say("partitions_assigned", partitions=self._places(given))
 
-    def revoked(self, partitions: Iterable[int] | None = None) -> None:
+    def revoked(self, partitions: Iterable[Spot] | None = None) -> None:
         """None: all that it owns, because it stops reading now."""
         self._gone("partitions_revoked", self._owned if partitions is None else set(partitions))
 
-    def lost(self, partitions: Iterable[int]) -> None:
+    def lost(self, partitions: Iterable[Spot]) -> None:
         self._gone("partitions_lost", set(partitions))
 
-    def read(self, records: Iterable[tuple[int, int, bytes | None]]) -> None:
-        """Partition, offset and value of each, in the order in which the application got them."""
-        offsets: dict[int, list[int]] = {}
-        for partition, offset, value in records:
-            offsets.setdefault(partition, []).append(offset)
+    def read(self, records: Iterable[tuple[Spot, int, bytes | None]]) -> None:
+        """Where each is, its offset and value, in the order in which the application got them."""
+        offsets: dict[Spot, list[int]] = {}
+        for (topic, partition), offset, value in records:
+            offsets.setdefault((topic, partition), []).append(offset)
             if value != value_of(partition, offset).encode():
                 text = None if value is None else value.decode(errors="replace")
-                self._say("record_data", partition=partition, offset=offset, value=text)
+                self._say("record_data", topic=topic, partition=partition, offset=offset, value=text)
         places = [
-            {"partition": partition, "count": len(run), "minOffset": run[0], "maxOffset": run[-1]}
-            for partition, run in offsets.items()
+            {"topic": topic, "partition": partition, "count": len(run), "minOffset": run[0], "maxOffset": run[-1]}
+            for (topic, partition), run in offsets.items()
         ]
         self._say("records_consumed", count=sum(map(len, offsets.values())), partitions=places)
 
@@ -54,14 +56,14 @@ class Said:
             **({"error": f"{type(error).__name__}: {error}"} if error else {}),
         )
 
-    def _gone(self, name: str, partitions: set[int]) -> None:
+    def _gone(self, name: str, partitions: set[Spot]) -> None:
         gone = self._owned & partitions
         if gone:
             self._owned -= gone
             self._say(name, partitions=self._places(gone))
 
-    def _places(self, partitions: set[int]) -> list[dict[str, Any]]:
-        return [{"topic": self._topic, "partition": partition} for partition in sorted(partitions)]
+    def _places(self, partitions: set[Spot]) -> list[dict[str, Any]]:
+        return [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)]
 
     def _say(self, name: str, **fields: object) -> None:
         print(json.dumps({"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}), flush=True)

@@ -1,4 +1,4 @@
-// One member of a group by franz-go: member BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS
+// One member of a group by franz-go: member BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
 // It prints what Apache Kafka's VerifiableConsumer prints, commits what it read at once, and leaves on SIGTERM.
 package main
 
@@ -49,7 +49,7 @@ func read(fetches kgo.Fetches) []*kgo.Record {
 		}
 		for _, record := range given.Records {
 			if string(record.Value) != fmt.Sprintf("%d:%d", record.Partition, record.Offset) {
-				say("record_data", fields{"partition": record.Partition, "offset": record.Offset, "value": string(record.Value)})
+				say("record_data", fields{"topic": record.Topic, "partition": record.Partition, "offset": record.Offset, "value": string(record.Value)})
 			}
 		}
 		last := given.Records[len(given.Records)-1]
@@ -68,16 +68,36 @@ func main() {
 	bootstrap, group, topic, strategy, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
 	session, _ := strconv.Atoi(os.Args[6])
 	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer()}[strategy]
-	client, err := kgo.NewClient(
+	var choices struct {
+		Instance, Reset string
+		Pattern         bool
+		MetadataMs      int64 `json:"metadata_ms"`
+	}
+	if err := json.Unmarshal([]byte(os.Args[7]), &choices); err != nil {
+		panic(err)
+	}
+	age := time.Duration(choices.MetadataMs) * time.Millisecond
+	reset := kgo.NewOffset().AtStart()
+	if choices.Reset == "latest" {
+		reset = kgo.NewOffset().AtEnd()
+	}
+	options := []kgo.Opt{
 		kgo.SeedBrokers(bootstrap), kgo.ClientID(name),
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
-		kgo.SessionTimeout(time.Duration(session)*time.Millisecond), kgo.HeartbeatInterval(400*time.Millisecond),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(200*time.Millisecond),
+		kgo.SessionTimeout(time.Duration(session) * time.Millisecond), kgo.HeartbeatInterval(400 * time.Millisecond),
+		kgo.ConsumeResetOffset(reset), kgo.MetadataMaxAge(age), kgo.MetadataMinAge(min(age, 2500*time.Millisecond)), kgo.FetchMaxWait(200 * time.Millisecond),
 		// A rebalance waits until the application has committed what it was given.
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(partitions("partitions_assigned")),
 		kgo.OnPartitionsRevoked(partitions("partitions_revoked")), kgo.OnPartitionsLost(partitions("partitions_lost")),
-	)
+	}
+	if choices.Pattern {
+		options = append(options, kgo.ConsumeRegex())
+	}
+	if choices.Instance != "" {
+		options = append(options, kgo.InstanceID(choices.Instance))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,13 +1,15 @@
-// One member of a group by kafkajs: node member.js BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS
+// One member of a group by kafkajs: node member.js BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
 // It prints what Apache Kafka's VerifiableConsumer prints, commits each batch at once, and leaves on SIGTERM.
 
 const { Kafka, logLevel, AssignerProtocol } = require('kafkajs')
 const { MemberMetadata, MemberAssignment } = AssignerProtocol
 
-const [bootstrap, groupId, topic, strategy, name, session] = process.argv.slice(2)
+const [bootstrap, groupId, topic, strategy, name, session, choices] = process.argv.slice(2)
+const { reset, metadata_ms: metadataMaxAge, pattern } = JSON.parse(choices)
 
 const say = (event, fields) => console.log(JSON.stringify({ timestamp: Date.now(), name: event, ...fields }))
-const places = partitions => partitions.map(partition => ({ topic, partition }))
+const places = owned =>
+  Object.entries(owned).flatMap(([topic, partitions]) => partitions.map(partition => ({ topic, partition })))
 
 // kafkajs brings one assigner, under a name of its own: Kafka's two are the member's, as its users write them.
 const shares = {
@@ -39,10 +41,10 @@ const assigner = ({ cluster }) => ({
   },
 })
 
-let owned = []
+let owned = {}
 const revoke = event => {
-  if (owned.length) say(event, { partitions: places(owned) })
-  owned = []
+  if (places(owned).length) say(event, { partitions: places(owned) })
+  owned = {}
 }
 
 const main = async () => {
@@ -53,12 +55,13 @@ const main = async () => {
     sessionTimeout: Number(session),
     heartbeatInterval: 400,
     maxWaitTimeInMs: 200,
+    metadataMaxAge,
   })
   consumer.on(consumer.events.REBALANCING, () => revoke('partitions_revoked'))
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     // A join that no rebalancing announced: the coordinator had forgotten the member.
     revoke('partitions_lost')
-    owned = payload.memberAssignment[topic] || []
+    owned = payload.memberAssignment
     say('partitions_assigned', { partitions: places(owned) })
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => {
@@ -75,14 +78,14 @@ const main = async () => {
   })
 
   await consumer.connect()
-  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.subscribe({ topics: [pattern ? new RegExp(topic) : topic], fromBeginning: reset === 'earliest' })
   await consumer.run({
     autoCommit: false,
     eachBatch: async ({ batch, commitOffsetsIfNecessary }) => {
-      const { partition, messages } = batch
+      const { topic, partition, messages } = batch
       for (const { offset, value } of messages) {
         if (value.toString() !== `${partition}:${offset}`) {
-          say('record_data', { partition, offset: Number(offset), value: value.toString() })
+          say('record_data', { topic, partition, offset: Number(offset), value: value.toString() })
         }
       }
       const [first, last] = [Number(messages[0].offset), Number(messages[messages.length - 1].offset)]

@@ -1,0 +1,177 @@
+"""What each client does in a group of its own kind, besides joining and leaving."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.interop.broker import Broker
+from tests.interop.clients import Confluent
+from tests.interop.kafka import Unavailable
+from tests.interop.mixed.events import Revoked, value_of
+from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
+from tests.interop.mixed.member import Member
+from tests.interop.mixed.offsets_log import read_group_log
+from tests.interop.mixed.view import GroupWatch, Spot
+from tests.interop.process import until
+
+# The first use of franz-go compiles it, and Go's library with it.
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+PATIENCE_S = 40.0
+SESSION_MS = 30_000
+
+Starter = Callable[..., Member]
+"""Start a member: its name, the topic, and Choices as keyword arguments."""
+
+
+@pytest.fixture
+def start(any_broker: Broker, fresh: str, tmp_path: Path) -> Iterator[Callable[[Kind], Starter]]:
+    """Members of a kind in the group `fresh`; none is left at the end."""
+    with contextlib.ExitStack() as running:
+
+        def of(kind: Kind) -> Starter:
+            def starter(name: str, topic: str, **choices: object) -> Member:
+                chosen = Choices(**choices)  # type: ignore[arg-type]  # named by the test
+                place = Place(any_broker.bootstrap, fresh, topic, "range", name, SESSION_MS, chosen)
+                member = Member(kind, place, tmp_path)
+                running.callback(member.kill)
+                return member
+
+            return starter
+
+        yield of
+
+
+def kinds(**unable: str) -> pytest.MarkDecorator:
+    """All that have it; the others are skipped with the reason, named with underscores."""
+    return pytest.mark.parametrize(
+        "kind",
+        [
+            pytest.param(kind, marks=pytest.mark.skip(reason=unable[name]) if name in unable else ())
+            for kind in KINDS
+            for name in [kind.name.replace("-", "_")]
+        ],
+        ids=[kind.name for kind in KINDS],
+    )
+
+
+@pytest.fixture(autouse=True)
+def able(request: pytest.FixtureRequest, kind: Kind) -> None:
+    """Skip where the client cannot run; Java never, once Apache Kafka itself takes part."""
+    if kind.name == "java":
+        request.getfixturevalue("kafka_tools")
+    try:
+        kind.need()
+    except Unavailable as missing:
+        pytest.skip(f"{kind.name} {missing}")
+
+
+@kinds(kafkajs="kafkajs knows no static members")
+def test_a_static_member_comes_back_without_a_rebalance(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch, starter = GroupWatch(any_broker.bootstrap, fresh), start(kind)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 4)
+    stays = starter("stays", fresh, instance="one")
+    until(PATIENCE_S, "the first owns all", lambda: owned(watch, "stays", fresh) == {0, 1, 2, 3} == stays.owned)
+    leaves = starter("leaves", fresh, instance="two")
+    until(PATIENCE_S, "two own two each", lambda: (len(stays.owned), len(leaves.owned)) == (2, 2))
+    until(PATIENCE_S, "the group is Stable", lambda: watch.look().state == "STABLE")
+    before = watch.look().owned["leaves"]
+    revoked = sum(isinstance(event, Revoked) for event in stays.events)
+
+    leaves.leave()
+    leaves.gone(PATIENCE_S)
+    assert watch.look().owned["leaves"] == before, "a static member that ends does not leave"
+    back = starter("leaves", fresh, instance="two")
+    until(PATIENCE_S, "it has what it had", lambda: {(fresh, number) for number in back.owned} == before)
+
+    write(any_broker, fresh, 4)
+    until(PATIENCE_S, "all is committed", lambda: watch.committed() == {(fresh, number): 10 for number in range(4)})
+    assert watch.look().owned.keys() == {"stays", "leaves"}
+    # Nobody who stayed noticed: its partitions were not taken from it, and the generation is the same.
+    assert sum(isinstance(event, Revoked) for event in stays.events) == revoked
+    full = [one.number for one in read_group_log(any_broker.bootstrap, fresh).generations if len(one.owners) == 2]
+    assert len(set(full)) == 1
+
+
+@kinds(
+    kohort="our consumer has no patterns",
+    java="VerifiableConsumer has no patterns; the console consumer's test has them",
+    kafkajs="kafkajs looks for the topics of a pattern once, when it subscribes",
+)
+def test_a_topic_that_starts_to_match_a_pattern_is_consumed(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    first, other, second = f"{fresh}-in-1", f"{fresh}-out", f"{fresh}-in-2"
+    for topic in (first, other):
+        Confluent().create_topic(any_broker.bootstrap, topic, 2)
+    start(kind)("only", f"{fresh}-in-.*", pattern=True, metadata_ms=500)
+    until(PATIENCE_S, "it owns the topic that matches", lambda: spots(watch, "only") == {(first, 0), (first, 1)})
+
+    Confluent().create_topic(any_broker.bootstrap, second, 1)
+    until(PATIENCE_S, "it owns both", lambda: spots(watch, "only") == {(first, 0), (first, 1), (second, 0)})
+    write(any_broker, second, 1)
+    until(PATIENCE_S, "its records are read", lambda: watch.committed().get((second, 0)) == 10)
+
+
+@kinds()
+def test_partitions_that_are_added_to_a_topic_are_consumed(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 2)
+    start(kind)("only", fresh, metadata_ms=500)
+    until(PATIENCE_S, "it owns two", lambda: owned(watch, "only", fresh) == {0, 1})
+    watch.widen(fresh, 4)
+    until(PATIENCE_S, "it owns four", lambda: owned(watch, "only", fresh) == {0, 1, 2, 3})
+    write(any_broker, fresh, 4)
+    until(PATIENCE_S, "all is committed", lambda: watch.committed() == {(fresh, number): 10 for number in range(4)})
+
+
+@kinds()
+def test_a_group_without_offsets_begins_where_its_reset_says(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 1)
+    write(any_broker, fresh, 1)
+    member = start(kind)("only", fresh, reset="latest")
+    until(PATIENCE_S, "it owns the topic", lambda: owned(watch, "only", fresh) == {0} == member.owned)
+    # Its first look at the end of the log may come before or after these: it must not go back behind them.
+    written = 10
+
+    def read_some() -> bool:
+        nonlocal written
+        Confluent().produce(any_broker.bootstrap, fresh, [value_of(0, written)], "none")
+        written += 1
+        return bool(watch.committed())
+
+    until(PATIENCE_S, "it reads what is new", read_some)
+    spans = [span for event in member.events for span in getattr(event, "spans", ())]
+    assert min(span.first for span in spans) >= 10
+
+
+def owned(watch: GroupWatch, name: str, topic: str) -> set[int]:
+    return {number for one, number in spots(watch, name) if one == topic}
+
+
+def spots(watch: GroupWatch, name: str) -> frozenset[Spot]:
+    """What the member owns, once the group is Stable."""
+    view = watch.look()
+    return view.owned.get(name, frozenset()) if view.state == "STABLE" else frozenset()
+
+
+def write(broker: Broker, topic: str, partitions: int) -> None:
+    """Ten records into each partition, which is empty."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
+    for partition in range(partitions):
+        for offset in range(10):
+            producer.produce(topic, value_of(partition, offset), partition=partition)
+    assert producer.flush(20.0) == 0
