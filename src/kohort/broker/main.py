@@ -35,7 +35,7 @@ async def _serve(options: BrokerOptions) -> int:
     # but thousands of objects that live until the next sync, at which the default thresholds look over and over.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(200_000, 20, 50)
     sys.stdout.write(f"ready {broker.host}:{broker.port}\n")
     sys.stdout.flush()
     await stop.wait()
