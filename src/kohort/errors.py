@@ -165,8 +165,10 @@ class KafkaError(KohortError):
     """A broker answered with an error, or none answered in time (`NETWORK_EXCEPTION`, `REQUEST_TIMED_OUT`)."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
-        super().__init__(f"{code.name}: {detail or code.sentence}")
         self.code = code
+        self.sentence = detail or code.sentence
+        """What is wrong, without the code's name: what a broker says beside the code."""
+        super().__init__(f"{code.name}: {self.sentence}")
 
     @property
     def retriable(self) -> bool:

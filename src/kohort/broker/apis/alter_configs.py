@@ -111,7 +111,7 @@ def _outcomes(
             _check(change)
             _alter(broker, change, validate_only)
         except KafkaError as error:
-            yield change, error.code, str(error)
+            yield change, error.code, error.sentence
         except OSError as error:
             yield change, ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         else:

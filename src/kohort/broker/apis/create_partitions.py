@@ -36,7 +36,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
         if not validate_only:
             broker.topics.grow(topic, wanted.count)
     except KafkaError as error:
-        return _refused(wanted.name, error.code, str(error))
+        return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:
         return _refused(wanted.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatePartitionsTopicResult(name=wanted.name)

@@ -45,7 +45,7 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
         if not validate_only:
             topic = broker.topics.create(wanted.name, partitions, configs)
     except KafkaError as error:
-        return _refuse_to_create(wanted, error.code, str(error))
+        return _refuse_to_create(wanted, error.code, error.sentence)
     except OSError as error:
         return _refuse_to_create(wanted, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatableTopicResult(

@@ -48,7 +48,7 @@ def _describe(
         describe = _describers[ResourceType(resource.resource_type)]
         entries = describe(broker, resource.resource_name)
     except KafkaError as error:
-        return _refused(resource, error.code, str(error))
+        return _refused(resource, error.code, error.sentence)
     kind, wanted = resource.resource_type, resource.configuration_keys
     return DescribeConfigsResult(
         error_message="",

@@ -67,7 +67,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
         keyless = _keyless(data.records) if broker.compacts(topic) else []
     except BatchError as error:
-        return _refused(data.index, error.code, str(error))
+        return _refused(data.index, error.code, error.sentence)
     if keyless:
         return _refused_for(data.index, keyless, "a compacted topic takes no record without a key")
     if header.base_offset != 0:
