@@ -9,7 +9,7 @@ from kohort.coordinator.events import GroupEvent
 from kohort.errors import KafkaError
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
-from kohort.wire.records import encode_pairs
+from kohort.wire.records import Codec, Record, encode_batch
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -72,6 +72,11 @@ class BrokerJournal:
             return
         partition = topics.log(topic, 0)
         assert partition is not None
-        pairs = [(record.group_id.encode("utf-8", "surrogateescape"), record.to_json()) for record in records]
-        partition.append(encode_pairs(pairs, self._broker.now()), partition.leader_epoch)
+        now = self._broker.now()
+        entries = [
+            Record(number, now, record.group_id.encode("utf-8", "surrogateescape"), record.to_json(), ())
+            for number, record in enumerate(records)
+        ]
+        # Compressed: the record of a large group is hundreds of kilobytes of much the same.
+        partition.append(encode_batch(entries, Codec.ZSTD), partition.leader_epoch)
         self._broker.writer.current()
