@@ -35,13 +35,22 @@ async def bad_joins(s: Stage) -> None:
     await one.join("a bad session timeout and an unknown member", session_timeout_ms=1, member_id="one-x")
     await one.join("no protocols and an unknown member", protocols={}, member_id="one-x")
     await one.join("negative session timeout", session_timeout_ms=-1)
-    await one.join("an instance id with a space", group_instance_id="my place")
-    await one.join("an empty instance id", group_instance_id="")
-    await one.join("an instance id of 249 characters and more", group_instance_id="i" * 300)
-    await one.join("an instance id of a dot", group_instance_id=".")
-    await one.join("shortest session timeout", session_timeout_ms=6_000)
-    await one.join("longest rebalance timeout", rebalance_timeout_ms=2**31 - 1)
-    await one.join("longest session timeout", session_timeout_ms=1_800_000)
+    for what, instance in (
+        ("with a space", "my place"),
+        ("empty", ""),
+        ("of 300 characters", "i" * 300),
+        ("of a dot", "."),
+    ):
+        place = Member(s, "place", group=f"{s.group}-{what}")
+        await place.join(f"an instance id {what}", group_instance_id=instance)
+    for what, changes in {
+        "the shortest session timeout": {"session_timeout_ms": 6_000},
+        "the longest session timeout": {"session_timeout_ms": 1_800_000},
+        "the longest rebalance timeout": {"rebalance_timeout_ms": 2**31 - 1},
+    }.items():
+        patient = Member(s, "patient", group=f"{s.group}-{what}")
+        await patient.join(what, **changes)
+        await patient.join(f"{what}, with the id", **changes)
 
 
 @scene
@@ -59,9 +68,26 @@ async def member_ids(s: Stage) -> None:
     await three.leave("leaves before it joined")
     await three.leave("leaves again")
     await three.join("comes after all")
-    await two.join_waits("two joins while one has not used its id", v=9)
-    await one.join("one joins in another version", v=2)
-    await two.hears("two is in")
+    await two.join("two joins first, and nobody waits for one", 9)
+    await one.join_waits("one joins in another version", 2)
+    await two.join("two rejoins")
+    await one.hears("one is in")
+    await two.sync("two assigns", {one: "1", two: "2"})
+    await one.sync("one's share")
+    await three.join("three asks for an id again", 5, member_id="")
+    await two.join_waits("two rejoins, which leads")
+    await one.join_waits("one rejoins, and both wait for whoever has the id")
+    await three.join("three uses it")
+    await one.hears("one is in, of three")
+    await two.hears("two is in, of three")
+    await two.sync("two assigns to three", {one: "1", two: "2", three: "3"})
+    await three.leave("three leaves")
+    await three.join("three asks for an id a third time", 5, member_id="")
+    await one.join_waits("one rejoins again")
+    await two.join_waits("two rejoins again, and both wait")
+    await three.leave("three gives its id back")
+    await one.hears("one is in, of two")
+    await two.hears("two is in, of two")
 
 
 @scene
@@ -98,7 +124,7 @@ async def protocols(s: Stage) -> None:
     await one.sync("names neither", {one: "x"}, protocol_name=None, protocol_type=None)
     await one.sync("an older version need not", {one: "x", two: "y"}, v=4)
     await two.sync("gets its share")
-    await one.join_waits("withdraws the only common one", protocols={"range": SUBSCRIPTION})
+    await one.join("withdraws the only common one", protocols={"range": SUBSCRIPTION})
 
 
 @scene
@@ -108,7 +134,7 @@ async def a_group_that_is_not_consumers(s: Stage) -> None:
     one.protocol_type = "connect"
     await one.enters()
     await one.sync("assigns", {one: "task 1"})
-    await one.join_waits("comes with other bytes", protocols={"sessioned": b"other"}, rebalance_timeout_ms=1)
+    await one.join("comes with other bytes", protocols={"sessioned": b"other"}, rebalance_timeout_ms=1)
 
 
 @scene

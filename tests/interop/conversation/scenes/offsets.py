@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.delete_groups import DeleteGroupsRequest
 from kohort.wire.delete_topics import DeleteTopicsRequest
 from kohort.wire.describe_groups import DescribeGroupsRequest
@@ -146,7 +147,9 @@ async def bad_commits(s: Stage) -> None:
 async def commits_in_each_state(s: Stage) -> None:
     """Of a member, a stranger and a simple consumer, while the group goes through its states."""
     orders = await s.topic("orders", partitions=4)
-    a, b, simple, stranger = (Member(s, name) for name in ("a", "b", "simple", "stranger"))
+    other = await s.topic("other")
+    wish = {"range": encode_subscription(Subscription([orders]), 1)}
+    a, b, simple, stranger = (Member(s, name, protocols=wish) for name in ("a", "b", "simple", "stranger"))
     stranger.member_id, stranger.generation = "stranger-1", 1
     turn = 0
 
@@ -182,8 +185,9 @@ async def commits_in_each_state(s: Stage) -> None:
     await a.sync("a assigns to both", {a: "a", b: "b"})
     await b.sync("b's share")
     await everybody("both are there")
-    await delete(s, "offsets of a topic that they do not read", {orders: [0, 1]})
-    await delete(s, "offsets of the topic that they read", {"orders": [0, 1]})
+    await delete(s, "offsets of a topic that they do not read", {other: [0, 1]})
+    await delete(s, "offsets of the topic that they read", {orders: [0, 1]})
+    await delete(s, "of both", {orders: [0, 1], other: [0]})
     await s.admin.ask("delete the group while it has members", DeleteGroupsRequest(groups_names=[s.group]), 2)
     await b.leave("b leaves")
     await a.leave("a leaves")
