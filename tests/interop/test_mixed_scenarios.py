@@ -12,7 +12,7 @@ import pytest
 from tests.interop.broker import Broker
 from tests.interop.clients import Confluent
 from tests.interop.kafka import Unavailable
-from tests.interop.mixed.events import Revoked, value_of
+from tests.interop.mixed.events import Assigned, Lost, Read, Revoked, value_of
 from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
 from tests.interop.mixed.member import Member
 from tests.interop.mixed.offsets_log import read_group_log
@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 PATIENCE_S = 40.0
 SESSION_MS = 30_000
+PAUSE_MS = 2_000
+CLOCK_MS = 50
+"""The pause is timed before or after the line that says that the partition is there."""
 
 Starter = Callable[..., Member]
 """Start a member: its name, the topic, and Choices as keyword arguments."""
@@ -102,7 +105,6 @@ def test_a_static_member_comes_back_without_a_rebalance(
 
 @kinds(
     kohort="our consumer has no patterns",
-    java="VerifiableConsumer has no patterns; the console consumer's test has them",
     kafkajs="kafkajs looks for the topics of a pattern once, when it subscribes",
 )
 def test_a_topic_that_starts_to_match_a_pattern_is_consumed(
@@ -133,6 +135,35 @@ def test_partitions_that_are_added_to_a_topic_are_consumed(
     until(PATIENCE_S, "it owns four", lambda: owned(watch, "only", fresh) == {0, 1, 2, 3})
     write(any_broker, fresh, 4)
     until(PATIENCE_S, "all is committed", lambda: watch.committed() == {(fresh, number): 10 for number in range(4)})
+
+
+@kinds()
+def test_a_member_that_pauses_a_partition_keeps_it(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 2)
+    write(any_broker, fresh, 2)
+    member = start(kind)("only", fresh, pause_ms=PAUSE_MS)
+    until(PATIENCE_S, "it reads both in the end", lambda: watch.committed() == {(fresh, 0): 10, (fresh, 1): 10})
+
+    had = min(event.at for event in member.events if isinstance(event, Assigned) and 0 in event.partitions)
+    read = {span.partition: event.at for event in member.events if isinstance(event, Read) for span in event.spans}
+    assert read[1] - had < PAUSE_MS <= read[0] - had + CLOCK_MS, "partition 1 went on while 0 was paused"
+    # It went on beating: nothing was taken from it.
+    assert not any(isinstance(event, Revoked | Lost) for event in member.events)
+    assert owned(watch, "only", fresh) == {0, 1}
+
+
+@kinds()
+def test_a_commit_keeps_its_metadata(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 1)
+    write(any_broker, fresh, 1)
+    start(kind)("only", fresh, note="état 42")
+    until(PATIENCE_S, "it is there", lambda: watch.commits() == {(fresh, 0): (10, "état 42")})
 
 
 @kinds()

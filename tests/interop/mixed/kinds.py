@@ -37,6 +37,10 @@ class Choices:
     reset: str = "earliest"
     metadata_ms: int = 300_000
     """How old what it knows of topics may become."""
+    pause_ms: int = 0
+    """It pauses partition 0 as soon as it has it, for so long."""
+    note: str = ""
+    """The metadata of its commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,9 @@ class Kind:
 
 
 def _java(place: Place, directory: Path) -> Sequence[str]:
+    """VerifiableConsumer; our own program where it has no option for what is chosen."""
+    if place.choices.pattern or place.choices.pause_ms or place.choices.note:
+        return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
     config = directory / f"{place.name}.properties"
     settings = {
         "client.id": place.name,

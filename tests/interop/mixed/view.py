@@ -40,9 +40,16 @@ class GroupWatch:
         return View(described.state.name, owned)
 
     def committed(self) -> dict[Spot, int]:
+        """The offsets."""
+        return {spot: offset for spot, (offset, _) in self.commits().items()}
+
+    def commits(self) -> dict[Spot, tuple[int, str]]:
+        """The offsets, and the metadata beside them."""
         request = confluent_kafka.ConsumerGroupTopicPartitions(self._group)
         result = self._admin.list_consumer_group_offsets([request], request_timeout=20.0)[self._group].result()
-        return {(place.topic, place.partition): place.offset for place in result.topic_partitions}
+        return {
+            (place.topic, place.partition): (place.offset, place.metadata or "") for place in result.topic_partitions
+        }
 
     def widen(self, topic: str, partitions: int) -> None:
         """Give the topic so many partitions."""

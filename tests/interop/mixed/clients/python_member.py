@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from tests.interop.mixed.clients.said import Said, Spot
+from tests.interop.mixed.clients.said import Pause, Said, Spot
 from tests.interop.mixed.kinds import Choices, Place
 
 HEARTBEAT_MS = 400
@@ -25,9 +25,15 @@ def spots(partitions: Iterable[Any]) -> list[Spot]:
     return [(one.topic, one.partition) for one in partitions]
 
 
+def first(partitions: Iterable[Any]) -> list[Any]:
+    """What a pause is about."""
+    return [one for one in partitions if one.partition == 0]
+
+
 def confluent(place: Place, said: Said) -> None:
     import confluent_kafka
 
+    pause = Pause(place.choices.pause_ms)
     unsaid: list[tuple[Spot, int, bytes | None]] = []
 
     def settle() -> None:
@@ -35,13 +41,22 @@ def confluent(place: Place, said: Said) -> None:
             said.read(unsaid)
             ends = {spot: offset + 1 for spot, offset, _ in unsaid}
             unsaid.clear()
-            offsets = [confluent_kafka.TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
+            offsets = [
+                confluent_kafka.TopicPartition(topic, number, end, metadata=place.choices.note)
+                for (topic, number), end in ends.items()
+            ]
             try:
                 done = consumer.commit(offsets=offsets, asynchronous=False)
                 refused = [one.error for one in done or () if one.error]
                 said.committed(RuntimeError(str(refused)) if refused else None)
             except confluent_kafka.KafkaException as error:
                 said.committed(error)
+
+    def assigned(_: object, partitions: list[Any]) -> None:
+        said.assigned(spots(partitions))
+        if pause.begins():
+            consumer.assign(partitions)
+            consumer.pause(first(partitions))
 
     def revoked(_: object, partitions: list[Any]) -> None:
         # Called inside poll, while records of the polls before are still in hand.
@@ -65,7 +80,7 @@ def confluent(place: Place, said: Said) -> None:
     consumer.subscribe(
         # librdkafka takes a name that begins so for an expression.
         [f"^{place.topic}" if place.choices.pattern else place.topic],
-        on_assign=lambda _, partitions: said.assigned(spots(partitions)),
+        on_assign=assigned,
         on_revoke=revoked,
         on_lost=lambda _, partitions: said.lost(spots(partitions)),
     )
@@ -77,6 +92,8 @@ def confluent(place: Place, said: Said) -> None:
             unsaid.append(((topic, number), offset, record.value()))
             record = consumer.poll(0)
         settle()
+        if pause.ends():
+            consumer.resume(first(consumer.assignment()))
     said.revoked()
     consumer.close()
 
@@ -87,9 +104,13 @@ def kafka_python(place: Place, said: Said) -> None:
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.errors import KafkaError
 
+    pause = Pause(place.choices.pause_ms)
+
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             said.assigned(spots(assigned))
+            if pause.begins():
+                consumer.pause(*first(assigned))
 
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             said.revoked(spots(revoked))
@@ -119,11 +140,17 @@ def kafka_python(place: Place, said: Said) -> None:
         polled = consumer.poll(timeout_ms=POLL_S * 1000)
         if polled:
             said.read(((one.topic, one.partition), one.offset, one.value) for one in chain(*polled.values()))
+            offsets = {
+                one: kafka.OffsetAndMetadata(records[-1].offset + 1, place.choices.note, -1)
+                for one, records in polled.items()
+            }
             try:
-                consumer.commit()
+                consumer.commit(offsets)
                 said.committed()
             except KafkaError as error:
                 said.committed(error)
+        if pause.ends():
+            consumer.resume(*first(consumer.assignment()))
     said.revoked()
     consumer.close()
 
@@ -136,10 +163,13 @@ async def aiokafka(place: Place, said: Said) -> None:
 
     # Its rebalances run in a task of their own: the lock lets them wait for a commit that is under way.
     working = asyncio.Lock()
+    pause = Pause(place.choices.pause_ms)
 
     class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
         async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             said.assigned(spots(assigned))
+            if pause.begins():
+                consumer.pause(*first(assigned))
 
         async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             async with working:
@@ -169,18 +199,28 @@ async def aiokafka(place: Place, said: Said) -> None:
         if polled:
             async with working:
                 said.read(((one.topic, one.partition), one.offset, one.value) for one in chain(*polled.values()))
+                ends = {one: (records[-1].offset + 1, place.choices.note) for one, records in polled.items()}
                 try:
-                    await consumer.commit()
+                    await consumer.commit(ends)
                     said.committed()
                 except KafkaError as error:
                     said.committed(error)
+        if pause.ends():
+            consumer.resume(*first(consumer.assignment()))
     said.revoked()
     await consumer.stop()
 
 
 def kohort(place: Place, said: Said) -> None:
-    from kohort import KafkaError, blocking
+    from kohort import KafkaError, OffsetAndMetadata, TopicPartition, blocking
     from kohort.client import CommitFailedError
+
+    pause = Pause(place.choices.pause_ms)
+
+    def assigned(partitions: Iterable[TopicPartition]) -> None:
+        said.assigned(spots(partitions))
+        if pause.begins():
+            consumer.pause(first(partitions))
 
     consumer = blocking.Consumer(
         place.topic,
@@ -194,7 +234,7 @@ def kohort(place: Place, said: Said) -> None:
         partition_assignment_strategy=place.strategy,
         heartbeat_interval_ms=HEARTBEAT_MS,
         session_timeout_ms=place.session_ms,
-        on_assigned=lambda partitions: said.assigned(spots(partitions)),
+        on_assigned=assigned,
         on_revoked=lambda partitions: said.revoked(spots(partitions)),
         on_lost=lambda partitions: said.lost(spots(partitions)),
     )
@@ -202,11 +242,17 @@ def kohort(place: Place, said: Said) -> None:
         records = consumer.poll(timeout=POLL_S)
         if records:
             said.read(((one.topic, one.partition), one.offset, one.value) for one in records)
+            ends = {
+                TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset + 1, place.choices.note)
+                for one in records
+            }
             try:
-                consumer.commit()
+                consumer.commit(ends)
                 said.committed()
             except (KafkaError, CommitFailedError) as error:
                 said.committed(error)
+        if pause.ends():
+            consumer.resume(first(consumer.assignment))
     said.revoked()
     consumer.close()
 

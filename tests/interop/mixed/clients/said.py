@@ -15,6 +15,28 @@ Spot = tuple[str, int]
 """A topic's name and a partition."""
 
 
+class Pause:
+    """For how long a member leaves partition 0 alone, from when it gets it; not at all for 0 ms."""
+
+    def __init__(self, duration_ms: int) -> None:
+        self._duration_s = duration_ms / 1000
+        self._until: float | None = None
+
+    def begins(self) -> bool:
+        """Whether the member is to pause now."""
+        if not self._duration_s:
+            return False
+        self._until = time.monotonic() + self._duration_s
+        return True
+
+    def ends(self) -> bool:
+        """Whether the member is to resume now; once."""
+        if self._until is None or time.monotonic() < self._until:
+            return False
+        self._until = None
+        return True
+
+
 class Said:
     """The member's lines, and SIGTERM as `stopping`."""
 

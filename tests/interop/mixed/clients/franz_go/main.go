@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type fields map[string]any
@@ -69,9 +70,10 @@ func main() {
 	session, _ := strconv.Atoi(os.Args[6])
 	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer()}[strategy]
 	var choices struct {
-		Instance, Reset string
-		Pattern         bool
-		MetadataMs      int64 `json:"metadata_ms"`
+		Instance, Reset, Note string
+		Pattern               bool
+		MetadataMs            int64 `json:"metadata_ms"`
+		PauseMs               int64 `json:"pause_ms"`
 	}
 	if err := json.Unmarshal([]byte(os.Args[7]), &choices); err != nil {
 		panic(err)
@@ -81,14 +83,19 @@ func main() {
 	if choices.Reset == "latest" {
 		reset = kgo.NewOffset().AtEnd()
 	}
+	first := map[string][]int32{topic: {0}}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(bootstrap), kgo.ClientID(name),
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
 		kgo.SessionTimeout(time.Duration(session) * time.Millisecond), kgo.HeartbeatInterval(400 * time.Millisecond),
-		kgo.ConsumeResetOffset(reset), kgo.MetadataMaxAge(age), kgo.MetadataMinAge(min(age, 2500*time.Millisecond)), kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.ConsumeResetOffset(reset), kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.MetadataMaxAge(age), kgo.MetadataMinAge(min(age, 2500*time.Millisecond)),
 		// A rebalance waits until the application has committed what it was given.
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.OnPartitionsAssigned(partitions("partitions_assigned")),
+		kgo.OnPartitionsAssigned(func(ctx context.Context, client *kgo.Client, given map[string][]int32) {
+			partitions("partitions_assigned")(ctx, client, given)
+			time.AfterFunc(time.Duration(choices.PauseMs)*time.Millisecond, func() { client.ResumeFetchPartitions(first) })
+		}),
 		kgo.OnPartitionsRevoked(partitions("partitions_revoked")), kgo.OnPartitionsLost(partitions("partitions_lost")),
 	}
 	if choices.Pattern {
@@ -102,10 +109,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if choices.PauseMs > 0 {
+		client.PauseFetchPartitions(first)
+	}
 	for stopping.Err() == nil {
 		fetches := client.PollFetches(stopping)
 		if records := read(fetches); len(records) > 0 {
-			if err := client.CommitRecords(context.Background(), records...); err != nil {
+			ctx := kgo.PreCommitFnContext(context.Background(), func(request *kmsg.OffsetCommitRequest) error {
+				for t := range request.Topics {
+					for p := range request.Topics[t].Partitions {
+						request.Topics[t].Partitions[p].Metadata = &choices.Note
+					}
+				}
+				return nil
+			})
+			if err := client.CommitRecords(ctx, records...); err != nil {
 				say("offsets_committed", fields{"success": false, "error": err.Error()})
 			} else {
 				say("offsets_committed", fields{"success": true})

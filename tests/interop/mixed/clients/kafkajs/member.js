@@ -5,7 +5,7 @@ const { Kafka, logLevel, AssignerProtocol } = require('kafkajs')
 const { MemberMetadata, MemberAssignment } = AssignerProtocol
 
 const [bootstrap, groupId, topic, strategy, name, session, choices] = process.argv.slice(2)
-const { reset, metadata_ms: metadataMaxAge, pattern } = JSON.parse(choices)
+const { reset, metadata_ms: metadataMaxAge, pattern, pause_ms: pauseFor, note } = JSON.parse(choices)
 
 const say = (event, fields) => console.log(JSON.stringify({ timestamp: Date.now(), name: event, ...fields }))
 const places = owned =>
@@ -63,6 +63,11 @@ const main = async () => {
     revoke('partitions_lost')
     owned = payload.memberAssignment
     say('partitions_assigned', { partitions: places(owned) })
+    if (pauseFor) {
+      const first = [{ topic, partitions: [0] }]
+      consumer.pause(first)
+      setTimeout(() => consumer.resume(first), pauseFor)
+    }
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     console.error(payload.error)
@@ -92,7 +97,7 @@ const main = async () => {
       const count = messages.length
       say('records_consumed', { count, partitions: [{ topic, partition, count, minOffset: first, maxOffset: last }] })
       try {
-        await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset: String(last + 1) }] }] })
+        await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset: String(last + 1), metadata: note }] }] })
         say('offsets_committed', { success: true })
       } catch (error) {
         say('offsets_committed', { success: false, error: error.message })

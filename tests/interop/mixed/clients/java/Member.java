@@ -1,0 +1,123 @@
+// One member of a group by the Java client, for what VerifiableConsumer has no option for:
+// java -cp 'JARS/*' Member.java BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
+// It prints what VerifiableConsumer prints, commits what it read at once, and leaves on SIGTERM.
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+public class Member {
+    static final ObjectMapper JSON = new ObjectMapper();
+
+    static void say(String name, Map<String, Object> fields) {
+        Map<String, Object> line = new HashMap<>(fields);
+        line.put("timestamp", System.currentTimeMillis());
+        line.put("name", name);
+        synchronized (JSON) {
+            System.out.println(JSON.valueToTree(line));
+        }
+    }
+
+    static void sayPlaces(String name, Collection<TopicPartition> partitions) {
+        List<Map<String, Object>> places = new ArrayList<>();
+        partitions.forEach(one -> places.add(Map.of("topic", one.topic(), "partition", one.partition())));
+        say(name, Map.of("partitions", places));
+    }
+
+    static void sayRead(ConsumerRecords<String, String> records) {
+        List<Map<String, Object>> places = new ArrayList<>();
+        for (TopicPartition partition : records.partitions()) {
+            List<ConsumerRecord<String, String>> run = records.records(partition);
+            for (ConsumerRecord<String, String> one : run) {
+                say("record_data", Map.of("topic", one.topic(), "partition", one.partition(), "offset", one.offset(),
+                    "value", one.value()));
+            }
+            places.add(Map.of("topic", partition.topic(), "partition", partition.partition(), "count", run.size(),
+                "minOffset", run.get(0).offset(), "maxOffset", run.get(run.size() - 1).offset()));
+        }
+        say("records_consumed", Map.of("partitions", places));
+    }
+
+    public static void main(String[] args) throws Exception {
+        JsonNode choices = JSON.readTree(args[6]);
+        String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin").get(args[3]);
+        Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", args[0], "group.id", args[1],
+            "client.id", args[4], "session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
+            "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor + "Assignor",
+            "enable.auto.commit", "false", "auto.offset.reset", choices.get("reset").asText(),
+            "metadata.max.age.ms", choices.get("metadata_ms").asText()));
+        if (!choices.get("instance").asText().isEmpty()) {
+            config.put("group.instance.id", choices.get("instance").asText());
+        }
+        Consumer<String, String> consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+        Thread polling = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            consumer.wakeup();
+            try {
+                polling.join();
+            } catch (InterruptedException ignored) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+
+        long paused = choices.get("pause_ms").asLong();
+        long[] resumeAt = {0};
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                sayPlaces("partitions_assigned", partitions);
+                if (paused > 0) {
+                    consumer.pause(partitions.stream().filter(one -> one.partition() == 0).toList());
+                    resumeAt[0] = System.currentTimeMillis() + paused;
+                }
+            }
+
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                sayPlaces("partitions_revoked", partitions);
+            }
+        };
+        if (choices.get("pattern").asBoolean()) {
+            consumer.subscribe(Pattern.compile(args[2]), listener);
+        } else {
+            consumer.subscribe(List.of(args[2]), listener);
+        }
+        try {
+            while (true) {
+                ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
+                if (resumeAt[0] > 0 && System.currentTimeMillis() >= resumeAt[0]) {
+                    consumer.resume(consumer.paused());
+                    resumeAt[0] = 0;
+                }
+                if (records.isEmpty()) {
+                    continue;
+                }
+                sayRead(records);
+                Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+                for (ConsumerRecord<String, String> one : records) {
+                    ends.put(new TopicPartition(one.topic(), one.partition()),
+                        new OffsetAndMetadata(one.offset() + 1, choices.get("note").asText()));
+                }
+                consumer.commitSync(ends);
+                say("offsets_committed", Map.of("success", true));
+            }
+        } catch (WakeupException leaving) {
+            consumer.close();
+        }
+    }
+}
