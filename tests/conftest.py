@@ -63,8 +63,9 @@ def kafka_tools(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def kohort_broker() -> Iterator[KohortBroker]:
     """`kohort broker --memory` in a process of its own, one per test process."""
-    # Tests start many groups, and each would wait 3 s for members that do not come.
-    with running_kohort(group_initial_rebalance_delay_ms="0") as broker:
+    # Tests start many groups, and each would wait 3 s for members that do not come. Tests that say when their records
+    # were made would lose them to retention in a run of more than five minutes.
+    with running_kohort(group_initial_rebalance_delay_ms="0", log_retention_ms="-1") as broker:
         yield broker
 
 

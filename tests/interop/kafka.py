@@ -178,6 +178,8 @@ def _properties(home: Path, port: int, controller_port: int, config: Mapping[str
         "share.coordinator.state.topic.min.isr": "1",
         # The first rebalance of an empty group waits 3 s by default; tests start many groups.
         "group.initial.rebalance.delay.ms": "0",
+        # Records whose test says that they are old stay.
+        "log.retention.ms": "-1",
         **config,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
