@@ -6,6 +6,8 @@ The scenes stand in conversation/scenes, what differs on purpose in conversation
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +41,10 @@ async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> 
     assert not unexplained, "\n".join(map(str, unexplained))
     unused = [row for row in EXPECTED if not any(row.covers(one) for one in found)]
     assert not unused, f"no longer different: {unused}"
+
+
+def test_every_difference_is_told_to_users() -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "interop.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
+    told = {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}
+    assert told == {" ".join(row.why.split()) for row in EXPECTED}

@@ -42,6 +42,7 @@ _UNREADABLE = """\
 A subscription that cannot be read is refused (INCONSISTENT_GROUP_PROTOCOL): whoever leads would fail on it. Kafka takes
 it, and for some bytes never answers the join (KAFKA-20570)."""
 _NO_GHOSTS = "A join that is refused leaves nothing behind; Kafka keeps an empty group until it cleans up."
+_PIPELINED = "Requests of one connection are answered in order, but a later one need not wait for one that is parked."
 _SUPERSEDED = """\
 A join or sync that the same member repeats elsewhere is answered with REBALANCE_IN_PROGRESS when the new one comes;
 Kafka never answers it."""
@@ -54,9 +55,11 @@ _GROUPS = (
         "b restarts",
     ),
     Expected(
-        "Requests of one connection are answered in order, but a later one need not wait for one that is parked.",
+        _PIPELINED,
         "requests-behind-one-that-waits",
+        "[!a]*",
     ),
+    Expected(_PIPELINED, "requests-behind-one-that-waits", "a rejoins"),
     Expected(_NO_GHOSTS, "bad-joins", "no protocols and an unknown member", "error_code"),
     Expected(_NO_GHOSTS, "refused-joins-leave-no-group", "* after a refused join"),
     Expected(_SUPERSEDED, "the-same-request-twice", "b's first *"),
@@ -82,11 +85,16 @@ _ONE_NODE = "One node: no followers, no features to vote on, no fetch sessions (
 _AS_IT_CAME = """\
 A batch is kept as it came: the broker checks the header and the checksum and never looks at the records, which may be
 compressed. Kafka does, and so refuses more, and mends what the header says of times."""
+_NO_START = "A refused batch has no log start offset; Kafka tells it for some errors."
+_LENIENT = """\
+A fetch limit below 0 counts as 0, and an unknown isolation level as the lowest; Kafka fails with an internal error."""
 _WHOLE_BATCHES = "An answer ends with a whole batch; Kafka cuts it where the limit is, and clients drop the half."
 
 _BROKER = (
     Expected(
-        "A deleted record is not the newest one; Kafka still names it.", "a-start-that-moves", "the ends of nothing -3"
+        "The record with the largest timestamp is one that can be read; Kafka still names deleted ones.",
+        "a-start-that-moves",
+        "the ends of nothing -3",
     ),
     Expected(
         "Kohort says in a sentence what is wrong where Kafka says nothing.", field="*error_message", kohort="a sentence"
@@ -102,11 +110,11 @@ _BROKER = (
     Expected(_ONE_NODE, "fetches", "a last fetched epoch of the future"),
     Expected(_WHOLE_BATCHES, "fetches", "room for [12]*", "*records"),
     Expected(
-        "A limit below 0 is none at all, an unknown isolation level is the lowest; Kafka fails with an internal error.",
+        _LENIENT,
         "fetches",
         "room for -1*",
     ),
-    Expected("As a negative limit.", "fetches", "an unknown isolation level"),
+    Expected(_LENIENT, "fetches", "an unknown isolation level"),
     Expected(
         "Of a topic that is gone nothing is said of aborted transactions: [] for null.",
         "fetches",
@@ -122,31 +130,37 @@ _BROKER = (
         "refused-batches",
         "a batch and half of another *",
     ),
-    Expected("No records are refused; Kafka never answers.", "refused-batches", "null"),
+    Expected("A produce request without records is INVALID_RECORD; Kafka never answers.", "refused-batches", "null"),
     Expected(
-        "The error names the format; Kafka says INVALID_RECORD.", "refused-batches", "magic 1 *", "*error_code", 87, 43
+        "A batch of an old format is UNSUPPORTED_FOR_MESSAGE_FORMAT; Kafka says INVALID_RECORD.",
+        "refused-batches",
+        "magic 1 *",
+        "*error_code",
+        87,
+        43,
     ),
     Expected(
-        "The error names the codec; Kafka fails with an internal error.",
+        "A batch with an unknown codec is UNSUPPORTED_COMPRESSION_TYPE; Kafka fails with an internal error.",
         "refused-batches",
         "an unknown codec",
         "*error_code",
         -1,
         76,
     ),
-    Expected(
-        "A refused batch has no log start offset; Kafka tells it for some errors.",
-        field="*log_start_offset",
-        kafka=0,
-        kohort=-1,
-    ),
+    Expected(_NO_START, "refused-batches", field="*log_start_offset", kafka=0, kohort=-1),
+    Expected(_NO_START, "idempotent-producers", field="*log_start_offset", kafka=0, kohort=-1),
     Expected(
         "A partition that stands in a request twice gets both batches; Kafka drops one.",
         "refused-batches",
         "a partition twice",
     ),
-    Expected("A duplicate's time is not told.", "idempotent-producers", "the first *", "*log_append_time_ms"),
-    Expected("An idempotent batch needs an epoch; Kafka takes it without.", "idempotent-producers", "no epoch"),
+    Expected(
+        "Of a duplicate batch no time is told; Kafka tells that of the first one.",
+        "idempotent-producers",
+        "the first *",
+        "*log_append_time_ms",
+    ),
+    Expected("A batch with a producer id needs an epoch; Kafka takes it without.", "idempotent-producers", "no epoch"),
     Expected(
         "A topic is there when the first answer names it; Kafka makes it afterwards.",
         "auto-creation",
@@ -163,12 +177,21 @@ _BROKER = (
         "one by name, one by id",
     ),
     Expected(
-        "Only the configs that do something here are told.", "create-topics", field="*.configs.*", kohort="(not there)"
+        "A new topic is told with the configs that do something here, not with all of Kafka's.",
+        "create-topics",
+        field="*.configs.*",
+        kohort="(not there)",
     ),
     Expected(
-        "KRaft sets min.insync.replicas for the cluster.", "create-topics", field="*.min.insync.replicas.config_source"
+        "min.insync.replicas is a default here; KRaft sets it for the cluster.",
+        "create-topics",
+        field="*.min.insync.replicas.config_source",
     ),
-    Expected("A topic named twice is called as it was the first time.", "delete-topics", "one by name and by id"),
+    Expected(
+        "Who deletes a topic by its name and by its id at once is refused under the name alone; Kafka adds the id.",
+        "delete-topics",
+        "one by name and by id",
+    ),
     Expected(
         "A topic that is only checked gets no id; Kafka makes one up.",
         "create-topics",
@@ -193,7 +216,7 @@ _IN_MEMORY = "The log of this broker is in memory: it lies nowhere, and on no di
 
 _ADMIN = (
     Expected(
-        "An operation that does not exist is an invalid request; Kafka fails with an internal error.",
+        "A config operation that does not exist is an invalid request; Kafka fails with an internal error.",
         "alter-configs",
         "an operation that is none",
     ),
