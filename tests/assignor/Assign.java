@@ -1,6 +1,6 @@
 // Reads groups from standard input and prints what the assignors of Apache Kafka's client give them.
-//   assignor NAME | topic NAME COUNT | member ID INSTANCE GENERATION TOPIC,... TOPIC-N,... USERDATA | go
-// "-" stands for nothing. Each group is answered with "ID TOPIC-N,..." per member and a line with a dot.
+//   assignor NAME | topic NAME COUNT RACK,...;... | member ID INSTANCE GENERATION TOPIC,... TOPIC-N,... USERDATA RACK | go
+// "-" stands for nothing; the racks are those of each partition's replicas. Each group is answered with "ID TOPIC-N,..." per member and a line with a dot.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -41,8 +41,11 @@ public class Assign {
             switch (words[0]) {
                 case "assignor" -> assignor = named(words[1]);
                 case "topic" -> {
-                    for (int n = 0; n < Integer.parseInt(words[2]); n++)
-                        partitions.add(new PartitionInfo(words[1], n, NODE, new Node[] {NODE}, new Node[] {NODE}));
+                    String[] racks = words[3].equals("-") ? new String[0] : words[3].split(";");
+                    for (int n = 0; n < Integer.parseInt(words[2]); n++) {
+                        Node[] replicas = racks.length == 0 ? new Node[] {NODE} : in(racks[n]);
+                        partitions.add(new PartitionInfo(words[1], n, NODE, replicas, replicas));
+                    }
                 }
                 case "member" -> members.put(words[1], subscription(words));
                 case "go" -> {
@@ -73,10 +76,15 @@ public class Assign {
             owned.add(new TopicPartition(word.substring(0, dash), Integer.parseInt(word.substring(dash + 1))));
         }
         ByteBuffer userData = words[6].equals("-") ? null : ByteBuffer.wrap(HexFormat.of().parseHex(words[6]));
+        Optional<String> rack = words[7].equals("-") ? Optional.empty() : Optional.of(words[7]);
         Subscription made =
-            new Subscription(list(words[4]), userData, owned, Integer.parseInt(words[3]), Optional.empty());
+            new Subscription(list(words[4]), userData, owned, Integer.parseInt(words[3]), rack);
         if (!words[2].equals("-")) made.setGroupInstanceId(Optional.of(words[2]));
         return made;
+    }
+
+    private static Node[] in(String racks) {
+        return list(racks).stream().map(rack -> new Node(rack.charAt(0), "localhost", 9092, rack)).toArray(Node[]::new);
     }
 
     private static List<String> list(String word) {

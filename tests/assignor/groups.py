@@ -38,6 +38,7 @@ class Group:
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     since: dict[str, int] = field(default_factory=dict)
     generation: int = 0
+    racks: dict[str, str] = field(default_factory=dict)
 
     def subscriptions(self) -> dict[str, Subscription]:
         """What each member would send in JoinGroup now, both assignors' ways of saying what it has at once."""
@@ -49,6 +50,7 @@ class Group:
                 user_data=self.assignor.user_data(topics, owned, since),
                 owned_partitions=[p for p in owned or [] if p.topic in topics],
                 generation_id=since,
+                rack_id=self.racks.get(member_id),
             )
         return made
 

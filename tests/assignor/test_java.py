@@ -10,6 +10,8 @@ from random import Random
 import pytest
 
 from kohort.assignor import ASSIGNORS
+from kohort.assignor.near import Racks
+from kohort.assignor.range import RangeAssignor
 from kohort.assignor.user_data import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Subscription
@@ -37,19 +39,23 @@ def _pair(line: str) -> tuple[str, str, str]:
     return line.partition(" ")
 
 
-def described(group: Group, instance_ids: Mapping[str, str | None]) -> str:
+def described(group: Group, instance_ids: Mapping[str, str | None], racks: Racks | None = None) -> str:
     lines = [f"assignor {group.assignor.name}"]
-    lines += [f"topic {topic} {count}" for topic, count in group.partitions.items()]
+    lines += [f"topic {topic} {count} {_racks(topic, count, racks)}" for topic, count in group.partitions.items()]
     lines += [_member(m, instance_ids.get(m), subscription) for m, subscription in group.subscriptions().items()]
     return "\n".join([*lines, "go"])
+
+
+def _racks(topic: str, count: int, racks: Racks | None) -> str:
+    return ";".join(",".join(sorted(racks[TopicPartition(topic, n)])) for n in range(count)) if racks else "-"
 
 
 def _member(member_id: str, instance_id: str | None, subscription: Subscription) -> str:
     owned = ",".join(map(str, subscription.owned_partitions))
     topics = ",".join(subscription.topics)
     data = "-" if subscription.user_data is None else subscription.user_data.hex()
-    generation = subscription.generation_id
-    return f"member {member_id} {instance_id or '-'} {generation} {topics} {owned or '-'} {data}"
+    generation, rack = subscription.generation_id, subscription.rack_id or "-"
+    return f"member {member_id} {instance_id or '-'} {generation} {topics} {owned or '-'} {data} {rack}"
 
 
 def some_group(name: str, dice: Random, *, one_subscription: bool) -> Group:
@@ -80,6 +86,32 @@ def test_range_and_round_robin_give_exactly_what_java_gives(name: str) -> None:
     static = [{m: f"i{dice.randint(0, 9)}{m}" if dice.random() < 0.3 else None for m in g.topics} for g in groups]
     answers = ask_java([described(group, ids) for group, ids in zip(groups, static, strict=True)])
     assert [given_by_us(group, ids) for group, ids in zip(groups, static, strict=True)] == answers
+
+
+def test_ranges_near_to_the_members_are_exactly_javas() -> None:
+    dice = Random("kohort racks")
+    groups: list[tuple[Group, dict[str, str | None], Racks]] = []
+    for _ in range(600):
+        group = some_group("range", dice, one_subscription=dice.random() < 0.5)
+        if dice.random() < 0.5:  # topics that are cut alike
+            group.partitions = dict.fromkeys(group.partitions, dice.randint(1, 8))
+        replicas = dice.choice([1, 2, 3])
+        placed: Racks = {
+            TopicPartition(topic, n): frozenset(dice.sample("ABCD", replicas))
+            for topic, count in group.partitions.items()
+            for n in range(count)
+        }
+        group.racks = {m: rack for m in group.topics if (rack := dice.choice(["A", "B", "C", "Z", None]))}
+        groups.append((group, {m: f"i{m}" if dice.random() < 0.2 else None for m in group.topics}, placed))
+    answers = ask_java([described(*one) for one in groups])
+    near = RangeAssignor()
+    moved = 0
+    for (group, ids, racks), java in zip(groups, answers, strict=True):
+        made = near.assign_near(group.partitions, group.subscriptions(), ids, racks)
+        ours = {member_id: list(assignment.partitions) for member_id, assignment in made.items()}
+        assert ours == java, described(group, ids, racks)
+        moved += ours != given_by_us(group, ids)
+    assert moved > 200  # it is not about nothing
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])

@@ -6,7 +6,7 @@ input gives the same assignment on every member, in the simulation and in a test
 
 from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription
@@ -55,4 +55,19 @@ class Assignor(Protocol):
         `partitions` counts those of each topic; a subscribed topic that is not in it does not exist. `instance_ids`
         says who is a static member, so that one that returns under a new member id keeps its place.
         """
+        ...
+
+
+@runtime_checkable
+class RackAware(Assignor, Protocol):
+    """An assignor that can let members read from replicas in their own rack (KIP-881)."""
+
+    def assign_near(
+        self,
+        partitions: Mapping[str, int],
+        members: Mapping[str, Subscription],
+        instance_ids: Mapping[str, str | None] | None,
+        racks: Mapping[TopicPartition, frozenset[str]],
+    ) -> Mapping[str, Assignment]:
+        """As `assign`, where the racks of a partition's replicas are known. A member's is in its subscription."""
         ...

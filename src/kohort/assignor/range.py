@@ -1,8 +1,9 @@
 """Contiguous ranges, topic by topic (Kafka's default before 2.4, and its second choice since)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kohort.assignor.api import RebalanceProtocol
+from kohort.assignor.near import Racks, near_ranges
 from kohort.assignor.order import as_assignments, in_order, topic_sets
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription
@@ -12,7 +13,7 @@ class RangeAssignor:
     """Each topic is cut into as many ranges as it has subscribers, the longer ones first.
 
     Topics with the same number of partitions and the same subscribers are cut alike, so partition n of each goes to
-    one member: what joins of co-partitioned topics rely on.
+    one member: what joins of co-partitioned topics rely on. Near replicas come first, where racks are known (KIP-881).
     """
 
     name = "range"
@@ -31,16 +32,39 @@ class RangeAssignor:
         instance_ids: Mapping[str, str | None] | None = None,
     ) -> Mapping[str, Assignment]:
         """See `Assignor.assign`."""
-        shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
-        for topic, subscribers in sorted(_subscribers(members, instance_ids).items()):
-            short, longer = divmod(partitions.get(topic, 0), len(subscribers))
-            start = 0
-            # Whoever comes after the last non-empty range gets nothing.
-            for index, member_id in enumerate(subscribers if short else subscribers[:longer]):
-                end = start + short + (index < longer)
-                shares[member_id] += [TopicPartition(topic, number) for number in range(start, end)]
-                start = end
-        return as_assignments(shares)
+        return _plain(partitions, members, sorted(_subscribers(members, instance_ids).items()))
+
+    def assign_near(
+        self,
+        partitions: Mapping[str, int],
+        members: Mapping[str, Subscription],
+        instance_ids: Mapping[str, str | None] | None,
+        racks: Racks,
+    ) -> Mapping[str, Assignment]:
+        """See `RackAware.assign_near`. Where racks make no difference these are the plain ranges."""
+        subscribers = sorted(_subscribers(members, instance_ids).items())
+        rack_of = {member_id: one.rack_id for member_id, one in members.items() if one.rack_id}
+        near = near_ranges(partitions, dict(subscribers), rack_of, racks)
+        if near is None:
+            return _plain(partitions, members, subscribers)
+        return as_assignments({member_id: near.get(member_id, []) for member_id in members})
+
+
+def _plain(
+    partitions: Mapping[str, int],
+    members: Collection[str],
+    subscribers: Iterable[tuple[str, Sequence[str]]],
+) -> dict[str, Assignment]:
+    shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
+    for topic, here in subscribers:
+        short, longer = divmod(partitions.get(topic, 0), len(here))
+        start = 0
+        # Whoever comes after the last non-empty range gets nothing.
+        for index, member_id in enumerate(here if short else here[:longer]):
+            end = start + short + (index < longer)
+            shares[member_id] += [TopicPartition(topic, number) for number in range(start, end)]
+            start = end
+    return as_assignments(shares)
 
 
 def _subscribers(
