@@ -11,10 +11,10 @@ import pytest
 
 from tests.interop.broker import Broker
 from tests.interop.clients import Confluent
-from tests.interop.kafka import Unavailable
 from tests.interop.mixed.events import Assigned, Lost, Read, Revoked, value_of
 from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
 from tests.interop.mixed.member import Member
+from tests.interop.mixed.needs import need
 from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.view import GroupWatch, Spot
 from tests.interop.process import until
@@ -65,13 +65,7 @@ def kinds(**unable: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(autouse=True)
 def able(request: pytest.FixtureRequest, kind: Kind) -> None:
-    """Skip where the client cannot run; Java never, once Apache Kafka itself takes part."""
-    if kind.name == "java":
-        request.getfixturevalue("kafka_tools")
-    try:
-        kind.need()
-    except Unavailable as missing:
-        pytest.skip(f"{kind.name} {missing}")
+    need(kind, request)
 
 
 @kinds(kafkajs="kafkajs knows no static members")

@@ -7,7 +7,6 @@ in which order members come and go, KOHORT_MIXED_KILLS=0 leaves out the kills.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 from collections import Counter
@@ -17,7 +16,6 @@ import pytest
 
 from tests.interop.broker import Broker
 from tests.interop.clients import Confluent
-from tests.interop.kafka import Unavailable
 from tests.interop.mixed.checks import (
     commits_going_back,
     generations_going_back,
@@ -31,6 +29,7 @@ from tests.interop.mixed.checks import (
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import KINDS, Kind
+from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
@@ -44,16 +43,6 @@ RECORDS_PER_S = 200
 
 # The first use of franz-go compiles it, and Go's library with it.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
-
-
-def kinds_here() -> list[Kind]:
-    """Those that can run on this machine."""
-    found = []
-    for kind in KINDS:
-        with contextlib.suppress(Unavailable):
-            kind.need()
-            found.append(kind)
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -112,16 +101,6 @@ def test_members_of_seven_clients_share_a_group(
 def new_group(broker: Broker, name: str, directory: Path, kinds: list[Kind]) -> MixedGroup:
     Confluent().create_topic(broker.bootstrap, name, PARTITIONS)
     return MixedGroup(broker.bootstrap, name, name, kinds, directory, random.Random(SEED), KILLS)
-
-
-def need(kind: Kind, request: pytest.FixtureRequest) -> None:
-    """Skip where it cannot run; Java never, once Apache Kafka itself takes part."""
-    if kind.name == "java":
-        request.getfixturevalue("kafka_tools")
-    try:
-        kind.need()
-    except Unavailable as missing:
-        pytest.skip(f"{kind.name} {missing}")
 
 
 def violations(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> list[str]:

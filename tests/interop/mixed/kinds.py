@@ -108,23 +108,41 @@ def _franz_go(place: Place, directory: Path) -> Sequence[str]:
     return [str(franz_go() / "member"), *place.arguments()]
 
 
-@functools.cache
 def kafkajs() -> Path:
     """Where the program lies beside what npm installed for it."""
-    npm = _on_path("npm", "node")
-    return _once("kafkajs", lambda work: _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund"], work))
+    return _built("kafkajs", ("npm", "node"), _NPM_INSTALL)
 
 
-@functools.cache
 def franz_go() -> Path:
     """Where the built program lies."""
-    go = _on_path("go")
-    return _once(
-        "franz_go", lambda work: _run([go, "build", "-trimpath", "-buildvcs=false", "-o", "member", "."], work)
-    )
+    return _built("franz_go", ("go",), _GO_BUILD)
 
 
-def _once(client: str, build: Callable[[Path], None]) -> Path:
+_NPM_INSTALL = ("npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=1")
+_GO_BUILD = ("go", "build", "-trimpath", "-buildvcs=false", "-o", "member", ".")
+
+
+def _built(client: str, programs: tuple[str, ...], build: tuple[str, ...]) -> Path:
+    found = _build(client, programs, build)
+    if isinstance(found, Unavailable):
+        raise found
+    return found
+
+
+@functools.cache  # a failure too: a machine without a network is asked once
+def _build(client: str, programs: tuple[str, ...], build: tuple[str, ...]) -> Path | Unavailable:
+    try:
+        for program in programs:
+            if shutil.which(program) is None:
+                raise Unavailable(f"needs {program} (not on the PATH)")
+        return _once(client, build)
+    except Unavailable as missing:
+        return missing
+    except OSError as error:
+        return Unavailable(f"cannot write the cache {cache_directory()}: {error.strerror}")
+
+
+def _once(client: str, build: Sequence[str]) -> Path:
     """Build what the client's directory says in a copy of it in the cache, once for each content of it."""
     sources = sorted(path for path in (_CLIENTS / client).iterdir() if path.is_file())
     content = hashlib.sha256(b"\0".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
@@ -139,17 +157,10 @@ def _once(client: str, build: Callable[[Path], None]) -> Path:
             work.mkdir()
             for path in sources:
                 shutil.copy(path, work)
-            build(work)
+            _run(build, work)
             # Renamed when complete: a directory that exists is whole.
             work.rename(done)
     return done
-
-
-def _on_path(*programs: str) -> str:
-    for program in programs:
-        if shutil.which(program) is None:
-            raise Unavailable(f"needs {program} (not on the PATH)")
-    return programs[0]
 
 
 def _run(command: Sequence[str], work: Path) -> None:
