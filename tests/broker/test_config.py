@@ -59,7 +59,7 @@ def test_a_file_of_settings_is_read_as_kafkas_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "configs", [{"cleanup.policy": "shred"}, {"compression.type": "gzip"}, {"retention.ms": "-2"}, {"retention": "1"}]
+    "configs", [{"cleanup.policy": "shred"}, {"compression.type": "rar"}, {"retention.ms": "-2"}, {"retention": "1"}]
 )
 def test_a_topic_config_that_cannot_be_honoured_is_refused(configs: dict[str, str]) -> None:
     with pytest.raises(ConfigError):

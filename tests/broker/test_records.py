@@ -5,6 +5,7 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import UUID
+from kohort.wire.batch import seal
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
@@ -15,7 +16,7 @@ from kohort.wire.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.records import Buffer, Codec, Record, decode_records, encode_batch
+from kohort.wire.records import HEADER_SIZE, Buffer, Codec, Record, decode_records, encode_batch, read_header
 from tests.broker.conftest import Connect
 from tests.broker.peer import Peer, until
 
@@ -84,6 +85,36 @@ async def test_a_compacted_topic_takes_no_record_without_a_key(peer: Peer, broke
     assert [record.batch_index for record in refused.record_errors] == [1, 3]
     kept = await store(peer, encode_batch([Record(0, NOW, b"a", None)], codec), topic="accounts")
     assert (kept.error_code, kept.base_offset) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("sent", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+@pytest.mark.parametrize(("wanted", "kept"), [("uncompressed", Codec.NONE), ("lz4", Codec.LZ4), ("producer", None)])
+async def test_a_topics_codec_is_what_its_batches_are_kept_in(
+    peer: Peer, broker: Broker, sent: Codec, wanted: str, kept: Codec | None
+) -> None:
+    broker.topics.create("packed", 1, {"compression.type": wanted})
+    records = [Record(i, NOW + i, b"key", b"value" * 100, [("name", b"x")]) for i in range(3)]
+    batch = encode_batch(records, sent, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert (await store(peer, batch, topic="packed")).error_code == ErrorCode.NONE
+    # KIP-98: sent again it is still the batch that is there.
+    assert (await store(peer, batch, topic="packed")).base_offset == 0
+    fetched = fetch()
+    fetched.topics[0].topic = "packed"
+    stored = (await peer.ask(fetched, 11, FetchResponse)).responses[0].partitions[0].records
+    assert isinstance(stored, bytes | memoryview)
+    assert read_header(stored, 0).codec == (sent if kept is None else kept)
+    assert decode_records(stored) == records
+
+
+async def test_a_batch_that_does_not_unpack_is_refused_by_a_topic_with_a_codec(peer: Peer, broker: Broker) -> None:
+    broker.topics.create("packed", 1, {"compression.type": "zstd"})
+    batch = encode_batch([Record(0, NOW, b"key", b"value" * 100)], Codec.GZIP)
+    batch[HEADER_SIZE:] = b"!" * (len(batch) - HEADER_SIZE)
+    seal(batch)
+    assert (await store(peer, batch, topic="packed")).error_code == ErrorCode.CORRUPT_MESSAGE
+    log = broker.partition("packed", 0)
+    assert log is not None
+    assert log.end_offset == 0
 
 
 async def test_a_batch_keeps_its_bytes_but_for_its_place(peer: Peer) -> None:

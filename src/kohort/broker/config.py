@@ -66,14 +66,16 @@ _DAY = 86_400_000
 
 CLEANUP_POLICIES = frozenset({"delete", "compact"})
 TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
-COMPRESSIONS = frozenset({"producer"})
+COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
 
 SETTINGS: Mapping[str, Setting] = {
     "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
     "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, _INT64),
     "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, _INT64),
-    "compression.type": Setting("producer", "producer: batches are kept as they come", choices=COMPRESSIONS),
+    "compression.type": Setting(
+        "producer", "what batches are compressed with; producer: kept as they come", choices=COMPRESSIONS, live=True
+    ),
     "max.connections": Setting(
         20_000, "accept no more connections than this (bounded by default here)", 1, _INT32, live=True
     ),

@@ -32,6 +32,7 @@ from kohort.coordinator import GroupConfig, GroupShard
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.wire.api_versions import ApiVersionsRequest
+from kohort.wire.compression import Codec
 from kohort.wire.varint import skip_tags
 
 log = logging.getLogger("kohort.broker")
@@ -39,6 +40,9 @@ log = logging.getLogger("kohort.broker")
 _head = struct.Struct(">hhih").unpack_from
 _API_VERSIONS = 18
 _SWEEP_EVERY_S = 1.0
+_CODECS = {"producer": None, "uncompressed": Codec.NONE} | {
+    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,11 @@ class Broker:
         own = topic.configs.get("cleanup.policy") if topic.configs else None
         return "compact" in (self._cleanup_policy if own is None else own)
 
+    def codec(self, topic: Topic) -> Codec | None:
+        """What the topic's batches are to be compressed with; None where they are kept as they come."""
+        own = topic.configs.get("compression.type") if topic.configs else None
+        return _CODECS[self._compression if own is None else own]
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove a topic with what groups committed for it, and wake whoever waits for its records."""
         self.topics.delete(topic)
@@ -198,6 +207,7 @@ class Broker:
         self._max_batch_bytes = self.config.number("message.max.bytes")
         self._timestamp_type = self.config.text("log.message.timestamp.type")
         self._cleanup_policy = self.config.text("log.cleanup.policy")
+        self._compression = self.config.text("compression.type")
 
     def throttle_if_full(self, connection: Connection) -> None:
         """Read no more from a producer until the log has caught up."""

@@ -3,8 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from kohort.model import Millis
-from kohort.wire.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, attributes_of, pack_header, seal
-from kohort.wire.compression import Buffer, Codec, compress
+from kohort.wire.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    attributes_of,
+    pack_header,
+    read_header,
+    seal,
+)
+from kohort.wire.compression import MAX_INFLATED_BYTES, Buffer, Codec, compress, decompress
 from kohort.wire.record_reader import Header, Record
 
 _LENGTH_FROM = 12
@@ -116,6 +125,15 @@ def encode_batch(
         transactional=transactional,
         control=control,
     )
+
+
+def recompress(batch: Buffer, codec: Codec, *, max_bytes: int = MAX_INFLATED_BYTES) -> bytearray:
+    """The one batch in `batch` with its records, as they are, in another codec; BatchError where they do not unpack."""
+    header = read_header(batch, 0)
+    packed = memoryview(batch)[HEADER_SIZE : header.size]
+    records = compress(codec, decompress(header.codec, bytes(packed), max_bytes))
+    length, attributes = HEADER_SIZE - _LENGTH_FROM + len(records), (header.attributes ^ header.codec) | codec
+    return _sealed(header._replace(batch_length=length, attributes=attributes), [records])
 
 
 def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis) -> bytearray:

@@ -12,7 +12,7 @@ from kohort.wire.batch import (
 )
 from kohort.wire.compression import MAX_INFLATED_BYTES, BatchError, Buffer, Codec
 from kohort.wire.record_reader import Header, Record, decode_records
-from kohort.wire.record_writer import BatchBuilder, encode_batch, encode_pairs
+from kohort.wire.record_writer import BatchBuilder, encode_batch, encode_pairs, recompress
 
 __all__ = [
     "HEADER_SIZE",
@@ -32,5 +32,6 @@ __all__ = [
     "encode_pairs",
     "place",
     "read_header",
+    "recompress",
     "stamp",
 ]

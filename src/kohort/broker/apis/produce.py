@@ -19,7 +19,7 @@ from kohort.wire.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.records import BatchError, check_batches, decode_records, stamp
+from kohort.wire.records import BatchError, check_batches, decode_records, recompress, stamp
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -66,6 +66,10 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
     try:
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
         keyless = _keyless(data.records) if broker.compacts(topic) else []
+        codec = broker.codec(topic)
+        if codec is not None and codec != header.codec:
+            data.records = recompress(data.records or b"", codec)
+            (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
     except BatchError as error:
         return _refused(data.index, error.code, error.sentence)
     if keyless:
@@ -105,7 +109,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
 def _keyless(records: Buffer | None) -> list[int]:
     """Which of a batch's records have no key: compaction could never remove them, nor anything below them.
 
-    The one place where the broker looks into a batch that it is sent.
+    The broker looks into a batch here, and where a topic has a codec of its own; else batches stay closed.
     """
     assert records is not None
     return [at for at, record in enumerate(decode_records(records, check_crc=False)) if record.key is None]
