@@ -83,8 +83,8 @@ _GROUPS = (
 
 _ONE_NODE = "One node: no followers, no features to vote on, no fetch sessions (KIP-227 leaves them to the broker)."
 _AS_IT_CAME = """\
-A batch is kept as it came: the broker checks the header and the checksum and never looks at the records, which may be
-compressed. Kafka does, and so refuses more, and mends what the header says of times."""
+A batch is kept as it came: the broker checks the header and the checksum, and only for a compacted topic the records,
+which may be compressed. Kafka always does, and so refuses more, and mends what the header says of times."""
 _NO_START = "A refused batch has no log start offset; Kafka tells it for some errors."
 _LENIENT = """\
 A fetch limit below 0 counts as 0, and an unknown isolation level as the lowest; Kafka fails with an internal error."""
@@ -124,7 +124,7 @@ _BROKER = (
     Expected(_AS_IT_CAME, "refused-batches", "records that are no records"),
     Expected(_AS_IT_CAME, "refused-batches", "what is kept of what Kafka mends or refuses"),
     Expected(_AS_IT_CAME, "refused-batches", "a far time", "*record_errors*"),
-    Expected(_AS_IT_CAME, "a-compacted-topic", "without a key"),
+    Expected(_NO_START, "a-compacted-topic", "without a key", "*log_start_offset", 0, -1),
     Expected(
         "Half a batch behind a whole one is a broken frame; Kafka drops the half.",
         "refused-batches",
