@@ -202,7 +202,7 @@ class MemberDriver:
             done.set_result(None)
 
     def _metadata_changed(self, partitions: Mapping[str, int], asked: frozenset[str]) -> None:
-        self.handle(MetadataChanged(partitions, asked))
+        self.handle(MetadataChanged(partitions, asked, self._cluster.metadata.racks_of(partitions)))
 
     # -- timers
 

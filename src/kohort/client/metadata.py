@@ -1,6 +1,6 @@
 """What a client knows of the cluster, as values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode, error_code
@@ -52,6 +52,8 @@ class ClusterMetadata:
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     names: Mapping[UUID, str] = field(default_factory=dict)
+    racks: Mapping[int, str] = field(default_factory=dict)
+    """Of brokers that are there or were: while one restarts, its replicas stay where they are."""
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """None where the partition is not known."""
@@ -62,6 +64,17 @@ class ClusterMetadata:
         """How many partitions a topic has; 0 where it is not known to exist."""
         known = self.topics.get(topic)
         return len(known.leaders) if known else 0
+
+    def racks_of(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+        """The racks of each partition's replicas; empty where brokers have none."""
+        if not self.racks:
+            return {}
+        return {
+            TopicPartition(name, number): frozenset(self.racks[node] for node in replicas if node in self.racks)
+            for name in topics
+            if name in self.topics
+            for number, replicas in self.topics[name].replicas.items()
+        }
 
     def merged(self, response: MetadataResponse) -> "ClusterMetadata":
         """This, brought up to date by an answer."""
@@ -75,6 +88,7 @@ class ClusterMetadata:
             brokers={one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
             topics=topics,
             names={topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID},
+            racks={**self.racks, **{one.node_id: one.rack for one in response.brokers if one.rack}},
         )
 
 

@@ -1,7 +1,7 @@
 """What a classic member is told: by its application, by the cluster, by its timers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kohort.errors import ErrorCode
@@ -28,10 +28,14 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist."""
+    """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist.
+
+    `racks` are those of each partition's replicas, as far as they are known (KIP-881).
+    """
 
     partitions: Mapping[str, int]
     asked: frozenset[str]
+    racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
