@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from kohort.assignor import Assignor
 from kohort.model import Millis
 
+_GRACE_MS: Millis = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
@@ -19,6 +21,11 @@ class MemberConfig:
     retry_backoff_ms: Millis = 100
     retry_backoff_max_ms: Millis = 1_000
     rack_id: str | None = None
+
+    @property
+    def answer_timeout_ms(self) -> Millis:
+        """How long JoinGroup and SyncGroup may be held: the rebalance timeout, and then the answer travels."""
+        return self.max_poll_interval_ms + _GRACE_MS
 
     @property
     def is_static(self) -> bool:

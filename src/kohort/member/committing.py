@@ -1,0 +1,86 @@
+"""When a commit may go out, and which of its errors are cured by waiting. The queue itself is in `commits`."""
+
+from kohort.errors import ErrorCode
+from kohort.member.commits import commit_request
+from kohort.member.events import CommitAsked
+from kohort.member.phase import IN_REBALANCE, Phase
+from kohort.member.refusals import COORDINATOR_GONE, refused
+from kohort.member.standing import Sent, Standing
+from kohort.wire.offset_commit import OffsetCommitResponse
+
+_RETRY = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_ATTEMPTS_AT_UNKNOWN = 5
+_OF_THE_MEMBER = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+"""What a refusal says of the member rather than of the commit."""
+
+
+def commit_asked(member: Standing, asked: CommitAsked) -> None:
+    """Queue it, without what the member may not commit."""
+    commits = member.commits
+    commits.add(asked.commit, asked.offsets, asked.deadline_at)
+    partitions = frozenset(asked.offsets)
+    if member.phase in (Phase.OVERDUE, Phase.FATAL):
+        commits.drop(partitions, ErrorCode.UNKNOWN_MEMBER_ID)
+    elif member.phase is not Phase.UNSUBSCRIBED and member.generation is None:
+        commits.drop(partitions, ErrorCode.ILLEGAL_GENERATION)
+    elif member.phase in IN_REBALANCE:
+        # What the member keeps can be committed when the rebalance is over; the rest is another's by then.
+        commits.drop(partitions - member.owned, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def send_commit_if_possible(member: Standing) -> None:
+    """The head of the queue goes out, unless a rebalance or a LeaveGroup is in its way."""
+    member.actions.settled += member.commits.settled()
+    commit = member.commits.head
+    if commit is None or not commit.offsets or member.commits.sent is not None or not member.link.ready(member.now):
+        return
+    if member.phase in IN_REBALANCE or (commit.waits_for_rebalance and member.phase is not Phase.STABLE):
+        return
+    if member.phase is Phase.LEAVING and member.phase_request is not None:
+        return
+    config = member.config
+    assert member.generation is not None or member.phase is Phase.UNSUBSCRIBED
+    request = commit_request(commit, config.group_id, member.member_id, member.generation, config.instance_id)
+    member.commits.sent_with(member.send(request))
+
+
+def commit_answered(member: Standing, request: int, sent: Sent, response: OffsetCommitResponse) -> None:
+    """Settle what succeeded and what failed for good; the rest is sent again."""
+    errors = member.commits.answered(request, response)
+    if not errors:
+        member.link.progressed(member.now)
+        return
+    commit = member.commits.head
+    assert commit is not None
+    again: set[ErrorCode] = set()
+    for partition, code in errors.items():
+        if _may_commit_again(member, sent, code, commit.attempts):
+            again.add(code)
+            commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS
+        else:
+            commit.fail((partition,), code)
+    for code in sorted(again | (set(errors.values()) & _OF_THE_MEMBER)):
+        if code in _RETRY and code not in COORDINATOR_GONE:
+            member.link.back_off(member.now)
+        elif code in COORDINATOR_GONE or member.speaks_of_us(sent):
+            refused(member, code)
+
+
+def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: int) -> bool:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
+        return attempts < _ATTEMPTS_AT_UNKNOWN
+    if code in _RETRY:
+        return True
+    if code is ErrorCode.REBALANCE_IN_PROGRESS:
+        # A callback waits for this commit, and the rebalance for the callback.
+        return member.callbacks.only_assigning
+    # KAFKA-8104: refused as who we were; what we still own can be committed as who we are.
+    return code in _OF_THE_MEMBER and member.generation is not None and not member.speaks_of_us(sent)

@@ -1,0 +1,53 @@
+"""Signs of life: one at a time, at the interval, and never beside a request that says as much."""
+
+from kohort.errors import ErrorCode
+from kohort.member.phase import Phase
+from kohort.member.refusals import refused
+from kohort.member.requests import heartbeat_request
+from kohort.member.standing import Sent, Standing
+from kohort.model import Millis
+
+_IN = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
+
+
+def send_heartbeat_if_due(member: Standing) -> None:
+    """Send one when it is time."""
+    if not _wanted(member) or not member.link.ready(member.now) or member.now < member.heartbeat_at:
+        return
+    assert member.generation is not None
+    request = heartbeat_request(member.config, member.member_id, member.generation)
+    # Without an answer for that long the coordinator has given the member up; better to ask another broker.
+    member.heartbeat_request = member.send(request, member.config.session_timeout_ms)
+    member.heartbeat_at = member.now + member.config.heartbeat_interval_ms
+
+
+def next_heartbeat_at(member: Standing) -> Millis | None:
+    """When the next is due; None while none may be sent."""
+    if not _wanted(member) or not member.link.known:
+        return None
+    return max(member.heartbeat_at, member.link.retry_at)
+
+
+def heartbeat_answered(member: Standing, request: int, sent: Sent, code: ErrorCode) -> None:
+    """The coordinator says whether all is well. During a join or a sync their own answers say more."""
+    if request == member.heartbeat_request:
+        member.heartbeat_request = None
+    if code is ErrorCode.NONE:
+        member.link.progressed(member.now)
+    elif member.speaks_of_us(sent) and member.phase not in (Phase.JOINING, Phase.SYNCING):
+        refused(member, code)
+
+
+def heartbeat_lost(member: Standing) -> None:
+    """No answer will come: the next goes out as soon as there is a coordinator."""
+    member.heartbeat_request = None
+    member.heartbeat_at = member.now
+
+
+def _wanted(member: Standing) -> bool:
+    return (
+        member.generation is not None
+        and member.heartbeat_request is None
+        and member.phase_request is None
+        and member.phase in _IN
+    )

@@ -1,0 +1,76 @@
+"""Getting into a generation: when a member must join, when it may, and what the coordinator's answer makes of it."""
+
+from kohort.assignor import RebalanceProtocol
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.member.phase import Phase
+from kohort.member.refusals import refused
+from kohort.member.requests import PROTOCOL_TYPE, join_request
+from kohort.member.standing import Standing
+from kohort.member.syncing import racks_of, sync, take_lead
+from kohort.wire.join_group import JoinGroupResponse
+
+
+def rejoin_if_needed(member: Standing) -> None:
+    """A stable member joins again when it was told to, wants other topics, or led with counts that changed."""
+    if member.phase is not Phase.STABLE:
+        return
+    if member.rejoin is not None:
+        member.prepare(member.rejoin)
+    elif member.topics != member.joined_topics:
+        member.prepare("the subscription changed")
+    elif member.counts and member.counts.keys() <= member.asked:
+        changed = sorted(topic for topic, count in member.counts.items() if member.partitions.get(topic) != count)
+        if changed:
+            member.prepare(f"the number of partitions changed: {', '.join(changed)}")
+        elif member.near is not None and member.near != racks_of(member, member.counts):
+            member.prepare("replicas moved to other racks")
+
+
+def join_if_possible(member: Standing) -> None:
+    """Send JoinGroup, once the application has given up what it must and the commits of that were answered."""
+    eager = member.protocol is RebalanceProtocol.EAGER
+    free = member.callbacks.idle if eager else member.callbacks.only_assigning
+    if not free or not member.link.ready(member.now) or member.commits.blocks_rejoining:
+        return
+    request = join_request(
+        member.config,
+        member.member_id,
+        member.topics,
+        owned=member.owned,
+        last=member.last_assignment,
+        generation=member.last_generation,
+        reason=member.reason,
+    )
+    member.commits.drop(member.commits.partitions - member.owned, ErrorCode.REBALANCE_IN_PROGRESS)
+    member.joined_topics = member.topics
+    member.phase_request = member.send(request, member.config.answer_timeout_ms)
+    member.enter(Phase.JOINING)
+
+
+def joined(member: Standing, response: JoinGroupResponse) -> None:
+    """Every member has joined, or this one was refused."""
+    member.phase_request = None
+    code = error_code(response.error_code)
+    if code is ErrorCode.MEMBER_ID_REQUIRED:
+        # KIP-394: the first join only hands out an id, so a client whose answer was lost leaves no ghost member.
+        member.member_id = response.member_id
+        member.prepare(member.reason)
+        return
+    if code is not ErrorCode.NONE:
+        member.prepare(member.reason)
+        refused(member, code)
+        return
+    assignor = next((one for one in member.config.assignors if one.name == response.protocol_name), None)
+    if assignor is None or response.protocol_type not in (None, "", PROTOCOL_TYPE):
+        detail = f"the group chose the assignor {response.protocol_name!r}, which this member did not offer"
+        member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
+        return
+    member.link.progressed(member.now)
+    member.member_id, member.generation = response.member_id, response.generation_id
+    member.protocol_name = assignor.name
+    member.is_leader = response.leader == response.member_id
+    member.lead = None
+    if member.is_leader:
+        take_lead(member, assignor, response)
+    else:
+        sync(member, [])

@@ -1,0 +1,90 @@
+"""Ways out of a group: the application leaves, or it stopped polling and the member leaves for it."""
+
+from kohort.errors import ErrorCode, error_code
+from kohort.member.callbacks import CallbackKind
+from kohort.member.events import Leave
+from kohort.member.phase import BEFORE, Phase
+from kohort.member.refusals import COORDINATOR_GONE, refused
+from kohort.member.requests import NO_GENERATION, leave_request
+from kohort.member.standing import Standing
+from kohort.model import Millis
+from kohort.wire.leave_group import LeaveGroupResponse
+
+
+def begin_leaving(member: Standing, event: Leave) -> None:
+    """First the application gives everything up."""
+    member.topics = frozenset()
+    if member.phase in (Phase.UNSUBSCRIBED, Phase.LEAVING):
+        return
+    member.leave = event
+    member.callbacks.forget_waiting()
+    member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
+    member.enter(Phase.LEAVING)
+
+
+def must_say_goodbye(member: Standing) -> bool:
+    """KIP-345: a static member only falls silent, unless it leaves for good."""
+    assert member.leave is not None
+    return bool(member.member_id) and (not member.config.is_static or member.leave.for_good)
+
+
+def leave_if_possible(member: Standing) -> None:
+    """Once the callbacks are through and their commits answered: say goodbye, or be gone."""
+    assert member.leave is not None
+    if not member.callbacks.idle or member.commits.blocks_rejoining or member.phase_request is not None:
+        return
+    if not must_say_goodbye(member):
+        _left(member)
+    elif member.link.ready(member.now):
+        member.commits.drop_all(ErrorCode.UNKNOWN_MEMBER_ID)
+        request = leave_request(member.config, member.member_id, member.leave.reason)
+        member.phase_request = member.send(request)
+
+
+def leave_answered(member: Standing, response: LeaveGroupResponse) -> None:
+    """The coordinator heard it, or another has to be told."""
+    member.phase_request = None
+    code = error_code(response.error_code)
+    if code in COORDINATOR_GONE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        refused(member, code)
+    else:
+        # Whatever else it says (unknown, fenced): the group does not count us.
+        _left(member)
+
+
+def _left(member: Standing) -> None:
+    member.forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
+    member.member_id = ""
+    member.last_assignment, member.last_generation = None, NO_GENERATION
+    member.leave, member.polled_at = None, None
+    member.enter(Phase.UNSUBSCRIBED)
+    if member.topics:
+        member.prepare("the member is new")
+
+
+def overdue_at(member: Standing) -> Millis | None:
+    """When the application must have polled again; None while it need not."""
+    if member.polled_at is None or member.phase not in BEFORE[Phase.OVERDUE]:
+        return None
+    return member.polled_at + member.config.max_poll_interval_ms
+
+
+def leave_if_overdue(member: Standing) -> None:
+    """An application that does not poll holds partitions that nobody processes."""
+    overdue = overdue_at(member)
+    if overdue is None or member.now < overdue:
+        return
+    if member.member_id and member.link.known and not member.config.is_static:
+        # The others need not wait for a member that is stuck; whether it was heard, nobody waits to know.
+        member.send(leave_request(member.config, member.member_id, "max.poll.interval.ms is over"))
+    member.forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
+    member.member_id = ""
+    member.enter(Phase.OVERDUE)
+
+
+def poll_started(member: Standing) -> None:
+    """The application is back."""
+    member.polled_at = None
+    if member.phase is Phase.OVERDUE:
+        member.callbacks.add(CallbackKind.LOST, frozenset())
+        member.prepare("the application polls again after max.poll.interval.ms")
