@@ -59,6 +59,7 @@ class World:
 
     def __init__(self, partitions: Mapping[str, int], config: GroupConfig | None = None) -> None:
         self.partitions = dict(partitions)
+        self.racks: dict[TopicPartition, frozenset[str]] = {}
         self.shell = Shell(config or GroupConfig(initial_rebalance_delay_ms=0))
         self.hosts: list[Host] = []
         self.coordinator_is_lost = False
@@ -113,6 +114,7 @@ class World:
         callback_ms: Millis = 0,
         session_timeout_ms: Millis = 45_000,
         max_poll_interval_ms: Millis = 300_000,
+        rack_id: str | None = None,
     ) -> Host:
         """A member that subscribes at once."""
         config = MemberConfig(
@@ -121,6 +123,7 @@ class World:
             instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             max_poll_interval_ms=max_poll_interval_ms,
+            rack_id=rack_id,
         )
         made = Host(self, name, ClassicMember(config), callback_ms)
         self.hosts.append(made)
@@ -166,6 +169,14 @@ class World:
     def add_partitions(self, topic: str, partitions: int) -> None:
         """The topic has that many partitions from now on, and everybody hears of it some time."""
         self.partitions[topic] = partitions
+        self._tell_metadata()
+
+    def move_replicas(self, racks: Mapping[TopicPartition, frozenset[str]]) -> None:
+        """The partitions' replicas are in these racks from now on, and everybody hears of it some time."""
+        self.racks |= racks
+        self._tell_metadata()
+
+    def _tell_metadata(self) -> None:
         for host in self.hosts:
             self.at(20, host.tell_metadata)
 
@@ -293,7 +304,7 @@ class Host:
 
     def tell_metadata(self) -> None:
         known = {topic: n for topic, n in self.world.partitions.items() if topic in self._watched}
-        self.handle(MetadataChanged(known, self._watched))
+        self.handle(MetadataChanged(known, self._watched, dict(self.world.racks)))
 
     def answered(self, request: _Request, response: Message) -> None:
         if request.connection != self._connection or self.stopped:
