@@ -7,11 +7,13 @@ import json
 import threading
 from collections.abc import Iterator
 
+import confluent_kafka
 import pytest
 
 from kohort import NewTopic, TopicPartition, blocking
 from tests.cli.conftest import Run
 from tests.interop.broker import Broker
+from tests.interop.process import until
 
 START = 1_795_253_400_000  # 2026-11-21T09:30:00Z
 
@@ -189,3 +191,30 @@ def test_groups_are_deleted_and_those_that_are_not_there_named(run: Run, bootstr
     assert (told.code, told.out) == (1, f"deleted {topic}\n")
     assert told.err == "kohort: There is no group no-such-group; see kohort group list.\n"
     assert run("group", "describe", topic, bootstrap=bootstrap).code == 1
+
+
+@pytest.mark.kafka
+def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_kafka: Broker, name: str) -> None:
+    bootstrap = apache_kafka.bootstrap
+    run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap)
+    settings = {"bootstrap.servers": bootstrap, "group.id": name, "group.protocol": "consumer", "client.id": "newer"}
+    consumer = confluent_kafka.Consumer(settings)
+    try:
+        consumer.subscribe([name])
+        until(20.0, "the assignment", lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == 2)
+        told = json.loads(run("group", "describe", name, "--json", bootstrap=bootstrap).out)
+        [one] = told["members"]
+        assert (told["assignor"], one["client_id"], one["topics"]) == ("uniform", "newer", [name])
+        assert [(part["topic"], part["partition"]) for part in one["assignment"]] == [(name, 0), (name, 1)]
+        for arguments in (
+            ("reset-offsets", name, "--topic", name, "--to-earliest", "--execute"),
+            ("remove-member", name, "nobody"),
+            ("delete", name),
+        ):
+            refused = run("group", *arguments, bootstrap=bootstrap)
+            assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1), refused
+        removed = run("group", "remove-member", name, one["member_id"], bootstrap=bootstrap)
+        assert removed.out == f"removed {one['member_id']}\n"
+    finally:
+        consumer.close()
+    assert run("group", "delete", name, bootstrap=bootstrap).out == f"deleted {name}\n"

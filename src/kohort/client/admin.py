@@ -189,7 +189,7 @@ class Admin:
         await remove_members(self._cluster, group_id, list(members), list(instances))
 
     async def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
-        """Throw out all that are in the group now, static ones too, and return them."""
+        """Throw out all that are in the group now, static ones too, and return who went."""
         return await remove_all_members(self._cluster, group_id)
 
     async def group_offsets(

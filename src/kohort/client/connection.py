@@ -83,6 +83,10 @@ class Connection(asyncio.Protocol):
             detail = f"the broker at {self.address} and this client have no version of {name} in common"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail) from None
 
+    def speaks(self, kind: type[Message]) -> bool:
+        """Whether the broker knows that request at all."""
+        return kind.KEY in self._versions
+
     # -- requests
 
     def send(self, request: Message, timeout_ms: Millis | None = None) -> "asyncio.Future[Any]":

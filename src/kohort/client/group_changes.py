@@ -29,7 +29,7 @@ async def alter_offsets(
 
 
 async def remove_all_members(cluster: Cluster, group_id: str) -> tuple[MemberDescription, ...]:
-    """Throw out all that are in the group now, and return them; whoever still runs joins again.
+    """Throw out all that are in the group now, and return who went; whoever still runs joins again.
 
     Static members lose their place, too. Who left meanwhile is no error.
     """
@@ -41,14 +41,18 @@ async def remove_all_members(cluster: Cluster, group_id: str) -> tuple[MemberDes
         for one in members
     ]
 
+    gone: set[str] = set()
+
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id, "groups")
         response = await connection.request(LeaveGroupRequest(group_id=group_id, members=leaving), LeaveGroupResponse)
         check(response.error_code, group_id)
         for one in response.members:
+            name = one.group_instance_id or one.member_id
             if one.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
-                check(one.error_code, one.group_instance_id or one.member_id)
+                check(one.error_code, name)
+                gone.add(name)
 
     if leaving:
         await cluster.retrying(attempt)
-    return members
+    return tuple(one for one in members if (one.instance_id or one.member_id) in gone)

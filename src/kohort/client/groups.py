@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
+from kohort.client.connection import Connection
 from kohort.client.metadata import Broker
 from kohort.client.offsets import OffsetSpec, list_offsets
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.describe_groups import (
@@ -30,6 +33,7 @@ from kohort.wire.offset_delete import (
 )
 
 _GROUPS = "groups"
+_DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,29 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
         connection = await cluster.coordinator(group_id, _GROUPS)
         response = await connection.request(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
         described = response.groups[0]
-        if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # KIP-1043, from version 6 on
-            return GroupDescription(group_id, "Dead", "", "", None, ())
-        check(described.error_code, group_id, described.error_message)
-        brokers = cluster.metadata.brokers.values()
-        here = next((one for one in brokers if (one.host, one.port) == connection.peer), None)
-        return _description(described, here)
+        here = next((one for one in cluster.metadata.brokers.values() if (one.host, one.port) == connection.peer), None)
+        missing = described.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # KIP-1043: an error from version 6 on
+        if not missing:
+            check(described.error_code, group_id, described.error_message)
+        if not missing and described.group_state != _DEAD:
+            return _description(described, here)
+        newer = await _describe_newer(connection, group_id)
+        none = GroupDescription(group_id, _DEAD, "", "", None, ())
+        return none if newer is None else _newer_description(newer, here)
 
     return await cluster.retrying(attempt)
+
+
+async def _describe_newer(connection: Connection, group_id: str) -> DescribedConsumerGroup | None:
+    """DescribeGroups knows nothing of groups of the consumer protocol (KIP-848)."""
+    if not connection.speaks(ConsumerGroupDescribeRequest):
+        return None
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    [described] = (await connection.request(request, ConsumerGroupDescribeResponse)).groups
+    if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    check(described.error_code, group_id, described.error_message)
+    return described
 
 
 async def group_lag(cluster: Cluster, group_id: str) -> list[GroupOffset]:
@@ -200,6 +219,25 @@ def _description(group: DescribedGroup, coordinator: Broker | None) -> GroupDesc
         coordinator=coordinator,
         members=tuple(_member(one) for one in group.members),
     )
+
+
+def _newer_description(group: DescribedConsumerGroup, coordinator: Broker | None) -> GroupDescription:
+    members = tuple(
+        MemberDescription(
+            one.member_id,
+            one.client_id,
+            one.client_host,
+            one.instance_id,
+            frozenset(one.subscribed_topic_names),
+            frozenset(
+                TopicPartition(topic.topic_name, number)
+                for topic in one.assignment.topic_partitions
+                for number in topic.partitions
+            ),
+        )
+        for one in group.members
+    )
+    return GroupDescription(group.group_id, group.group_state, "consumer", group.assignor_name, coordinator, members)
 
 
 def _member(one: DescribedGroupMember) -> MemberDescription:
