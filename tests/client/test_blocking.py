@@ -42,6 +42,24 @@ def test_what_is_sent_is_read_and_committed(any_broker: Broker, fresh: str) -> N
         assert sum(one.lag or 0 for one in admin.group_lag(fresh)) == 0
 
 
+def test_a_callback_may_close_its_consumer(any_broker: Broker, fresh: str) -> None:
+    told: list[str] = []
+
+    def close(partitions: frozenset[TopicPartition]) -> None:
+        consumer.close()
+        told.append("closing")
+
+    with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        admin.create_topics([NewTopic(fresh, 1)])
+        consumer = Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh)
+        consumer.subscribe([fresh], on_assigned=close, on_revoked=lambda _: told.append("revoked"))
+        assert list(consumer) == []
+        assert told == ["closing", "revoked"]
+        with pytest.raises(ClosedError):
+            consumer.poll()
+        assert admin.describe_groups([fresh])[fresh].members == ()
+
+
 def test_threads_share_a_producer(any_broker: Broker, fresh: str) -> None:
     with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         results: list[int] = []

@@ -286,14 +286,35 @@ async def test_closing_without_a_broker_gives_up_in_time() -> None:
             await consumer.close(timeout=0.5)
 
 
-async def test_a_callback_cannot_close_its_consumer(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+async def test_a_callback_may_close_its_consumer(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     topic = await new_topic()
+    await fill(any_broker.bootstrap, topic, 3)
+    told: list[str] = []
     consumer = consumer_of(any_broker, group_id=fresh)
 
     async def close(partitions: frozenset[TopicPartition]) -> None:
         await consumer.close()
+        told.append(f"closing {len(partitions)}")
 
-    consumer.subscribe([topic], on_assigned=close)
+    consumer.subscribe([topic], on_assigned=close, on_revoked=lambda gone: told.append(f"revoked {len(gone)}"))
+    assert [record async for record in consumer] == []
+    assert told == ["closing 1", "revoked 1"]  # it leaves after the callback, as the member that it was in it
+    with pytest.raises(ClosedError):
+        await consumer.poll()
+    async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        assert (await admin.describe_groups([fresh]))[fresh].members == ()
+
+
+async def test_a_callback_cannot_unsubscribe_its_consumer(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    consumer = consumer_of(any_broker, group_id=fresh)
+
+    async def unsubscribe(partitions: frozenset[TopicPartition]) -> None:
+        await consumer.unsubscribe()
+
+    consumer.subscribe([topic], on_assigned=unsubscribe)
     with pytest.raises(KohortError, match="do so after poll"):
         await take(consumer, 1)
     await consumer.close()

@@ -1,14 +1,13 @@
 """Records in: as a member of a group, or of partitions that the application names."""
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import Any, Self
 
 from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
-from kohort.client.committed import commit_outside, committed_offsets, positions_of
+from kohort.client.commits import Commits
+from kohort.client.committed import committed_offsets
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError
 from kohort.client.fetcher import Fetcher
@@ -17,14 +16,15 @@ from kohort.client.offsets import FoundOffset, OffsetSpec, list_offsets
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.partition import ConsumerRecord, PartitionState
 from kohort.client.positioner import Positioner
+from kohort.client.rebalances import Rebalances
+from kohort.client.unread import Unread
 from kohort.errors import ConfigError, KohortError
 from kohort.member import OffsetAndMetadata, Phase, PollEnded, PollStarted
 from kohort.member.callbacks import CallbackKind
 from kohort.model import Millis, TopicPartition
 
-_log = logging.getLogger(__name__)
-
 _LEAVE_TIMEOUT = 30.0
+_NO_GROUP = "group_id is missing: only a group has committed offsets."
 
 
 class Consumer:
@@ -57,17 +57,13 @@ class Consumer:
         self._driver: MemberDriver | None = None
         self._topics: frozenset[str] = frozenset()
         self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
-        self._pending: tuple[CallbackKind, frozenset[TopicPartition]] | None = None
-        self._callback: asyncio.Task[None] | None = None
-        self._callback_error: BaseException | None = None
-        self._unread: deque[ConsumerRecord] = deque()
-        """Taken for iteration and not handed out yet."""
+        self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
+        self._commits = Commits(self.cluster, self._options, self._to_commit)
+        self._unread = Unread()
         self._polling = False
-        self._commit_at = self._loop.time() + self._options.auto_commit_interval_ms / 1000
-        self._auto_commits: set[asyncio.Task[None]] = set()
-        self._patience = self._options.request_timeout_ms / 1000
-        """Seconds for an auto commit."""
         self._leaving = False
+        self._close_asked = False
+        """By a callback: close when it is done."""
         self._closed = False
         if topics:
             self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
@@ -96,8 +92,8 @@ class Consumer:
         if self._driver is None:
             if self._fetcher.states:
                 raise KohortError("partitions were assigned by hand: a consumer does either that or subscribe.")
-            self._driver = MemberDriver(
-                self.cluster, member_config(self._options), self._begin_callback, self._member_changed
+            self._driver = self._commits.driver = MemberDriver(
+                self.cluster, member_config(self._options), self._rebalances.begin, self._member_changed
             )
         self._topics = wanted
         self._callbacks = {
@@ -119,13 +115,15 @@ class Consumer:
 
     async def unsubscribe(self) -> None:
         """Give everything up (`on_revoked` runs) and leave the group; or forget what was assigned by hand."""
-        self._check_not_in_callback()
+        if self._rebalances.inside:
+            raise KohortError("a callback cannot unsubscribe its consumer, which would wait for it: do so after poll.")
         if self._driver is not None:
             await self._leave("the application unsubscribed", _LEAVE_TIMEOUT)
             await self._driver.close()
-            self._driver = None
+            self._driver = self._commits.driver = None
         self._topics = frozenset()
         self._drop(list(self._fetcher.states))
+        await self._close_if_asked()
 
     @property
     def subscription(self) -> frozenset[str]:
@@ -177,11 +175,12 @@ class Consumer:
     async def _poll(self, most: int, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
         deadline = self._loop.time() + timeout
         while True:
-            await self._run_callbacks()
+            await self._rebalances.run_pending()
+            await self._close_if_asked()
             if self._closed:
                 return []
             self._raise_errors()
-            self._commit_if_due()
+            self._commits.commit_if_due()
             records = self._take(most)
             if records:
                 return records
@@ -196,9 +195,7 @@ class Consumer:
                 pass
 
     def _take(self, most: int) -> list[ConsumerRecord]:
-        if self._unread:
-            return [self._unread.popleft() for _ in range(min(most, len(self._unread)))]
-        return self._fetcher.take(most)
+        return self._unread.take(most) if self._unread else self._fetcher.take(most)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
@@ -209,7 +206,7 @@ class Consumer:
             if self._closed:
                 raise StopAsyncIteration
             await self.read_ahead()
-        return self._unread.popleft()
+        return self._unread.pop()
 
     async def read_ahead(self) -> None:
         """Poll for what `next_unread` hands out."""
@@ -218,7 +215,7 @@ class Consumer:
 
     def next_unread(self) -> ConsumerRecord | None:
         """The next of what was read ahead, which counts as handed out from now on; None for none."""
-        return self._unread.popleft() if self._unread else None
+        return self._unread.pop() if self._unread else None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these until `resume`; they stay assigned."""
@@ -252,7 +249,7 @@ class Consumer:
         """Go on from that offset."""
         if offset < 0:
             raise ConfigError(f"there is no offset {offset}: offsets begin with 0.")
-        self._forget_unread({TopicPartition(*partition)})
+        self._unread.forget({TopicPartition(*partition)})
         self._state(partition).move(offset)
         self._fetcher.go_on()
 
@@ -266,7 +263,7 @@ class Consumer:
 
     def _reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
         wanted = {TopicPartition(*partition) for partition in partitions} or set(self._fetcher.states)
-        self._forget_unread(wanted)
+        self._unread.forget(wanted)
         for partition in wanted:
             self._state(partition).lose(spec)
         self._positioner.go_on()
@@ -288,10 +285,8 @@ class Consumer:
 
     def _handed_out(self, state: PartitionState) -> int:
         assert state.position is not None
-        for record in self._unread:
-            if (record.topic, record.partition) == state.partition:
-                return record.offset
-        return state.position
+        unread = self._unread.first_offset(state.partition)
+        return state.position if unread is None else unread
 
     # -- commits
 
@@ -307,8 +302,8 @@ class Consumer:
         """
         self._check_open()
         if not self._options.group_id:
-            raise ConfigError("group_id is missing: only a group has committed offsets.")
-        await self._commit(self._to_commit() if offsets is None else positions_of(offsets), timeout)
+            raise ConfigError(_NO_GROUP)
+        await self._commits.commit(offsets, timeout)
 
     def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         states = self._fetcher.states
@@ -317,45 +312,17 @@ class Consumer:
             for partition, position in self.positions().items()
         }
 
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:  # noqa: ASYNC109
-        milliseconds = self._options.default_api_timeout_ms if timeout is None else int(timeout * 1000)
-        if self._driver is not None:
-            await self._driver.commit(offsets, milliseconds)
-        elif self._options.group_id:
-            await commit_outside(self.cluster, self._options.group_id, offsets, milliseconds)
-
     def commit_nowait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
     ) -> "asyncio.Task[None]":
         """As `commit`, without waiting; the task tells how it ended."""
-        task = self._loop.create_task(self.commit(offsets), name="kohort-commit")
-        self._auto_commits.add(task)
-        task.add_done_callback(self._auto_commits.discard)
-        return task
+        return self._commits.in_passing(self.commit(offsets))
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing."""
         if not self._options.group_id:
-            raise ConfigError("group_id is missing: only a group has committed offsets.")
+            raise ConfigError(_NO_GROUP)
         return await committed_offsets(self.cluster, self._options.group_id, partitions)
-
-    @property
-    def _commits_itself(self) -> bool:
-        return self._options.enable_auto_commit and bool(self._options.group_id)
-
-    def _commit_if_due(self) -> None:
-        if not self._commits_itself or self._loop.time() < self._commit_at:
-            return
-        self._commit_at = self._loop.time() + self._options.auto_commit_interval_ms / 1000
-        task = self._loop.create_task(self._auto_commit(self._to_commit()), name="kohort-auto-commit")
-        self._auto_commits.add(task)
-        task.add_done_callback(self._auto_commits.discard)
-
-    async def _auto_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        try:
-            await self._commit(offsets, self._patience)
-        except KohortError as problem:
-            _log.warning("auto commit failed: group=%s %s", self._options.group_id, problem)
 
     # -- offsets of the log
 
@@ -387,30 +354,37 @@ class Consumer:
     async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
         """Commit (where auto commit is on), give everything up, leave, disconnect. Closing twice is fine.
 
-        What the coordinator does not answer within `timeout` seconds is given up.
+        What the coordinator does not answer within `timeout` seconds is given up. Called by a callback, it is done
+        when the callback is: by the poll that runs it.
         """
         if self._closed:
             return
-        self._check_not_in_callback()
+        if self._rebalances.inside:
+            self.close_after_callback()
+            return
         self._closed = True
         self._news.set()
         try:
             if self._driver is not None:
                 await self._leave("the consumer closes", timeout)
-            elif self._commits_itself:
-                self._patience = min(self._patience, timeout)
-                await self._auto_commit(self._to_commit())
+            else:
+                self._commits.patience = min(self._commits.patience, timeout)
+                await self._commits.commit_automatically()
         finally:
             await undisturbed(self._clean_up())
-        if self._callback_error is not None:
-            error, self._callback_error = self._callback_error, None
-            raise error
+        self._rebalances.raise_error()
+
+    def close_after_callback(self) -> None:
+        """Close when the callback that runs is done."""
+        self._close_asked = True
+
+    async def _close_if_asked(self) -> None:
+        if self._close_asked:
+            await self.close()
 
     async def _clean_up(self) -> None:
-        tasks = [*self._auto_commits, *([self._callback] if self._callback else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._commits.close()
+        await self._rebalances.close()
         if self._driver is not None:
             await self._driver.close()
         await self._positioner.close()
@@ -420,61 +394,38 @@ class Consumer:
     async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
         assert self._driver is not None
         self._leaving = True
-        self._patience = min(self._patience, timeout)
+        self._commits.patience = min(self._commits.patience, timeout)
         try:
-            if self._pending is not None:
-                self._start_callback()
+            self._rebalances.start_at_once(True)
             await self._driver.leave(reason, int(timeout * 1000))
         finally:
+            self._rebalances.start_at_once(False)
             self._leaving = False
 
-    # -- callbacks
+    # -- rebalances
 
-    def _begin_callback(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
-        self._pending = kind, partitions
-        if self._leaving:
-            self._start_callback()
-        self._news.set()
-
-    def _start_callback(self) -> None:
-        assert self._pending is not None and self._callback is None
-        kind, partitions = self._pending
-        self._pending = None
-        self._callback = self._loop.create_task(self._run_callback(kind, partitions), name=f"kohort-{kind.value}")
-
-    async def _run_callbacks(self) -> None:
-        """Run what is pending in a task of its own, so that a poll that is cancelled leaves no half-done callback."""
-        while self._pending is not None or self._callback is not None:
-            if self._callback is None:
-                self._start_callback()
-            assert self._callback is not None
-            await asyncio.shield(self._callback)
-
-    async def _run_callback(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
-        assert self._driver is not None
+    async def _carry_out(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
         if kind is CallbackKind.ASSIGN:
             self._fetcher.add(partitions)
             self._positioner.go_on()
         try:
-            if kind is CallbackKind.REVOKE and self._commits_itself:
-                await self._auto_commit(self._to_commit())
+            if kind is CallbackKind.REVOKE:
+                await self._commits.commit_automatically()
             await call_back(self._callbacks.get(kind), partitions)
-        except Exception as problem:  # noqa: BLE001  the application's own, raised again by poll or close
-            self._callback_error = self._callback_error or problem
         finally:
             if kind is not CallbackKind.ASSIGN:
                 self._drop(partitions)
-            self._callback = None
-            self._driver.callback_done()
+
+    def _carried_out(self) -> None:
+        assert self._driver is not None
+        self._driver.callback_done()
 
     def _member_changed(self) -> None:
         if self._driver is not None and self._driver.error is not None:
             self._news.set()
 
     def _raise_errors(self) -> None:
-        if self._callback_error is not None:
-            error, self._callback_error = self._callback_error, None
-            raise error
+        self._rebalances.raise_error()
         if self._driver is not None and self._driver.error is not None:
             raise self._driver.error
         if self._positioner.error is not None:
@@ -498,16 +449,7 @@ class Consumer:
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
         self._fetcher.remove(gone)
-        self._forget_unread(gone)
-
-    def _forget_unread(self, partitions: set[TopicPartition]) -> None:
-        if self._unread:
-            kept = [one for one in self._unread if TopicPartition(one.topic, one.partition) not in partitions]
-            self._unread = deque(kept)
-
-    def _check_not_in_callback(self) -> None:
-        if self._callback is not None and asyncio.current_task() is self._callback:
-            raise KohortError("a callback cannot close its consumer, which would wait for it: do so after poll.")
+        self._unread.forget(gone)
 
     def _check_open(self) -> None:
         if self._closed and not self._leaving:

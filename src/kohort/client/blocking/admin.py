@@ -1,0 +1,120 @@
+"""`kohort.Admin` for plain threads."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kohort.client import admin as asyncio_admin
+from kohort.client.admin import NewTopic
+from kohort.client.blocking.loop import Face, made
+from kohort.client.configs import ConfigKind, ConfigValue
+from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
+from kohort.client.logs import LogDirectory
+from kohort.client.metadata import ClusterMetadata, TopicMetadata
+from kohort.client.offsets import FoundOffset, OffsetSpec
+from kohort.member import OffsetAndMetadata
+from kohort.model import UUID, Millis, TopicPartition
+
+
+class Admin(Face):
+    """`kohort.Admin` for plain threads."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("kohort-admin")
+        try:
+            self._admin = self._call(made(lambda: asyncio_admin.Admin(**options)))
+        except BaseException:
+            self._stop()
+            raise
+
+    def describe_cluster(self) -> ClusterMetadata:
+        """See `kohort.Admin.describe_cluster`."""
+        return self._call(self._admin.describe_cluster())
+
+    def list_topics(self, *, internal: bool = False) -> list[str]:
+        """See `kohort.Admin.list_topics`."""
+        return self._call(self._admin.list_topics(internal=internal))
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """See `kohort.Admin.describe_topics`."""
+        return self._call(self._admin.describe_topics(names))
+
+    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, UUID]:
+        """See `kohort.Admin.create_topics`."""
+        return self._call(self._admin.create_topics(topics, validate_only=validate_only))
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """See `kohort.Admin.delete_topics`."""
+        self._call(self._admin.delete_topics(names))
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, OffsetSpec | Millis]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """See `kohort.Admin.list_offsets`."""
+        return self._call(self._admin.list_offsets(wanted))
+
+    def list_groups(self, states: Collection[str] = ()) -> list[GroupListing]:
+        """See `kohort.Admin.list_groups`."""
+        return self._call(self._admin.list_groups(states))
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """See `kohort.Admin.describe_groups`."""
+        return self._call(self._admin.describe_groups(group_ids))
+
+    def group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See `kohort.Admin.group_offsets`."""
+        return self._call(self._admin.group_offsets(group_id, partitions))
+
+    def group_lag(self, group_id: str) -> list[GroupOffset]:
+        """See `kohort.Admin.group_lag`."""
+        return self._call(self._admin.group_lag(group_id))
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
+        """See `kohort.Admin.alter_group_offsets`."""
+        self._call(self._admin.alter_group_offsets(group_id, offsets))
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        """See `kohort.Admin.create_partitions`."""
+        self._call(self._admin.create_partitions(topic, total))
+
+    def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
+        """See `kohort.Admin.describe_configs`."""
+        return self._call(self._admin.describe_configs(kind, name))
+
+    def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
+        """See `kohort.Admin.alter_configs`."""
+        self._call(self._admin.alter_configs(kind, name, changes))
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """See `kohort.Admin.delete_groups`."""
+        self._call(self._admin.delete_groups(group_ids))
+
+    def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
+        """See `kohort.Admin.remove_members`."""
+        self._call(self._admin.remove_members(group_id, members, instances=instances))
+
+    def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
+        """See `kohort.Admin.remove_all_members`."""
+        return self._call(self._admin.remove_all_members(group_id))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `kohort.Admin.delete_records`."""
+        return self._call(self._admin.delete_records(before))
+
+    def describe_log_dirs(self, topics: Collection[str] | None = None) -> list[LogDirectory]:
+        """See `kohort.Admin.describe_log_dirs`."""
+        return self._call(self._admin.describe_log_dirs(topics))
+
+    def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """See `kohort.Admin.delete_group_offsets`."""
+        self._call(self._admin.delete_group_offsets(group_id, partitions))
+
+    def close(self) -> None:
+        """Closing twice is fine."""
+        if self._stopped:
+            return
+        try:
+            self._call(self._admin.close())
+        finally:
+            self._stop()

@@ -1,0 +1,224 @@
+"""`kohort.Consumer` for plain threads: its callbacks come to the thread that polls."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, Self
+
+from kohort.client import consumer as asyncio_consumer
+from kohort.client.blocking.loop import Face, T, made
+from kohort.client.failures import ClosedError
+from kohort.client.offsets import FoundOffset
+from kohort.client.partition import ConsumerRecord
+from kohort.member import OffsetAndMetadata
+from kohort.model import Millis, TopicPartition
+
+Callback = Callable[[frozenset[TopicPartition]], None]
+_AsyncCallback = Callable[[frozenset[TopicPartition]], Coroutine[Any, Any, None]]
+
+
+class Consumer(Face):
+    """`kohort.Consumer` for plain threads; one thread at a time may use it."""
+
+    def __init__(
+        self,
+        *topics: str,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__("kohort-consumer")
+        self._inbox: SimpleQueue[Callable[[], bool]] = SimpleQueue()
+        """What the thread that polls has to run; each says whether the call that it waits for has ended."""
+        self._in_callback = False
+        self._close_asked = False
+        try:
+            self._consumer = self._call(made(lambda: asyncio_consumer.Consumer(**options)))
+        except BaseException:
+            self._stop()
+            raise
+        if topics:
+            self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
+
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        *,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> None:
+        """See `kohort.Consumer.subscribe`. The callbacks run in the thread that polls, or closes."""
+        wanted = [topics] if isinstance(topics, str) else list(topics)
+        self._do(
+            lambda: self._consumer.subscribe(
+                wanted,
+                on_assigned=self._relayed(on_assigned),
+                on_revoked=self._relayed(on_revoked),
+                on_lost=self._relayed(on_lost),
+            )
+        )
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `kohort.Consumer.assign`."""
+        self._do(lambda: self._consumer.assign(partitions))
+
+    def unsubscribe(self) -> None:
+        """See `kohort.Consumer.unsubscribe`."""
+        self._pump(self._consumer.unsubscribe())
+
+    def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
+        """See `kohort.Consumer.poll`."""
+        return self._pump(self._consumer.poll(max_records, timeout))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        unread = self._consumer.next_unread
+        while (record := unread()) is None:
+            if self._stopped:
+                raise StopIteration
+            self._pump(self._consumer.read_ahead())
+        return record
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """See `kohort.Consumer.commit`."""
+        self._call(self._consumer.commit(offsets, timeout=timeout))
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See `kohort.Consumer.committed`."""
+        return self._call(self._consumer.committed(partitions))
+
+    def position(self, partition: TopicPartition) -> int:
+        """See `kohort.Consumer.position`."""
+        return self._call(self._consumer.position(partition))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """See `kohort.Consumer.positions`."""
+        return self._do(self._consumer.positions)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """See `kohort.Consumer.lag`."""
+        return self._do(lambda: self._consumer.lag(partition))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See `kohort.Consumer.seek`."""
+        self._do(lambda: self._consumer.seek(partition, offset))
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """See `kohort.Consumer.seek_to_beginning`."""
+        self._do(lambda: self._consumer.seek_to_beginning(partitions))
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """See `kohort.Consumer.seek_to_end`."""
+        self._do(lambda: self._consumer.seek_to_end(partitions))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `kohort.Consumer.pause`."""
+        self._do(lambda: self._consumer.pause(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `kohort.Consumer.resume`."""
+        self._do(lambda: self._consumer.resume(partitions))
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `kohort.Consumer.beginning_offsets`."""
+        return self._call(self._consumer.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `kohort.Consumer.end_offsets`."""
+        return self._call(self._consumer.end_offsets(partitions))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, FoundOffset | None]:
+        """See `kohort.Consumer.offsets_for_times`."""
+        return self._call(self._consumer.offsets_for_times(times))
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What it consumes now."""
+        return self._consumer.assignment
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics that it subscribed to."""
+        return self._consumer.subscription
+
+    @property
+    def member_id(self) -> str:
+        """As the coordinator named it; "" for none."""
+        return self._consumer.member_id
+
+    @property
+    def generation(self) -> int | None:
+        """None while the group does not count this consumer."""
+        return self._consumer.generation
+
+    def close(self, *, timeout: float = 30.0) -> None:
+        """See `kohort.Consumer.close`. Closing twice is fine."""
+        if self._stopped:
+            return
+        if self._in_callback:
+            self._close_asked = True
+            self._do(self._consumer.close_after_callback)
+            return
+        try:
+            self._pump(self._consumer.close(timeout=timeout))
+        finally:
+            self._stop()
+
+    # -- callbacks come to the thread that waits
+
+    def _relayed(self, callback: Callback | None) -> _AsyncCallback | None:
+        if callback is None:
+            return None
+
+        async def relay(partitions: frozenset[TopicPartition]) -> None:
+            ran: Future[None] = Future()
+
+            def run() -> bool:
+                self._in_callback = True
+                try:
+                    callback(partitions)
+                except BaseException as problem:  # noqa: BLE001  handed to poll, which raises it
+                    ran.set_exception(problem)
+                else:
+                    ran.set_result(None)
+                finally:
+                    self._in_callback = False
+                return False
+
+            self._inbox.put(run)
+            await asyncio.wrap_future(ran)
+
+        return relay
+
+    def _pump(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work`, and meanwhile run the callbacks that it asks for."""
+        if self._stopped:
+            work.close()
+            raise ClosedError("the consumer is closed.")
+        future = self._thread.submit(work)
+        future.add_done_callback(lambda _: self._inbox.put(future.done))
+        try:
+            while not future.done():
+                # An end that a nested or interrupted call left behind only makes this look again.
+                self._inbox.get()()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            if self._close_asked and not self._in_callback:
+                self._close_asked = False
+                self.close()
+
+    def _do(self, action: Callable[[], T]) -> T:
+        return self._call(made(action))

@@ -1,0 +1,76 @@
+"""A consumer's commits: asked for by the application, or made in passing every auto_commit_interval_ms."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from kohort.client.cluster import Cluster
+from kohort.client.committed import commit_outside, positions_of
+from kohort.client.driver import MemberDriver
+from kohort.client.options import ConsumerOptions
+from kohort.errors import KohortError
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+Positions = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Commits:
+    """`positions` says what there is to commit. `driver` is set while the consumer is a member."""
+
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, positions: Callable[[], Positions]) -> None:
+        self.driver: MemberDriver | None = None
+        self.patience = options.request_timeout_ms / 1000
+        """Seconds for an auto commit."""
+        self.automatic = options.enable_auto_commit and bool(options.group_id)
+        self._cluster = cluster
+        self._options = options
+        self._positions = positions
+        self._loop = asyncio.get_running_loop()
+        self._due_at = self._loop.time() + options.auto_commit_interval_ms / 1000
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> None:
+        """Commit these, or all positions, and wait until they are on disk. Raises CommitFailedError."""
+        wanted = self._positions() if offsets is None else positions_of(offsets)
+        milliseconds = self._options.default_api_timeout_ms if timeout is None else int(timeout * 1000)
+        if self.driver is not None:
+            await self.driver.commit(wanted, milliseconds)
+        elif self._options.group_id:
+            await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+
+    def in_passing(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run it in a task, which says how it ended."""
+        task = self._loop.create_task(commit, name="kohort-commit")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def commit_if_due(self) -> None:
+        """Begin an auto commit when its time has come."""
+        if self.automatic and self._loop.time() >= self._due_at:
+            self._due_at = self._loop.time() + self._options.auto_commit_interval_ms / 1000
+            self.in_passing(self.commit_automatically(self._positions()))
+
+    async def commit_automatically(self, offsets: Positions | None = None) -> None:
+        """Where auto commit is on. One that fails ends nothing: the next one commits more."""
+        if not self.automatic:
+            return
+        try:
+            await self.commit(offsets, self.patience)
+        except KohortError as problem:
+            _log.warning("auto commit failed: group=%s %s", self._options.group_id, problem)
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
