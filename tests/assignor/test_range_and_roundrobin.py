@@ -1,4 +1,6 @@
 from kohort.assignor import ASSIGNORS
+from kohort.assignor.range import RangeAssignor
+from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Subscription
 from tests.assignor.groups import shares
 
@@ -82,3 +84,40 @@ def test_a_topic_named_twice_counts_once() -> None:
 def test_a_group_without_members_gets_an_empty_assignment() -> None:
     for assignor in ASSIGNORS.values():
         assert assignor.assign({"orders": 2}, {}) == {}
+
+
+def near(topics: dict[str, str], members: dict[str, str]) -> dict[str, str]:
+    """Who gets what: of each topic the rack of each partition's only replica, of each member its rack (`-`: none)."""
+    subscriptions = {
+        member_id: Subscription(topics=sorted(topics), rack_id=None if rack == "-" else rack)
+        for member_id, rack in members.items()
+    }
+    racks = {TopicPartition(t, n): frozenset(rack) for t, placed in topics.items() for n, rack in enumerate(placed)}
+    made = RangeAssignor().assign_near({t: len(placed) for t, placed in topics.items()}, subscriptions, None, racks)
+    return {member_id: " ".join(map(str, assignment.partitions)) for member_id, assignment in made.items()}
+
+
+def test_members_take_what_is_in_their_rack_first() -> None:
+    assert near({"t": "BABA"}, {"a": "A", "b": "B"}) == {"a": "t-1 t-3", "b": "t-0 t-2"}
+
+
+def test_evenness_comes_before_nearness() -> None:
+    assert near({"t": "AAAB"}, {"a": "A", "b": "B"}) == {"a": "t-0 t-1", "b": "t-2 t-3"}
+
+
+def test_who_has_no_rack_takes_anything_and_who_is_far_takes_what_is_left() -> None:
+    assert near({"t": "AABB"}, {"a": "-", "b": "B", "c": "Z"}) == {"a": "t-0 t-1", "b": "t-2", "c": "t-3"}
+    assert near({"t": "AB"}, {"a": "Z", "b": "A"}) == {"a": "t-1", "b": "t-0"}
+
+
+def test_copartitioned_topics_stay_together_though_one_is_far() -> None:
+    # Each topic alone would go to whom it is near; joined by number they must not part.
+    assert near({"t": "AB", "u": "BA"}, {"a": "A", "b": "B"}) == {"a": "t-0 u-0", "b": "t-1 u-1"}
+    assert near({"t": "BA", "u": "BA"}, {"a": "A", "b": "B"}) == {"a": "t-1 u-1", "b": "t-0 u-0"}
+
+
+def test_racks_that_say_nothing_leave_the_ranges_as_they_are() -> None:
+    plain = {"a": "t-0 t-1", "b": "t-2 t-3"}
+    assert near({"t": "CDCD"}, {"a": "A", "b": "B"}) == plain  # nobody is near anything
+    assert near({"t": "AAAA"}, {"a": "B", "b": "A"}) == plain  # everything is in one place
+    assert near({"t": "BABA"}, {"a": "-", "b": "-"}) == plain

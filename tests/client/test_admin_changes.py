@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, KafkaError, OffsetSpec, Producer, TopicPartition, blocking
+from kohort.client import ConfigKind, ConfigSource
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 
@@ -22,7 +23,7 @@ async def test_records_before_an_offset_are_deleted(admin: Admin, any_broker: Br
     await written(any_broker, first.topic, 2, 5)
     assert await admin.delete_records({first: 3, second: -1}) == {first: 3, second: 5}
     starts = await admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.EARLIEST})
-    assert [found.offset if found else None for found in starts.values()] == [3, 5]
+    assert {partition: found.offset for partition, found in starts.items() if found} == {first: 3, second: 5}
     with pytest.raises(KafkaError) as raised:
         await admin.delete_records({first: 6, second: 5})
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE and str(first) in str(raised.value)
@@ -37,6 +38,21 @@ async def test_logs_have_sizes(admin: Admin, any_broker: Broker, new_topic: NewT
     assert sizes[TopicPartition(topic, 0)] > 1000 and sizes[TopicPartition(topic, 1)] == 0
     everything = {partition for one in await admin.describe_log_dirs() for partition in one.sizes}
     assert set(sizes) < everything
+
+
+async def test_groups_have_configs_too(admin: Admin, fresh: str) -> None:
+    assert all(not one.read_only for one in (await admin.describe_configs(ConfigKind.GROUP, fresh)).values())
+    with pytest.raises(KafkaError) as raised:
+        await admin.alter_configs(ConfigKind.GROUP, fresh, {"no.such.config": "1"})
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_what_a_broker_was_started_with_is_no_topics_own(admin: Admin, new_topic: NewTopicName) -> None:
+    (node,) = (await admin.describe_cluster()).brokers
+    started = await admin.describe_configs(ConfigKind.BROKER, str(node))
+    assert started["group.initial.rebalance.delay.ms"].source is ConfigSource.STARTED_WITH
+    configs = await admin.describe_configs(ConfigKind.TOPIC, await new_topic(retention_ms="1000"))
+    assert [name for name, one in configs.items() if one.source is ConfigSource.TOPIC] == ["retention.ms"]
 
 
 async def test_only_members_commit_while_a_group_has_some(
