@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from kohort.client.alarm import Alarm
-from kohort.client.batches import NO_OFFSET, Batch, Delivery, PartitionQueue, ProducerId
+from kohort.client.batches import NO_OFFSET, Batch, Delivery, PartitionQueue
 from kohort.client.cluster import Cluster
 from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.memory import BufferMemory
+from kohort.client.numbering import Numbering
 from kohort.client.options import ProducerOptions
-from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.model import Millis, TopicPartition
-from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.client.produces import LEFT_OUT, outcomes_of, produce_request
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import Millis
+from kohort.wire.produce import ProduceResponse
 from kohort.wire.records import Codec, Header
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ _LEADER_MOVED = frozenset(
     }
 )
 
+_BATCH_OVERHEAD = 80
+
 
 class Sender:
     """Owns the buffer memory and all batches of a producer."""
@@ -50,16 +54,14 @@ class Sender:
         self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[str(options.acks)]
         self._codec = Codec[options.compression_type.upper()]
         self._idempotent = options.enable_idempotence and self._acks == -1
-        self._producer_id: ProducerId | None = None
-        self._free = options.buffer_memory
-        self._room: deque[asyncio.Future[None]] = deque()
+        self._numbers = Numbering(cluster, options, self._drain_soon, self._unnumbered)
+        self._memory = BufferMemory(options.buffer_memory)
         self._active: dict[PartitionQueue, None] = {}
         """Queues that hold a batch, in the order in which they came."""
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
         self._alarm = Alarm(self._drain)
         self._soon: asyncio.Handle | None = None
-        self._numbering: asyncio.Task[None] | None = None
         self._flushing = 0
         self._closed = False
 
@@ -75,7 +77,7 @@ class Sender:
         size: int,
     ) -> Delivery:
         """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for one that can never be sent."""
-        if size > self._free:
+        if size > self._memory.free:
             if size > self._options.buffer_memory:
                 raise self._too_large(size)
             raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
@@ -95,7 +97,7 @@ class Sender:
                 self._release(queue, batch)
             raise
         batch.size += size
-        self._free -= size
+        self._memory.free -= size
         if builder.size >= self._options.batch_size and queue.in_flight is None and self._soon is None:
             self._soon = self._loop.call_soon(self._drain)
         return Delivery(batch, builder.count - 1)
@@ -121,12 +123,7 @@ class Sender:
 
     async def room(self) -> None:
         """Wait until a good part of the buffer is free."""
-        while self._free < self._options.buffer_memory // 4:
-            if self._closed:
-                raise ClosedError("the producer is closed.")
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._room.append(waiter)
-            await waiter
+        await self._memory.room()
 
     async def flush(self) -> None:
         """Wait until all batches that there are now are decided."""
@@ -147,16 +144,17 @@ class Sender:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        tasks = [*self._tasks, *([self._numbering] if self._numbering else [])]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._numbers.close()
         error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
         for queue in list(self._active):
             for batch in queue.batches():
                 batch.fail(error)
         self._active.clear()
-        self._wake_waiters()
+        self._memory.close()
 
     # -- when to send
 
@@ -184,8 +182,8 @@ class Sender:
                 look_again = min(look_again, queue.retry_at)
                 if not problem.retriable:
                     self._fail_all(queue, problem)
-        if ready and self._idempotent and self._producer_id is None:
-            self._take_number()
+        if ready and self._idempotent and self._numbers.current is None:
+            self._numbers.ask()
         else:
             for node, queues in ready.items():
                 self._send_to(node, queues)
@@ -219,7 +217,7 @@ class Sender:
             size = 0
             some: list[PartitionQueue] = []
             while at < len(queues) and (not some or size < self._options.max_request_size):
-                batch = queues[at].take(self._producer_id)
+                batch = queues[at].take(self._numbers.current)
                 size += batch.size
                 some.append(queues[at])
                 at += 1
@@ -234,7 +232,7 @@ class Sender:
         try:
             connection = await self._cluster.connection(node)
             await connection.drained()
-            request = self._request(queues)
+            request = produce_request(queues, self._cluster.metadata, self._options, self._acks, self._codec)
             if self._acks == 0:
                 connection.post(request)
                 answer = None
@@ -249,44 +247,18 @@ class Sender:
             self._in_flight[node] -= 1
             self._drain_soon()
 
-    def _request(self, queues: Iterable[PartitionQueue]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
-        for queue in queues:
-            assert queue.in_flight is not None
-            name, number = queue.partition
-            topic = topics.get(name)
-            if topic is None:
-                topic_id = self._cluster.metadata.topics[name].topic_id
-                topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
-            records = queue.in_flight.encoded(self._codec)
-            topic.partition_data.append(PartitionProduceData(index=number, records=records))
-        return ProduceRequest(
-            acks=self._acks, timeout_ms=self._options.request_timeout_ms, topic_data=list(topics.values())
-        )
-
     def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
         if answer is None:
             for queue in queues:
                 self._succeed(queue, NO_OFFSET, None)
             return
-        by_partition = {queue.partition: queue for queue in queues}
-        for topic in answer.responses:
-            name = topic.name or self._cluster.metadata.names.get(topic.topic_id, "")
-            for one in topic.partition_responses:
-                partition = TopicPartition(name, one.index)
-                if partition not in by_partition:
-                    continue
-                queue = by_partition.pop(partition)
-                code = error_code(one.error_code)
-                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    appended = None if one.log_append_time_ms < 0 else one.log_append_time_ms
-                    self._succeed(queue, one.base_offset, appended)
-                else:
-                    detail = f"{queue.partition}: {one.error_message or code.sentence}"
-                    self._settle(queue, code, KafkaError(code, detail))
-        for left_out in by_partition.values():
-            missing = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"the answer leaves out {left_out.partition}")
-            self._settle(left_out, missing.code, missing)
+        outcomes = outcomes_of(answer, self._cluster.metadata)
+        for queue in queues:
+            outcome = outcomes.get(queue.partition, LEFT_OUT)
+            if outcome.code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._succeed(queue, outcome.base_offset, outcome.log_append_time)
+            else:
+                self._settle(queue, outcome.code, KafkaError(outcome.code, f"{queue.partition}: {outcome.detail}"))
 
     def _succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
         batch = queue.in_flight
@@ -322,66 +294,35 @@ class Sender:
     def _fail_all(self, queue: PartitionQueue, problem: KafkaError) -> None:
         for batch in queue.batches():
             batch.fail(problem)
-            self._free += batch.size
+            self._memory.free += batch.size
         queue.waiting.clear()
         queue.open = None
         self._active.pop(queue, None)
-        self._wake_waiters()
+        self._memory.wake()
 
     def _finish(self, queue: PartitionQueue, batch: Batch, problem: KafkaError) -> None:
         self._release(queue, batch)
         batch.fail(problem)
 
     def _release(self, queue: PartitionQueue, batch: Batch) -> None:
-        self._free += batch.size
+        self._memory.free += batch.size
         if not queue.waiting and queue.open is None:
             self._active.pop(queue, None)
-        self._wake_waiters()
-
-    def _wake_waiters(self) -> None:
-        if self._room and (self._closed or self._free >= self._options.buffer_memory // 4):
-            waiters, self._room = self._room, deque()
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._memory.wake()
 
     # -- the producer id
 
     def _new_number(self, queue: PartitionQueue) -> None:
         """Number this queue's next batches anew, under another producer id."""
-        if queue.producer_id == self._producer_id:
-            self._producer_id = None
+        self._numbers.discard(queue.producer_id)
         queue.producer_id = None
 
-    def _take_number(self) -> None:
-        if self._numbering is None:
-            self._numbering = self._loop.create_task(self._ask_number(), name="kohort-producer-id")
-
-    async def _ask_number(self) -> None:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        failures = 0
-        while self._producer_id is None:
-            try:
-                answer = await self._cluster.ask_any(request, InitProducerIdResponse)
-                if answer.error_code:
-                    raise KafkaError(error_code(answer.error_code))
-                self._producer_id = ProducerId(answer.producer_id, answer.producer_epoch)
-            except KafkaError as problem:
-                _log.warning("no producer id: %s", problem)
-                if not problem.retriable:
-                    for queue in list(self._active):
-                        self._fail_all(queue, problem)
-                    break
-                now = self._loop.time()
-                for queue in list(self._active):
-                    if queue.in_flight is None:
-                        self._expire(queue, now)
-                if not self._active:
-                    break
-                await asyncio.sleep(self._options.retry_backoff_ms * 2 ** min(failures, 3) / 1000)
-                failures += 1
-        self._numbering = None
-        self._drain_soon()
-
-
-_BATCH_OVERHEAD = 80
+    def _unnumbered(self, problem: KafkaError) -> bool:
+        """There is no producer id now: give up what that ends; whether anything still waits for one."""
+        now = self._loop.time()
+        for queue in list(self._active):
+            if not problem.retriable:
+                self._fail_all(queue, problem)
+            elif queue.in_flight is None:
+                self._expire(queue, now)
+        return bool(self._active)

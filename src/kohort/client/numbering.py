@@ -1,0 +1,68 @@
+"""The producer id under which batches are numbered, so that a broker drops those that come twice (KIP-98)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from kohort.client.batches import ProducerId
+from kohort.client.cluster import Cluster
+from kohort.client.options import ProducerOptions
+from kohort.errors import KafkaError, error_code
+from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_log = logging.getLogger(__name__)
+
+
+class Numbering:
+    """`on_done` is called when asking ended, whatever came of it.
+
+    `on_failure` is told each failure and says whether anybody still waits for an id.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        on_done: Callable[[], None],
+        on_failure: Callable[[KafkaError], bool],
+    ) -> None:
+        self.current: ProducerId | None = None
+        self._cluster = cluster
+        self._options = options
+        self._on_done = on_done
+        self._on_failure = on_failure
+        self._task: asyncio.Task[None] | None = None
+
+    def discard(self, used: ProducerId | None) -> None:
+        """Number nothing under this one any more."""
+        if used == self.current:
+            self.current = None
+
+    def ask(self) -> None:
+        """Have the cluster give one out."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._ask(), name="kohort-producer-id")
+
+    async def close(self) -> None:
+        """Stop asking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        failures = 0
+        while self.current is None:
+            try:
+                answer = await self._cluster.ask_any(request, InitProducerIdResponse)
+                if answer.error_code:
+                    raise KafkaError(error_code(answer.error_code))
+                self.current = ProducerId(answer.producer_id, answer.producer_epoch)
+            except KafkaError as problem:
+                _log.warning("no producer id: %s", problem)
+                if not self._on_failure(problem) or not problem.retriable:
+                    break
+                await asyncio.sleep(self._options.retry_backoff_ms * 2 ** min(failures, 3) / 1000)
+                failures += 1
+        self._task = None
+        self._on_done()
