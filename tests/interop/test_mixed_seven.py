@@ -93,7 +93,10 @@ def test_members_of_seven_clients_share_a_group(
 
     log = read_group_log(any_broker.bootstrap, fresh)
     print(figures(group, producer, log))
-    assert violations(group, producer, log) == []
+    found = violations(group, producer, log)
+    # Each member's own lines lie beside the steps, for who wants to know how it came to that.
+    (tmp_path / "steps").write_text("\n".join(group.steps))
+    assert found == [], "\n".join([f"in {tmp_path}:", *found])
     assert log.commits.keys() == producer.written.keys()
     assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
 

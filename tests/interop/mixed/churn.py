@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop.mixed.kinds import Kind, Place
-from tests.interop.mixed.member import Member
+from tests.interop.mixed.member import Member, now_ms
 from tests.interop.mixed.view import GroupWatch
 from tests.interop.process import until
 
@@ -125,6 +125,9 @@ class MixedGroup:
         else:
             self._join(self._scarce(), strategy)
 
+    def _note(self, step: str) -> None:
+        self.steps.append(f"{now_ms()} {step}")
+
     def _scarce(self) -> Kind:
         """Some kind of which there are fewest."""
         count = {kind.name: sum(member.kind is kind for member in self.live) for kind in self.kinds}
@@ -135,18 +138,18 @@ class MixedGroup:
         name = f"{kind.name}-{next(self._numbers)}"
         place = Place(self.bootstrap, self.group, self.topic, strategy, name, SESSION_MS)
         member = Member(kind, place, self.directory)
-        self.steps.append(f"join {name}")
+        self._note(f"join {name}")
         self.live.append(member)
         self.lives.append(member)
 
     def _leave(self, member: Member) -> None:
-        self.steps.append(f"leave {member.name}")
+        self._note(f"leave {member.name}")
         member.leave()
         self.live.remove(member)
         self._leaving.append(member)
 
     def _kill(self, member: Member) -> None:
-        self.steps.append(f"kill {member.name}")
+        self._note(f"kill {member.name}")
         member.kill()
         self.live.remove(member)
 

@@ -33,6 +33,7 @@ class Member:
         """Its exit code; None while it runs."""
         self._owned: frozenset[int] = frozenset()
         self._errors = directory / f"{self.name}.stderr"
+        self._lines = directory / f"{self.name}.lines"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 list(kind.command(place, directory)),
@@ -80,8 +81,9 @@ class Member:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as lines:
+        with self._process.stdout as lines, self._lines.open("w") as kept:
             for line in lines:
+                kept.write(line)
                 if line.startswith("{") and line.endswith("}\n"):
                     event = parse(line)
                     if event is not None:

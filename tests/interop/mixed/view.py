@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.cimpl
+import kafka
 
 Spot = tuple[str, int]
 """A topic's name and a partition."""
@@ -25,6 +26,7 @@ class GroupWatch:
     """Looks at one group; a broker that is not ready to say anything shows nothing."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
+        self._bootstrap = bootstrap
         self._group = group
         self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
 
@@ -41,15 +43,19 @@ class GroupWatch:
 
     def committed(self) -> dict[Spot, int]:
         """The offsets."""
-        return {spot: offset for spot, (offset, _) in self.commits().items()}
-
-    def commits(self) -> dict[Spot, tuple[int, str]]:
-        """The offsets, and the metadata beside them."""
         request = confluent_kafka.ConsumerGroupTopicPartitions(self._group)
         result = self._admin.list_consumer_group_offsets([request], request_timeout=20.0)[self._group].result()
-        return {
-            (place.topic, place.partition): (place.offset, place.metadata or "") for place in result.topic_partitions
-        }
+        return {(place.topic, place.partition): place.offset for place in result.topic_partitions}
+
+    def notes(self) -> dict[Spot, str]:
+        """The metadata of the commits."""
+        # confluent-kafka reads on behind the end of a metadata's bytes.
+        admin = kafka.KafkaAdminClient(bootstrap_servers=self._bootstrap)
+        try:
+            offsets = admin.list_group_offsets(self._group)[self._group]
+        finally:
+            admin.close()
+        return {(place.topic, place.partition): at.metadata for place, at in offsets.items()}
 
     def widen(self, topic: str, partitions: int) -> None:
         """Give the topic so many partitions."""

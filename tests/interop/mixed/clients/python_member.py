@@ -94,7 +94,7 @@ def confluent(place: Place, said: Said) -> None:
         settle()
         if pause.ends():
             consumer.resume(first(consumer.assignment()))
-    said.revoked()
+    said.leaves()
     consumer.close()
 
 
@@ -151,7 +151,7 @@ def kafka_python(place: Place, said: Said) -> None:
                 said.committed(error)
         if pause.ends():
             consumer.resume(*first(consumer.assignment()))
-    said.revoked()
+    said.leaves()
     consumer.close()
 
 
@@ -207,7 +207,7 @@ async def aiokafka(place: Place, said: Said) -> None:
                     said.committed(error)
         if pause.ends():
             consumer.resume(*first(consumer.assignment()))
-    said.revoked()
+    said.leaves()
     await consumer.stop()
 
 
@@ -253,7 +253,7 @@ def kohort(place: Place, said: Said) -> None:
                 said.committed(error)
         if pause.ends():
             consumer.resume(first(consumer.assignment))
-    said.revoked()
+    said.leaves()
     consumer.close()
 
 

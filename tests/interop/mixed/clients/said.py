@@ -43,16 +43,23 @@ class Said:
     def __init__(self) -> None:
         self.stopping = threading.Event()
         self._owned: set[Spot] = set()
+        self._left = False
         signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
 
     def assigned(self, partitions: Iterable[Spot]) -> None:
+        if self._left:
+            return  # aiokafka ends a rebalance before it leaves: nobody processes what this gives
         given = set(partitions)
         self._owned |= given
         self._say("partitions_assigned", partitions=self._places(given))
 
-    def revoked(self, partitions: Iterable[Spot] | None = None) -> None:
-        """None: all that it owns, because it stops reading now."""
-        self._gone("partitions_revoked", self._owned if partitions is None else set(partitions))
+    def revoked(self, partitions: Iterable[Spot]) -> None:
+        self._gone("partitions_revoked", set(partitions))
+
+    def leaves(self) -> None:
+        """It processes nothing any more, whatever its client is still given."""
+        self._left = True
+        self._gone("partitions_revoked", set(self._owned))
 
     def lost(self, partitions: Iterable[Spot]) -> None:
         self._gone("partitions_lost", set(partitions))

@@ -42,6 +42,7 @@ const assigner = ({ cluster }) => ({
 })
 
 let owned = {}
+let leaving = false
 const revoke = event => {
   if (places(owned).length) say(event, { partitions: places(owned) })
   owned = {}
@@ -60,6 +61,7 @@ const main = async () => {
   consumer.on(consumer.events.REBALANCING, () => revoke('partitions_revoked'))
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     // A join that no rebalancing announced: the coordinator had forgotten the member.
+    if (leaving) return
     revoke('partitions_lost')
     owned = payload.memberAssignment
     say('partitions_assigned', { partitions: places(owned) })
@@ -76,6 +78,7 @@ const main = async () => {
 
   process.once('SIGTERM', async () => {
     await consumer.stop()
+    leaving = true
     revoke('partitions_revoked')
     await consumer.disconnect()
     say('shutdown_complete')
