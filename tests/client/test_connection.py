@@ -133,12 +133,15 @@ async def test_a_cluster_that_cannot_be_reached_says_so() -> None:
 async def test_a_cluster_that_is_closed_while_it_connects_leaves_nothing(
     serve: Callable[[Handler], Awaitable[int]],
 ) -> None:
+    connecting = asyncio.Event()
+
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connecting.set()
         await reader.read()
 
     cluster = Cluster.of(f"127.0.0.1:{await serve(silent)}")
     refresh = asyncio.ensure_future(cluster.refresh())
-    await asyncio.sleep(0.05)
+    await connecting.wait()
     await cluster.close()
     await cluster.close()
     with pytest.raises(KafkaError):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, KohortError, NewTopic, Producer, TopicPartition
-from kohort.client import ClosedError, ConsumerRecord, NoOffsetError
+from kohort.client import ClosedError, ConsumerRecord, NoOffsetError, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
@@ -92,7 +92,7 @@ async def test_closing_ends_an_iteration(any_broker: Broker, new_topic: NewTopic
         return len([record async for record in consumer])
 
     iteration = asyncio.ensure_future(iterate())
-    await asyncio.sleep(0.1)
+    await eventually(lambda: bool(consumer.positions()))  # it waits for records
     await consumer.close()
     await consumer.close()
     assert await iteration == 0
@@ -122,6 +122,7 @@ async def test_each_record_counts_once_while_members_come_and_go(
         async with consumer:
             while not until.is_set():
                 counted.update(record.value for record in await consumer.poll(20, timeout=0.05))
+                # Stands for work, so that the rebalances come while there are records left.
                 await asyncio.sleep(0.002)
 
     ends = [asyncio.Event() for _ in range(4)]
@@ -153,7 +154,7 @@ async def test_callbacks_run_in_poll_and_tell_only_what_moves(
     one = consumer_of(any_broker, **options)
     one.subscribe([topic], on_assigned=assigned, on_revoked=lambda gone: told.append(f"revoked {len(gone)}"))
     two = consumer_of(any_broker, topic, **options)
-    await asyncio.sleep(0.2)
+    await eventually(lambda: one.state is two.state is Phase.STABLE)
     assert told == []  # nobody polled
     while len(one.assignment) != 2 or len(two.assignment) != 2:
         await one.poll(timeout=0.05)
@@ -194,7 +195,7 @@ async def test_a_poll_that_is_cancelled_loses_nothing(any_broker: Broker, new_to
         async with asyncio.timeout(20):
             while len(seen) < 500:
                 polling = asyncio.ensure_future(consumer.poll(7, timeout=5))
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0.002)  # any moment: joining, fetching, handing out
                 polling.cancel()
                 try:
                     seen += [record.offset for record in await polling]

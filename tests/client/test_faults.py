@@ -22,7 +22,7 @@ async def break_connections(clusters: list[Cluster], seed: int, broken: list[Non
     """Break one after the other, whatever it is doing."""
     dice = random.Random(seed)
     while True:
-        await asyncio.sleep(dice.uniform(0.001, 0.03))
+        await asyncio.sleep(dice.uniform(0.001, 0.03))  # at any moment, the point of these tests
         connections = [one for cluster in clusters for one in cluster.connections]
         if connections:
             dice.choice(connections).abort("broken on purpose")
@@ -43,7 +43,7 @@ async def test_every_record_counts_once_though_connections_break(
         for n in range(total):
             sent.append(await producer.send(topic, b"%d" % n, partition=n % partitions))
             if n % 50 == 0:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # a trickle, so that connections break while records are on their way
         for one in sent:
             await one
 
@@ -76,7 +76,10 @@ async def test_every_record_counts_once_though_connections_break(
 
 
 async def cancelled_everywhere(call: Callable[[], Awaitable[object]], steps: int = 150) -> int:
-    """Run it again and again, each time cancelled a little later, until it ends by itself; how often that took."""
+    """Run it again and again, each time cancelled a little later, until it ends by itself; how often that took.
+
+    First by turns of the loop, then by time: no event says how far the answers of a broker have come.
+    """
     for step in range(steps):
         task = asyncio.ensure_future(call())
         if step < 20:

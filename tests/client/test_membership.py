@@ -112,14 +112,15 @@ async def test_of_two_with_one_instance_id_the_older_ends(
 
 async def test_joining_may_be_given_up(cluster: Cluster, new_topic: NewTopicName, fresh: str) -> None:
     topic = await new_topic()
-    stuck = asyncio.Event()
+    revoking, stuck = asyncio.Event(), asyncio.Event()
 
     async def slow(partitions: frozenset[TopicPartition]) -> None:
+        revoking.set()
         await stuck.wait()
 
     one = await Membership.join(cluster, fresh, [topic], {"heartbeat_interval_ms": 200}, on_revoked=slow)
     joining = asyncio.ensure_future(Membership.join(cluster, fresh, [topic]))
-    await asyncio.sleep(0.3)
+    await revoking.wait()
     joining.cancel()  # while its JoinGroup is parked, since the other member takes its time
     with pytest.raises(asyncio.CancelledError):
         await joining
