@@ -86,11 +86,11 @@ def confluent(place: Place, said: Said) -> None:
     )
     while not said.stopping.is_set():
         record = consumer.poll(POLL_S)
-        while record is not None and len(unsaid) < 500:
+        while record is not None:
             topic, number, offset = record.topic(), record.partition(), record.offset()
             assert record.error() is None and topic and number is not None and offset is not None, record.error()
             unsaid.append(((topic, number), offset, record.value()))
-            record = consumer.poll(0)
+            record = consumer.poll(0) if len(unsaid) < 500 else None
         settle()
         if pause.ends():
             consumer.resume(first(consumer.assignment()))
