@@ -42,20 +42,20 @@ class GroupWatch:
         return View(described.state.name, owned)
 
     def committed(self) -> dict[Spot, int]:
-        """The offsets."""
+        """The offsets. Not for commits with metadata: confluent-kafka reads on behind their end, or crashes."""
         request = confluent_kafka.ConsumerGroupTopicPartitions(self._group)
         result = self._admin.list_consumer_group_offsets([request], request_timeout=20.0)[self._group].result()
         return {(place.topic, place.partition): place.offset for place in result.topic_partitions}
 
     def notes(self) -> dict[Spot, str]:
         """The metadata of the commits."""
-        # confluent-kafka reads on behind the end of a metadata's bytes.
+        # confluent-kafka writes the 0 that ends a string in C, too.
         admin = kafka.KafkaAdminClient(bootstrap_servers=self._bootstrap)
         try:
             offsets = admin.list_group_offsets(self._group)[self._group]
         finally:
             admin.close()
-        return {(place.topic, place.partition): at.metadata for place, at in offsets.items()}
+        return {(place.topic, place.partition): at.metadata.removesuffix("\0") for place, at in offsets.items()}
 
     def widen(self, topic: str, partitions: int) -> None:
         """Give the topic so many partitions."""
