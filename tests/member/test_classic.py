@@ -248,6 +248,23 @@ def test_leaving_while_the_join_is_parked_gets_through() -> None:
     assert world.members == 1
 
 
+@pytest.mark.parametrize("leaves_after", range(0, 40, 3))
+def test_leaving_at_any_moment_of_a_join_holds_nobody_up(leaves_after: int) -> None:
+    # An id that was handed out and never used would hold the next rebalance up until its session ended.
+    world = World({"t": 2})
+    one = world.host("one", "t")
+    world.settle()
+    two = world.host("two", "t")
+    world.run(leaves_after)
+    two.leave()
+    world.host("three", "t")
+    world.run(15_000)
+    assert two.member.phase is Phase.UNSUBSCRIBED
+    assert world.members == 2
+    assert one.is_settled
+    assert len(one.member.owned) == 1
+
+
 def test_leaving_with_an_unreachable_coordinator_tries_again() -> None:
     world = World({"t": 1})
     one = world.host("one", "t")

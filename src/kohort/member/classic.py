@@ -31,6 +31,7 @@ from kohort.member.heartbeats import heartbeat_answered, heartbeat_lost, next_he
 from kohort.member.joining import join_if_possible, joined, rejoin_if_needed
 from kohort.member.leaving import (
     begin_leaving,
+    id_came,
     leave_answered,
     leave_if_overdue,
     leave_if_possible,
@@ -123,6 +124,8 @@ class ClassicMember(Standing):
             case JoinGroupResponse():
                 if self._ends(request, Phase.JOINING):
                     joined(self, response)
+                elif request == self.id_request:
+                    id_came(self, response)
             case SyncGroupResponse():
                 if self._ends(request, Phase.SYNCING):
                     synced(self, response)
@@ -147,6 +150,9 @@ class ClassicMember(Standing):
             heartbeat_lost(self)
         elif self.commits.unanswered(request):
             pass
+        elif request == self.id_request:
+            self.id_request = None
+            return
         elif request == self.phase_request:
             self.phase_request = None
             if self.phase in IN_REBALANCE:

@@ -8,6 +8,7 @@ from kohort.member.refusals import COORDINATOR_GONE, refused
 from kohort.member.requests import NO_GENERATION, leave_request
 from kohort.member.standing import Standing
 from kohort.model import Millis
+from kohort.wire.join_group import JoinGroupResponse
 from kohort.wire.leave_group import LeaveGroupResponse
 
 
@@ -17,6 +18,9 @@ def begin_leaving(member: Standing, event: Leave) -> None:
     if member.phase in (Phase.UNSUBSCRIBED, Phase.LEAVING):
         return
     member.leave = event
+    if member.phase is Phase.JOINING and not member.member_id and not member.config.is_static:
+        # KIP-394: an id that was handed out and is not used holds rebalances up until its session would have ended.
+        member.id_request = member.phase_request
     member.callbacks.forget_waiting()
     member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
     member.enter(Phase.LEAVING)
@@ -31,7 +35,9 @@ def must_say_goodbye(member: Standing) -> bool:
 def leave_if_possible(member: Standing) -> None:
     """Once the callbacks are through and their commits answered: say goodbye, or be gone."""
     assert member.leave is not None
-    if not member.callbacks.idle or member.commits.blocks_rejoining or member.phase_request is not None:
+    if not member.callbacks.idle or member.commits.blocks_rejoining:
+        return
+    if member.phase_request is not None or member.id_request is not None:
         return
     if not must_say_goodbye(member):
         _left(member)
@@ -50,6 +56,12 @@ def leave_answered(member: Standing, response: LeaveGroupResponse) -> None:
     else:
         # Whatever else it says (unknown, fenced): the group does not count us.
         _left(member)
+
+
+def id_came(member: Standing, response: JoinGroupResponse) -> None:
+    """The id that was on its way when the member began to leave."""
+    member.id_request = None
+    member.member_id = response.member_id
 
 
 def _left(member: Standing) -> None:

@@ -54,6 +54,8 @@ class Standing:
         """What is out and not forgotten, by number."""
         self.phase_request: int | None = None
         """The JoinGroup, SyncGroup or LeaveGroup whose answer ends the phase."""
+        self.id_request: int | None = None
+        """While leaving: the JoinGroup whose answer brings a member id, which has to be given back."""
         self.heartbeat_request: int | None = None
         self.heartbeat_at: Millis = 0
         self.polled_at: Millis | None = None
