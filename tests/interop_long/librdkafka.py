@@ -84,7 +84,7 @@ GROUPS = (
     Case("0089", "max.poll.interval.ms and who leaves by it", 240),
     Case("0099", "metadata of a commit"),
     Case("0102", "static members: restart, fencing, expiry", 240),
-    Case("0113", "cooperative rebalances, twenty cases", 900),
+    Case("0113", "cooperative rebalances, 36 parts", 900),
     Case("0118", "commit while a rebalance goes on"),
     Case("0122", "what was fetched before a rebalance is dropped"),
     Case("0130", "stored offsets of partitions that moved"),
