@@ -52,7 +52,7 @@ async def nothing_is_left_running() -> AsyncIterator[None]:
     """Every task that a client started is gone when the client is closed."""
     before = asyncio.all_tasks()
     yield
-    left = [task.get_name() for task in asyncio.all_tasks() - before if task.get_name().startswith("kohort")]
+    left = [repr(task) for task in asyncio.all_tasks() - before if task.get_name().startswith("kohort")]
     assert left == []
 
 

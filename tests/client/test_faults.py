@@ -15,7 +15,12 @@ from kohort.client import KohortError
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
-COOPERATIVE: dict[str, Any] = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 100}
+COOPERATIVE: dict[str, Any] = {
+    "partition_assignment_strategy": "cooperative-sticky",
+    "heartbeat_interval_ms": 100,
+    # A member id whose answer got lost holds rebalances up until its session would have ended: Kafka's own weakness.
+    "session_timeout_ms": 6_000,
+}
 
 
 async def break_connections(clusters: list[Cluster], seed: int, broken: list[None]) -> None:
@@ -57,8 +62,6 @@ async def test_every_record_counts_once_though_connections_break(
             counted.update(record.value for record in await consumer.poll(50, timeout=0.05))
 
     group: dict[str, Any] = {"group_id": fresh, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    # A member id whose answer got lost holds rebalances up until its session would have ended: Kafka's own weakness.
-    group["session_timeout_ms"] = 6_000
     consumers = [Consumer(bootstrap_servers=any_broker.bootstrap, **COOPERATIVE, **group, **quick) for _ in range(3)]
     producer = Producer(bootstrap_servers=any_broker.bootstrap, **quick)
     clusters = [producer.cluster, *(consumer.cluster for consumer in consumers)]
