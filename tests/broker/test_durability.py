@@ -2,7 +2,10 @@
 
 import asyncio
 import errno
+import gc
 import threading
+import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -103,3 +106,25 @@ async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow
     await writer.close()
     assert commit.done
     assert store.syncs == 0
+
+
+async def test_a_finished_commit_keeps_nobody_alive(store: Slow) -> None:
+    # Whoever waits for a commit may hold it: were the two to keep each other, only the collector could free them.
+    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+
+    def wait() -> weakref.ref[Callable[[], None]]:
+        commit = writer.current()
+
+        def refused() -> None:
+            pytest.fail(f"{commit} failed")
+
+        commit.then(lambda: None, refused)
+        return weakref.ref(refused)
+
+    gc.disable()
+    try:
+        gone = wait()
+        await writer.close()
+        assert gone() is None
+    finally:
+        gc.enable()

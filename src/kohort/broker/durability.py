@@ -33,7 +33,10 @@ class Commit:
     def finish(self, failed: bool) -> None:
         """Tell everybody who waits; only the writer calls it."""
         self.done = True
-        for call in self._failed if failed else self._settled:
+        calls = self._failed if failed else self._settled
+        # Whoever waits may hold the commit: cleared, all of them are freed now and not by the collector.
+        self._settled, self._failed = [], []
+        for call in calls:
             call()
 
 
