@@ -312,7 +312,9 @@ def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp
     for query in queries:
         query.reader.stop()
     found: Counter[tuple[int, int]] = sum((query.sink for query in queries), Counter())
-    assert found == dict.fromkeys(topic.written, 1)
+    # Compared by what differs: pytest would take minutes to lay tens of thousands of records side by side.
+    assert sorted(topic.written.keys() - found.keys())[:20] == [], "records that nobody read"
+    assert sorted(place for place, times in found.items() if times > 1)[:20] == [], "records that were read twice"
     assert all(query.sink for query in queries)
 
 
