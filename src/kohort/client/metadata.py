@@ -1,6 +1,6 @@
 """What a client knows of the cluster, as values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode, error_code
@@ -76,9 +76,12 @@ class ClusterMetadata:
             for number, replicas in self.topics[name].replicas.items()
         }
 
-    def merged(self, response: MetadataResponse) -> "ClusterMetadata":
-        """This, brought up to date by an answer."""
-        topics = dict(self.topics)
+    def merged(self, response: MetadataResponse, *, of_all: Collection[str] | None = None) -> "ClusterMetadata":
+        """This, brought up to date by an answer.
+
+        `of_all` says that the answer is of all topics: what it leaves out does not exist, those of `of_all` included.
+        """
+        topics = dict(self.topics) if of_all is None else {name: _missing(name) for name in of_all}
         for one in response.topics:
             if one.name is not None:
                 topics[one.name] = _topic(one)
@@ -90,6 +93,10 @@ class ClusterMetadata:
             names={topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID},
             racks={**self.racks, **{one.node_id: one.rack for one in response.brokers if one.rack}},
         )
+
+
+def _missing(name: str) -> TopicMetadata:
+    return TopicMetadata(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _topic(one: MetadataResponseTopic) -> TopicMetadata:

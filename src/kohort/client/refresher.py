@@ -1,0 +1,154 @@
+"""Keeps a client's metadata fresh, and tells who watches topics when something of them changed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from kohort.client.backoff import back_off
+from kohort.client.connections import closed_error
+from kohort.client.metadata import ClusterMetadata
+from kohort.client.options import ClientOptions
+from kohort.errors import KafkaError
+from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+Watcher = Callable[[Mapping[str, int], frozenset[str]], None]
+"""Told the partition counts of the topics that exist, and all that it watches."""
+
+WatcherOfAll = Callable[[ClusterMetadata], None]
+"""Told everything, whenever it was asked for anew."""
+
+
+class Refresher:
+    """`ask` puts the request to some broker; `on_fresh` is awaited before anybody is told of its answer.
+
+    It asks when someone wants it, and otherwise every metadata.max.age.ms; for the topics that someone named, or for
+    all while someone watches all.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        ask: Callable[[MetadataRequest], Awaitable[MetadataResponse]],
+        on_fresh: Callable[[ClusterMetadata], Awaitable[None]],
+    ) -> None:
+        self.metadata = ClusterMetadata()
+        self._options = options
+        self._ask = ask
+        self._on_fresh = on_fresh
+        self._loop = asyncio.get_running_loop()
+        self._watchers: dict[object, tuple[frozenset[str], Watcher]] = {}
+        self._watchers_of_all: dict[object, WatcherOfAll] = {}
+        self._topics: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._look_again: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def watch(self, who: object, topics: frozenset[str], watcher: Watcher) -> None:
+        """Tell `watcher` soon, and from then on after every refresh."""
+        self._watchers[who] = (topics, watcher)
+        self.want(topics)
+
+    def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
+        """As `watch`, of all topics that there are."""
+        self._watchers_of_all[who] = watcher
+        self.want()
+
+    def unwatch(self, who: object) -> None:
+        """Stop telling."""
+        self._watchers.pop(who, None)
+        self._watchers_of_all.pop(who, None)
+
+    def want(self, topics: Iterable[str] = ()) -> None:
+        """Refresh soon, and know these topics from then on."""
+        self._topics.update(topics)
+        self._wanted.set()
+        if self._task is None and not self._closed:
+            self._task = self._loop.create_task(self._keep_fresh(), name="kohort-metadata")
+
+    async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
+        """Metadata that was asked for after this call. Raises KafkaError where no broker can be asked."""
+        if self._closed:
+            raise closed_error()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(future)
+        self.want(topics)
+        await future
+        return self.metadata
+
+    async def close(self) -> None:
+        """Stop, and fail those who wait."""
+        self._closed = True
+        if self._look_again is not None:
+            self._look_again.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(closed_error())
+        self._waiting.clear()
+
+    async def _keep_fresh(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async with asyncio.timeout(self._options.metadata_max_age_ms / 1000):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+            self._wanted.clear()
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self._refresh()
+                failures = 0
+            except asyncio.CancelledError:
+                self._waiting += waiting
+                waiting = []
+                raise
+            except KafkaError as problem:
+                failures += 1
+                for future in waiting:
+                    if not future.done():
+                        future.set_exception(KafkaError(problem.code, problem.sentence))
+                if self._watchers or self._watchers_of_all:
+                    self._wanted.set()
+            finally:
+                for future in waiting:
+                    if not future.done():
+                        future.set_result(None)
+            self._tell_watchers(fresh=not failures)
+            await asyncio.sleep(
+                back_off(self._options, failures) if failures else self._options.retry_backoff_ms / 2000
+            )
+
+    async def _refresh(self) -> None:
+        # KIP-516: no topics at all is asked for by an empty list, all topics by null.
+        everything = bool(self._watchers_of_all)
+        topics = None if everything else [MetadataRequestTopic(name=name) for name in sorted(self._topics)]
+        request = MetadataRequest(
+            topics=topics, allow_auto_topic_creation=self._options.allow_auto_create_topics and bool(topics)
+        )
+        answer = await self._ask(request)
+        self.metadata = self.metadata.merged(answer, of_all=self._topics if everything else None)
+        await self._on_fresh(self.metadata)
+
+    def _tell_watchers(self, *, fresh: bool) -> None:
+        if fresh:
+            for tell in list(self._watchers_of_all.values()):
+                tell(self.metadata)
+        unsettled = False
+        for topics, watcher in list(self._watchers.values()):
+            known = [self.metadata.topics.get(topic) for topic in topics]
+            if any(topic is None for topic in known):
+                self._wanted.set()
+                continue
+            unsettled |= any(topic is not None and topic.error.retriable for topic in known)
+            watcher({topic.name: len(topic.leaders) for topic in known if topic is not None and topic.exists}, topics)
+        if unsettled and self._look_again is None:
+            # A topic that is being made, or has no leader, is looked at again before metadata.max.age.ms.
+            self._look_again = self._loop.call_later(self._options.retry_backoff_max_ms / 1000, self._time_to_look)
+
+    def _time_to_look(self) -> None:
+        self._look_again = None
+        self._wanted.set()
