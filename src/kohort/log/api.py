@@ -156,6 +156,14 @@ class LogStore(Protocol):
         """Durable when it returns; the partitions' logs are gone."""
         ...
 
+    def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
+        """Configs of what is no topic: those that `keep_configs` kept for this kind of resource, by the name."""
+        ...
+
+    def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+        """Keep these instead of what was kept under that name; none forgets the name. Durable when it returns."""
+        ...
+
     def partition(self, topic_id: UUID, partition: int) -> PartitionLog:
         """The log of an existing partition, opened (and recovered) at first use. Raises KeyError."""
         ...

@@ -3,6 +3,7 @@
 kohort.json              format, cluster id, leader epoch, whether the last owner closed it
 lock                     held by flock, which the kernel releases when a process dies
 topics.json              every topic with its id, partitions and configs
+configs.json             configs of what is no topic, such as groups, by kind and name
 <topic>-<n>/             one partition, as in Kafka:
     00000000000000000000.log    raw batches; the name is the first offset
     00000000000000000000.index  sparse index and producers, of a segment that no longer grows
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.log.api import BadDataDirectory, DataDirectoryInUse, Topic
+from kohort.log.kept_configs import AllConfigs
 from kohort.log.memory import fresh_cluster_id
 from kohort.model import UUID
 
@@ -91,6 +93,24 @@ class DataDirectory:
             for one in topics
         ]
         write_durably(self.path / "topics.json", json.dumps({"topics": stored}, indent=1).encode())
+
+    def read_configs(self) -> dict[str, dict[str, dict[str, str]]]:
+        """What `write_configs` left."""
+        stored = _read_json(self.path / "configs.json") or {}
+        try:
+            return {
+                kind: {
+                    name: {str(key): str(value) for key, value in configs.items()} for name, configs in names.items()
+                }
+                for kind, names in stored.items()
+            }
+        except AttributeError as error:
+            raise BadDataDirectory(f"{self.path / 'configs.json'} is damaged: {error!r}") from None
+
+    def write_configs(self, configs: AllConfigs) -> None:
+        """Durable when it returns."""
+        stored = {kind: {name: dict(one) for name, one in names.items()} for kind, names in configs.items()}
+        write_durably(self.path / "configs.json", json.dumps(stored, indent=1).encode())
 
     def _write_meta(self, *, clean: bool) -> None:
         meta = {"format": FORMAT, "cluster_id": self.cluster_id, "epoch": self.leader_epoch, "clean": clean}

@@ -16,6 +16,7 @@ from kohort.log.config import LogConfig
 from kohort.log.descriptors import SegmentFile
 from kohort.log.directory import DataDirectory, check_topic_name, write_durably
 from kohort.log.disk import Write
+from kohort.log.kept_configs import KeptConfigs
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.queue import AppendQueue, Taken
 from kohort.log.recovery import recover, segment_path, sidecar_path
@@ -48,6 +49,7 @@ class FileStore:
         self.directory = DataDirectory(Path(path).absolute(), cluster_id)
         try:
             topics = self.directory.read_topics()
+            self._configs = KeptConfigs(self.directory.read_configs(), self.directory.write_configs)
             self.files = SegmentFiles(self.directory.path, max_open_files)
         except BaseException:
             self.directory.close(clean=False)
@@ -126,6 +128,14 @@ class FileStore:
                     gone = _unused(directory)
                     directory.rename(gone)
                     self.files.chores.append(partial(shutil.rmtree, gone))
+
+    # Configs of what is no topic
+
+    def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
+        return self._configs.of_kind(kind)
+
+    def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+        self._configs.keep(kind, name, configs)
 
     # Partitions
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kohort.log.api import Pending, Topic, TornTail
 from kohort.log.config import LogConfig
+from kohort.log.kept_configs import KeptConfigs
 from kohort.log.partition import SegmentedLog
 from kohort.log.queue import AppendQueue, Taken
 from kohort.model import UUID, TopicPartition
@@ -51,6 +52,7 @@ class MemoryStore:
         self._topics: dict[str, Topic] = {}
         self._names: dict[UUID, str] = {}
         self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
+        self._configs = KeptConfigs({}, lambda configs: None)
         self._queue = AppendQueue()
 
     @property
@@ -83,6 +85,12 @@ class MemoryStore:
         del self._topics[self._names.pop(topic_id)]
         for key in [key for key in self._logs if key[0] == topic_id]:
             self._queue.forget(self._logs.pop(key))
+
+    def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
+        return self._configs.of_kind(kind)
+
+    def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+        self._configs.keep(kind, name, configs)
 
     def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
         log = self._logs.get((topic_id, partition))
