@@ -8,10 +8,10 @@ import asyncio
 import errno
 import logging
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from kohort.broker.apis import api_versions
 from kohort.broker.call import Call
@@ -31,6 +31,7 @@ from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.model import Millis
 from kohort.wire.api_versions import ApiVersionsRequest
 from kohort.wire.compression import Codec
 from kohort.wire.varint import skip_tags
@@ -90,7 +91,7 @@ class Broker:
         self.store.change_defaults(store_defaults(self.config))
         self.cluster_id = self.store.cluster_id
         try:
-            self.topics = Topics(self.store, self.config)
+            self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
                 configs = {
                     "cleanup.policy": "compact",
@@ -98,7 +99,7 @@ class Broker:
                 }
                 self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
             self.writer = Writer(self.store, loop, self._settled)
-            self.timers = Timers(loop, now_ms)
+            self.timers = Timers(loop, self.now)
             self.parked_fetches = ParkedFetches()
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
@@ -153,11 +154,13 @@ class Broker:
 
     # What handlers use
 
-    now = staticmethod(now_ms)
+    now: Callable[[], Millis] = staticmethod(now_ms)
+    fresh_id: Callable[[], UUID] = staticmethod(uuid4)
+    """Ids that nobody can guess; with `now`, all that a broker takes from outside beside its loop and its store."""
 
     def new_group_shard(self) -> GroupShard:
         """An empty shard with this broker's settings."""
-        return GroupShard(self._group_config, lambda: str(uuid4()))
+        return GroupShard(self._group_config, lambda: str(self.fresh_id()))
 
     def partition(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's log, by the topic's name."""

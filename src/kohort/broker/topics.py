@@ -1,10 +1,10 @@
 """The topics of this broker: look-ups by name and id, the partitions' logs, creation and deletion."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.topic_config import check_topic_configs
@@ -34,7 +34,8 @@ def is_legal_name(name: str) -> bool:
 class Topics:
     """A cache over the store: every look-up here is a dict's."""
 
-    def __init__(self, store: LogStore, config: BrokerConfig) -> None:
+    def __init__(self, store: LogStore, config: BrokerConfig, fresh_id: Callable[[], UUID]) -> None:
+        self._fresh_id = fresh_id
         self._store = store
         self._config = config
         self._by_name: dict[str, Topic] = dict(store.topics())
@@ -81,7 +82,7 @@ class Topics:
             check_topic_configs(configs)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-        return Topic(uuid4(), name, partitions, dict(configs))
+        return Topic(self._fresh_id(), name, partitions, dict(configs))
 
     def create(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> Topic:
         """Make a topic; durable when it returns. Raises KafkaError."""
