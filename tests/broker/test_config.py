@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.config import SETTINGS, as_text, parse_assignments, parse_config, read_settings
+from kohort.broker.config import BOUNDS, SETTINGS, as_text, parse_assignments, parse_config, read_settings
 from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError
 
@@ -39,6 +39,20 @@ def test_a_bad_setting_is_refused_in_a_sentence(name: str, text: str, sentence: 
 def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="larger than"):
         parse_config({"group.min.session.timeout.ms": "9000", "group.max.session.timeout.ms": "8000"})
+    with pytest.raises(ConfigError, match=r"session\.timeout\.ms must be larger than .*heartbeat"):
+        parse_config(
+            {"group.consumer.max.heartbeat.interval.ms": "50000", "group.consumer.heartbeat.interval.ms": "45000"}
+        )
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_consumer_groups_get_lies_between_the_bounds_for_what_they_may_set(name: str) -> None:
+    low, high = BOUNDS[name]
+    default = int(parse_config().values[name])
+    with pytest.raises(ConfigError, match=f"{low} .* is larger than {name}"):
+        parse_config({low: str(default + 1)})
+    with pytest.raises(ConfigError, match=f"{name} .* is larger than {high}"):
+        parse_config({name: str(parse_config().number(high) + 1)})
 
 
 @pytest.mark.parametrize("name", SETTINGS)

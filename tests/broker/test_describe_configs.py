@@ -106,9 +106,15 @@ async def test_all_brokers_together_have_what_was_changed_for_all(peer: Peer, br
     assert (config.name, config.value, config.config_source) == ("message.max.bytes", "5000", Source.ALL_BROKERS)
 
 
-async def test_a_group_has_no_configs(peer: Peer) -> None:
-    found = await describe(peer, GROUP, "g")
-    assert (found.error_code, found.configs) == (ErrorCode.NONE, [])
+async def test_a_group_has_what_it_sets_over_what_the_broker_gives_to_all(peer: Peer, broker: Broker) -> None:
+    broker.group_configs.change("g", {"consumer.heartbeat.interval.ms": "7000"})
+    broker.change_config(Source.BROKER, {"group.consumer.assignment.interval.ms": "0"})
+    found = {config.name: (config.value, config.config_source) for config in (await describe(peer, GROUP, "g")).configs}
+    assert found == {
+        "consumer.session.timeout.ms": ("45000", Source.DEFAULT),
+        "consumer.heartbeat.interval.ms": ("7000", Source.GROUP),
+        "consumer.assignment.interval.ms": ("0", Source.BROKER),
+    }
 
 
 @pytest.mark.parametrize(
@@ -162,6 +168,8 @@ async def test_the_resources_that_have_configs_are_listed(peer: Peer, broker: Br
     assert await resources(peer) == (ErrorCode.NONE, topics | me)
     assert await resources(peer, TOPIC) == (ErrorCode.NONE, topics)
     assert await resources(peer, BROKER, GROUP) == (ErrorCode.NONE, me)
+    broker.group_configs.change("g", {"consumer.heartbeat.interval.ms": "7000"})
+    assert await resources(peer, GROUP) == (ErrorCode.NONE, {(GROUP, "g")})
     assert await resources(peer, METRICS, LOGGER) == (ErrorCode.NONE, set())
     assert await resources(peer, TOPIC, 99) == (ErrorCode.UNSUPPORTED_VERSION, set())
     assert await resources(peer, version=0) == (ErrorCode.NONE, set()), "once it listed metrics subscriptions only"

@@ -66,6 +66,8 @@ _DAY = 86_400_000
 
 CLEANUP_POLICIES = frozenset({"delete", "compact"})
 TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
+PROTOCOLS = frozenset({"classic", "consumer"})
+MIGRATION_POLICIES = frozenset({"bidirectional", "upgrade", "downgrade", "disabled"})
 COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
 
 SETTINGS: Mapping[str, Setting] = {
@@ -110,8 +112,47 @@ SETTINGS: Mapping[str, Setting] = {
     "group.min.session.timeout.ms": Setting(6_000, "the shortest session timeout of a classic member", 1, _INT32),
     "group.max.session.timeout.ms": Setting(1_800_000, "the longest session timeout of a classic member", 1, _INT32),
     "group.initial.rebalance.delay.ms": Setting(3_000, "wait for more members when an empty group starts", 0, _INT32),
-    "group.max.size": Setting(_INT32, "the most members of a group", 1, _INT32),
+    "group.max.size": Setting(_INT32, "the most members of a classic group", 1, _INT32),
+    "group.coordinator.rebalance.protocols": Setting(
+        "classic,consumer", "which protocols groups may use", choices=PROTOCOLS, is_list=True
+    ),
+    "group.consumer.max.size": Setting(_INT32, "the most members of a consumer group", 1, _INT32),
+    "group.consumer.assignors": Setting(
+        "uniform,range", "what may compute the assignment of a consumer group; the first is the default", is_list=True
+    ),
+    "group.consumer.migration.policy": Setting(
+        "bidirectional",
+        "whether a group with members may change its protocol: upgrade is from classic to consumer",
+        choices=MIGRATION_POLICIES,
+    ),
+    "group.consumer.regex.refresh.interval.ms": Setting(
+        600_000, "resolve regular expressions of subscriptions again at least so often", 10_000, _INT32
+    ),
+    "group.consumer.session.timeout.ms": Setting(
+        45_000, "when a silent member of a consumer group is given up", 1, _INT32
+    ),
+    "group.consumer.min.session.timeout.ms": Setting(45_000, "the least that a group may set for it", 1, _INT32),
+    "group.consumer.max.session.timeout.ms": Setting(60_000, "the most that a group may set for it", 1, _INT32),
+    "group.consumer.heartbeat.interval.ms": Setting(
+        5_000, "how often members of consumer groups are told to send heartbeats", 1, _INT32
+    ),
+    "group.consumer.min.heartbeat.interval.ms": Setting(5_000, "the least that a group may set for it", 1, _INT32),
+    "group.consumer.max.heartbeat.interval.ms": Setting(15_000, "the most that a group may set for it", 1, _INT32),
+    "group.consumer.assignment.interval.ms": Setting(
+        1_000, "the least time between two assignments of a consumer group (KIP-1263)", 0, _INT32, live=True
+    ),
+    "group.consumer.min.assignment.interval.ms": Setting(0, "the least that a group may set for it", 0, _INT32),
+    "group.consumer.max.assignment.interval.ms": Setting(15_000, "the most that a group may set for it", 0, _INT32),
 }
+
+BOUNDS: Mapping[str, tuple[str, str]] = {
+    f"group.{which}": (
+        f"group.{which.replace('consumer.', 'consumer.min.')}",
+        f"group.{which.replace('consumer.', 'consumer.max.')}",
+    )
+    for which in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+}
+"""Settings that have others for bounds: the lower, and the upper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +185,19 @@ def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
     values = {name: setting.default for name, setting in SETTINGS.items()}
     for name, text in (settings or {}).items():
         values[name] = known_setting(name, SETTINGS).parse(name, text)
-    low, high = values["group.min.session.timeout.ms"], values["group.max.session.timeout.ms"]
-    if int(low) > int(high):
-        raise ConfigError(f"group.min.session.timeout.ms ({low}) is larger than group.max.session.timeout.ms ({high}).")
-    return BrokerConfig(values)
+    config = BrokerConfig(values)
+    _check_order(config, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
+    for name, (low, high) in BOUNDS.items():
+        _check_order(config, low, name)
+        _check_order(config, name, high)
+    if config.number("group.consumer.heartbeat.interval.ms") >= config.number("group.consumer.session.timeout.ms"):
+        raise ConfigError("group.consumer.session.timeout.ms must be larger than group.consumer.heartbeat.interval.ms.")
+    return config
+
+
+def _check_order(config: BrokerConfig, low: str, high: str) -> None:
+    if config.number(low) > config.number(high):
+        raise ConfigError(f"{low} ({config.number(low)}) is larger than {high} ({config.number(high)}).")
 
 
 def read_settings(path: Path) -> dict[str, str]:

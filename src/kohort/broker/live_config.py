@@ -21,6 +21,7 @@ class Source(IntEnum):
     """Changed at run time, as the default of all brokers."""
     STARTED_WITH = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Setter(NamedTuple):

@@ -19,6 +19,7 @@ from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import BadFrame, Connection, FlushQueue
 from kohort.broker.durability import Writer
+from kohort.broker.group_configs import GroupConfigs
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
 from kohort.broker.live_config import LiveConfig, Source
@@ -91,6 +92,7 @@ class Broker:
         self.store.change_defaults(store_defaults(self.config))
         self.cluster_id = self.store.cluster_id
         try:
+            self.group_configs = GroupConfigs(self.store)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
                 configs = {

@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs and AlterConfigs: other configs for topics and for this broker (KIP-133, KIP-339).
+"""IncrementalAlterConfigs and AlterConfigs: other configs for topics, groups and this broker (KIP-133, KIP-339).
 
-A topic's are durable when the answer leaves; the broker's last as long as its process. A resource is changed as a
-whole or not at all.
+A topic's and a group's are durable when the answer leaves; the broker's last as long as its process. A resource is
+changed as a whole or not at all.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.apis.resources import ResourceType, check_broker_name
 from kohort.broker.call import Call
 from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from kohort.broker.live_config import Source
 from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
 from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
@@ -134,9 +135,9 @@ def _alter(broker: "Broker", change: _Change, validate_only: bool) -> None:
         case ResourceType.BROKER:
             _alter_broker(broker, change, validate_only)
         case ResourceType.GROUP:
-            _alter_group(change)
+            _alter_group(broker, change, validate_only)
         case _:
-            detail = "Configs of topics and brokers can be altered here, and no others."
+            detail = "Configs of topics, brokers and groups can be altered here, and no others."
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 
@@ -178,9 +179,13 @@ def _alter_broker(broker: "Broker", change: _Change, validate_only: bool) -> Non
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _alter_group(change: _Change) -> None:
-    """Kafka's group configs are those of consumer groups (KIP-848); classic groups have none."""
+def _alter_group(broker: "Broker", change: _Change, validate_only: bool) -> None:
     if not change.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all groups: name one.")
-    if unknown := sorted(change.apply({}, {}, str)):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"A classic group has no config {unknown[0]}.")
+    configs = change.apply(broker.group_configs.of(change.name), GROUP_SETTINGS, str)
+    try:
+        check_group_configs(configs, broker.config)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if not validate_only:
+        broker.group_configs.change(change.name, configs)

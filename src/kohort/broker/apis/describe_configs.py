@@ -1,4 +1,4 @@
-"""DescribeConfigs: what the configs of topics and of this broker are, and where each value comes from (KIP-226)."""
+"""DescribeConfigs: what the configs of topics, groups and this broker are, and where each comes from (KIP-226)."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.apis.resources import ResourceType, check_broker_name
 from kohort.broker.call import Call
 from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.group_configs import GROUP_SETTINGS, group_setters
 from kohort.broker.live_config import Setter, Source
 from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
 from kohort.broker.topics import is_legal_name
@@ -98,10 +99,11 @@ _FACTS = {
 
 
 def _group(broker: "Broker", name: str) -> _Entries:
-    """Kafka's group configs are those of consumer groups (KIP-848); classic groups have none."""
+    """Whether or not there is such a group: configs may come first."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The name of a group must not be empty.")
-    return ()
+    own, live = broker.group_configs.of(name), broker.live_config
+    return [(key, setting, group_setters(key, own, live)) for key, setting in GROUP_SETTINGS.items()]
 
 
 def _unsupported(broker: "Broker", name: str) -> _Entries:

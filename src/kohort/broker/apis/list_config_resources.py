@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", call: Call, request: ListConfigResourcesRequest) -> None:
-    """No types given means all. Neither metrics subscriptions nor groups have configs here; v0 lists only the first."""
+    """No types given means all. Metrics subscriptions have no configs here; they are all that v0 lists."""
     known = set(ResourceType)
     wanted = set(request.resource_types) if call.version >= 1 else {ResourceType.CLIENT_METRICS}
     if not wanted <= known:
@@ -26,4 +26,8 @@ def handle(broker: "Broker", call: Call, request: ListConfigResourcesRequest) ->
         ]
     if ResourceType.BROKER in wanted:
         resources.append(ConfigResource(resource_name=str(broker.node_id), resource_type=ResourceType.BROKER))
+    if ResourceType.GROUP in wanted:
+        resources += [
+            ConfigResource(resource_name=name, resource_type=ResourceType.GROUP) for name in broker.group_configs.all()
+        ]
     call.reply(ListConfigResourcesResponse(config_resources=resources))
