@@ -430,7 +430,7 @@ def test_an_application_that_does_not_poll_makes_the_member_leave_at_once() -> N
     one.may_be_a_zombie = True
     one.wants_in = False
     world.run(8_000)
-    assert phase_of(one) is Phase.OVERDUE
+    assert phase_of(one) is Phase.STALE
     assert two.processing == tps("t", 0, 1)  # without waiting for the session to end
     number = one.commit(dict.fromkeys(one.member.owned, 5))
     assert set(one.settled[number].values()) == {ErrorCode.UNKNOWN_MEMBER_ID}

@@ -1,7 +1,7 @@
 """The client's half of a group, without I/O or clock: what a member sends, and what it tells its application."""
 
 from kohort.member.actions import Actions, CommitSettled, Send
-from kohort.member.classic import ClassicMember
+from kohort.member.classic.member import ClassicMember
 from kohort.member.config import MemberConfig
 from kohort.member.events import (
     CallbackDone,

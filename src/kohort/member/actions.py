@@ -1,11 +1,11 @@
-"""What a classic member asks of the shell around it."""
+"""What a member asks of the shell around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member.events import MemberTimer
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 
 
@@ -43,6 +43,8 @@ class Actions:
     send: list[Send] = field(default_factory=list)
     metadata: frozenset[str] | None = None
     """The topics whose partition counts the member wants to be told, now and whenever they change."""
+    topic_ids: frozenset[UUID] | None = None
+    """Set with `metadata`: the topics whose names it wants to be told, as soon as they are known."""
     revoke: frozenset[TopicPartition] | None = None
     """Stop processing these. Commits of them still work until `CallbackDone`."""
     lost: frozenset[TopicPartition] | None = None

@@ -8,26 +8,42 @@ from kohort.model import Millis
 _GRACE_MS: Millis = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class MemberConfig:
-    """`assignors` in order of preference; the group takes the first that all its members offer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyConfig:
+    """What both protocols need."""
 
     group_id: str
-    assignors: tuple[Assignor, ...]
     instance_id: str | None = None
-    session_timeout_ms: Millis = 45_000
-    heartbeat_interval_ms: Millis = 3_000
     max_poll_interval_ms: Millis = 300_000
     retry_backoff_ms: Millis = 100
     retry_backoff_max_ms: Millis = 1_000
     rack_id: str | None = None
 
     @property
+    def is_static(self) -> bool:
+        """KIP-345: the member keeps its place in the group over a restart."""
+        return self.instance_id is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberConfig(AnyConfig):
+    """Of a classic group: `assignors` in order of preference; the group takes the first that all its members offer."""
+
+    assignors: tuple[Assignor, ...]
+    session_timeout_ms: Millis = 45_000
+    heartbeat_interval_ms: Millis = 3_000
+
+    @property
     def answer_timeout_ms(self) -> Millis:
         """How long JoinGroup and SyncGroup may be held: the rebalance timeout, and then the answer travels."""
         return self.max_poll_interval_ms + _GRACE_MS
 
-    @property
-    def is_static(self) -> bool:
-        """KIP-345: the member keeps its place in the group over a restart."""
-        return self.instance_id is not None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMemberConfig(AnyConfig):
+    """Of a consumer group: the coordinator says how long the session lasts and how often to send a heartbeat."""
+
+    member_id: str
+    """KIP-1082: made by the client, unique to this process and kept while it lives."""
+    server_assignor: str | None = None
+    """group.remote.assignor; None leaves it to the coordinator."""

@@ -1,4 +1,4 @@
-"""What a classic member is told: by its application, by the cluster, by its timers."""
+"""What a member is told: by its application, by the cluster, by its timers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import Enum
 
 from kohort.errors import ErrorCode
 from kohort.member.offsets import OffsetAndMetadata
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 
 
@@ -21,21 +21,27 @@ class MemberTimer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """The application wants these topics, instead of what it wanted before."""
+    """The application wants these topics, instead of what it wanted before.
+
+    `expression` is what else it wants: all topics whose names match, as the coordinator finds them (RE2; KIP-848).
+    """
 
     topics: frozenset[str]
+    expression: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist.
 
-    `racks` are those of each partition's replicas, as far as they are known (KIP-881).
+    `racks` are those of each partition's replicas, as far as they are known (KIP-881); `names` are those of all topics
+    that are known, by id.
     """
 
     partitions: Mapping[str, int]
     asked: frozenset[str]
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
+    names: Mapping[UUID, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,17 @@
 """The way to the coordinator: known or not, and how long to wait before the next try."""
 
+from kohort.errors import ErrorCode
 from kohort.model import Millis
+
+COORDINATOR_GONE = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""Look for another coordinator before asking again."""
 
 _MOST_DOUBLINGS = 16
 

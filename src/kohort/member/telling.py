@@ -3,12 +3,11 @@
 from typing import assert_never
 
 from kohort.errors import ErrorCode
-from kohort.member.callbacks import NOTHING, CallbackKind
-from kohort.member.phase import Phase
-from kohort.member.standing import Standing
+from kohort.member.any_member import AnyMember
+from kohort.member.callbacks import Callback, CallbackKind
 
 
-def tell_next(member: Standing) -> None:
+def tell_next(member: AnyMember) -> None:
     """Give the application its next callback, if it is free; what would tell it nothing is passed over."""
     callbacks, actions = member.callbacks, member.actions
     while (callback := callbacks.start_next()) is not None:
@@ -17,8 +16,8 @@ def tell_next(member: Standing) -> None:
                 partitions = callback.partitions & member.owned
                 actions.revoke = partitions or None
             case CallbackKind.LOST:
-                partitions = member.owned
-                member.owned = NOTHING
+                partitions = callback.partitions & member.owned
+                member.owned -= partitions
                 member.commits.drop(partitions, ErrorCode.ILLEGAL_GENERATION)
                 actions.lost = partitions or None
             case CallbackKind.ASSIGN:
@@ -32,13 +31,10 @@ def tell_next(member: Standing) -> None:
         callbacks.done()
 
 
-def told(member: Standing) -> None:
-    """The application is done with what it was told last."""
+def told(member: AnyMember) -> Callback:
+    """The application is done with what it was told last, which is returned."""
     done = member.callbacks.done()
-    if done.kind is not CallbackKind.REVOKE:
-        return
-    member.owned -= done.partitions
-    member.commits.drop(done.partitions, ErrorCode.REBALANCE_IN_PROGRESS)
-    if member.phase is Phase.STABLE:
-        # KIP-429: what was given up has no owner until the group assigns once more.
-        member.rejoin = f"gave up {len(done.partitions)} partitions that the assignment moves"
+    if done.kind is CallbackKind.REVOKE:
+        member.owned -= done.partitions
+        member.commits.drop(done.partitions, ErrorCode.REBALANCE_IN_PROGRESS)
+    return done

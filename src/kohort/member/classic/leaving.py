@@ -2,11 +2,13 @@
 
 from kohort.errors import ErrorCode, error_code
 from kohort.member.callbacks import CallbackKind
+from kohort.member.classic.phases import BEFORE
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.requests import NO_GENERATION, leave_request
+from kohort.member.classic.standing import Standing
 from kohort.member.events import Leave
-from kohort.member.phase import BEFORE, Phase
-from kohort.member.refusals import COORDINATOR_GONE, refused
-from kohort.member.requests import NO_GENERATION, leave_request
-from kohort.member.standing import Standing
+from kohort.member.link import COORDINATOR_GONE
+from kohort.member.phase import Phase
 from kohort.model import Millis
 from kohort.wire.join_group import JoinGroupResponse
 from kohort.wire.leave_group import LeaveGroupResponse
@@ -76,7 +78,7 @@ def _left(member: Standing) -> None:
 
 def overdue_at(member: Standing) -> Millis | None:
     """When the application must have polled again; None while it need not."""
-    if member.polled_at is None or member.phase not in BEFORE[Phase.OVERDUE]:
+    if member.polled_at is None or member.phase not in BEFORE[Phase.STALE]:
         return None
     return member.polled_at + member.config.max_poll_interval_ms
 
@@ -91,12 +93,12 @@ def leave_if_overdue(member: Standing) -> None:
         member.send(leave_request(member.config, member.member_id, "max.poll.interval.ms is over"))
     member.forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
     member.member_id = ""
-    member.enter(Phase.OVERDUE)
+    member.enter(Phase.STALE)
 
 
-def poll_started(member: Standing) -> None:
-    """The application is back."""
+def polls(member: Standing) -> None:
+    """The application is there, or back."""
     member.polled_at = None
-    if member.phase is Phase.OVERDUE:
-        member.callbacks.add(CallbackKind.LOST, frozenset())
+    if member.phase is Phase.STALE:
+        member.callbacks.add(CallbackKind.LOST, member.owned)
         member.prepare("the application polls again after max.poll.interval.ms")

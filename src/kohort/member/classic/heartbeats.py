@@ -1,10 +1,11 @@
 """Signs of life: one at a time, at the interval, and never beside a request that says as much."""
 
 from kohort.errors import ErrorCode
+from kohort.member.any_member import Sent
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.requests import heartbeat_request
+from kohort.member.classic.standing import Standing
 from kohort.member.phase import Phase
-from kohort.member.refusals import refused
-from kohort.member.requests import heartbeat_request
-from kohort.member.standing import Sent, Standing
 from kohort.model import Millis
 
 _IN = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})

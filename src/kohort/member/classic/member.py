@@ -1,16 +1,30 @@
-"""The member of a classic group as a state machine: events in, actions out, no clock and no I/O.
-
-After each event `_advance` looks at the whole state and does what can be done now; so an event's own code only notes
-what it changed, and a coordinator that moves, a callback that takes minutes and a commit that waits need no code that
-knows of each other.
-"""
+"""The member of a classic group as a state machine: which of its modules an event concerns."""
 
 from typing import assert_never
 
 from kohort.errors import ErrorCode, error_code
-from kohort.member.actions import Actions
-from kohort.member.committing import commit_answered, commit_asked, send_commit_if_possible
-from kohort.member.config import MemberConfig
+from kohort.member.classic.committing import commit_answered, commit_asked, send_commit_if_possible
+from kohort.member.classic.heartbeats import (
+    heartbeat_answered,
+    heartbeat_lost,
+    next_heartbeat_at,
+    send_heartbeat_if_due,
+)
+from kohort.member.classic.joining import callback_done, join_if_possible, joined, metadata_changed, rejoin_if_needed
+from kohort.member.classic.leaving import (
+    begin_leaving,
+    id_came,
+    leave_answered,
+    leave_if_overdue,
+    leave_if_possible,
+    must_say_goodbye,
+    overdue_at,
+    polls,
+)
+from kohort.member.classic.phases import IN_REBALANCE
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.standing import Standing
+from kohort.member.classic.syncing import assign_if_possible, synced, topics_to_watch
 from kohort.member.events import (
     CallbackDone,
     CommitAsked,
@@ -18,7 +32,6 @@ from kohort.member.events import (
     CoordinatorUnavailable,
     Event,
     Leave,
-    MemberTimer,
     MetadataChanged,
     PollEnded,
     PollStarted,
@@ -27,22 +40,7 @@ from kohort.member.events import (
     Subscribe,
     TimerFired,
 )
-from kohort.member.heartbeats import heartbeat_answered, heartbeat_lost, next_heartbeat_at, send_heartbeat_if_due
-from kohort.member.joining import join_if_possible, joined, rejoin_if_needed
-from kohort.member.leaving import (
-    begin_leaving,
-    id_came,
-    leave_answered,
-    leave_if_overdue,
-    leave_if_possible,
-    must_say_goodbye,
-    overdue_at,
-    poll_started,
-)
-from kohort.member.phase import IN_REBALANCE, Phase
-from kohort.member.refusals import refused
-from kohort.member.standing import Standing
-from kohort.member.syncing import assign_if_possible, synced, topics_to_watch
+from kohort.member.phase import Phase
 from kohort.member.telling import tell_next, told
 from kohort.model import Millis
 from kohort.wire.codec import Message
@@ -56,34 +54,15 @@ _NEEDS_COORDINATOR = IN_REBALANCE | {Phase.PREPARING, Phase.STABLE, Phase.LEAVIN
 
 
 class ClassicMember(Standing):
-    """One member of one group. `handle` is the only way in."""
-
-    def __init__(self, config: MemberConfig) -> None:
-        super().__init__(config)
-        self._wanted: frozenset[str] = frozenset()
-        self._armed: dict[MemberTimer, Millis] = {}
-
-    def handle(self, event: Event, now: Millis) -> Actions:
-        """Take one event and return what follows from it. Answers to forgotten requests are welcome and do nothing."""
-        self.now = now
-        self.actions = actions = Actions()
-        self._take(event)
-        while True:
-            phase = self.phase
-            self._advance()
-            if self.phase is phase:
-                break
-        actions.settled += self.commits.settled()
-        self._want_metadata()
-        self._set_timers()
-        return actions
+    """One member of one classic group."""
 
     def _take(self, event: Event) -> None:
         match event:
-            case Subscribe(topics):
+            case Subscribe(topics, expression):
+                assert expression is None, "a classic group knows nothing of expressions"
                 self._subscribe(topics)
-            case MetadataChanged(partitions, asked, racks):
-                self.partitions, self.asked, self.racks = partitions, asked, racks
+            case MetadataChanged():
+                metadata_changed(self, event)
             case CoordinatorFound():
                 self.link.found()
             case CoordinatorUnavailable(code):
@@ -94,15 +73,16 @@ class ClassicMember(Standing):
             case RequestFailed(request, code):
                 self._request_failed(request, code)
             case PollStarted():
-                poll_started(self)
+                polls(self)
             case PollEnded():
+                polls(self)
                 self.polled_at = self.now
             case CallbackDone():
-                told(self)
+                callback_done(self, told(self))
             case CommitAsked():
                 commit_asked(self, event)
             case TimerFired(timer):
-                self._armed.pop(timer, None)
+                self._timer_fired(timer)
             case Leave():
                 begin_leaving(self, event)
             case _:
@@ -168,8 +148,7 @@ class ClassicMember(Standing):
         self.commits.expire(self.now)
         rejoin_if_needed(self)
         tell_next(self)
-        if self.link.must_be_found(self.now) and self._wants_coordinator():
-            self.link.finding = self.actions.find_coordinator = True
+        self._find_coordinator_if_wanted()
         send_commit_if_possible(self)
         match self.phase:
             case Phase.PREPARING:
@@ -185,20 +164,11 @@ class ClassicMember(Standing):
             return True
         return must_say_goodbye(self) if self.phase is Phase.LEAVING else self.phase in _NEEDS_COORDINATOR
 
-    def _want_metadata(self) -> None:
-        wanted = self.topics if self.lead is None else topics_to_watch(self, self.lead)
-        if wanted != self._wanted:
-            self._wanted = self.actions.metadata = wanted
+    def _topics_to_watch(self) -> frozenset[str]:
+        return self.topics if self.lead is None else topics_to_watch(self, self.lead)
 
-    def _set_timers(self) -> None:
-        retries = self.link.retry_at > self.now and self._wants_coordinator()
-        wanted: dict[MemberTimer, Millis | None] = {
-            MemberTimer.HEARTBEAT: next_heartbeat_at(self),
-            MemberTimer.RETRY: self.link.retry_at if retries else None,
-            MemberTimer.POLL: overdue_at(self),
-            MemberTimer.COMMIT: self.commits.next_deadline(),
-        }
-        for timer, at in wanted.items():
-            if at != self._armed.get(timer):
-                self.actions.timers[timer] = at
-        self._armed = {timer: at for timer, at in wanted.items() if at is not None}
+    def _next_heartbeat_at(self) -> Millis | None:
+        return next_heartbeat_at(self)
+
+    def _overdue_at(self) -> Millis | None:
+        return overdue_at(self)

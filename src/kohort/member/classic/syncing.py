@@ -5,11 +5,11 @@ from collections.abc import Collection
 from kohort.assignor import Assignor
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member.callbacks import NOTHING, CallbackKind
-from kohort.member.leading import Lead, lead_of
+from kohort.member.classic.leading import Lead, lead_of
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.requests import sync_request
+from kohort.member.classic.standing import Standing
 from kohort.member.phase import Phase
-from kohort.member.refusals import refused
-from kohort.member.requests import sync_request
-from kohort.member.standing import Standing
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.consumer_protocol import decode_assignment
@@ -92,4 +92,5 @@ def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:
     member.commits.rebalanced()
     # At once: a coordinator that holds heartbeats can tell only a member that has one in flight.
     member.heartbeat_at = member.now
+    member.metadata_compared = False
     member.enter(Phase.STABLE)

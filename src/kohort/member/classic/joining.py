@@ -2,12 +2,26 @@
 
 from kohort.assignor import RebalanceProtocol
 from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.member.callbacks import Callback, CallbackKind
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.requests import PROTOCOL_TYPE, join_request
+from kohort.member.classic.standing import Standing
+from kohort.member.classic.syncing import racks_of, sync, take_lead
+from kohort.member.events import MetadataChanged
 from kohort.member.phase import Phase
-from kohort.member.refusals import refused
-from kohort.member.requests import PROTOCOL_TYPE, join_request
-from kohort.member.standing import Standing
-from kohort.member.syncing import racks_of, sync, take_lead
 from kohort.wire.join_group import JoinGroupResponse
+
+
+def metadata_changed(member: Standing, told: MetadataChanged) -> None:
+    """What the cluster looks like now."""
+    member.partitions, member.asked, member.racks = told.partitions, told.asked, told.racks
+    member.metadata_compared = False
+
+
+def callback_done(member: Standing, done: Callback) -> None:
+    """KIP-429: what a stable member gave up has no owner until the group assigns once more."""
+    if done.kind is CallbackKind.REVOKE and member.phase is Phase.STABLE:
+        member.rejoin = f"gave up {len(done.partitions)} partitions that the assignment moves"
 
 
 def rejoin_if_needed(member: Standing) -> None:
@@ -18,12 +32,19 @@ def rejoin_if_needed(member: Standing) -> None:
         member.prepare(member.rejoin)
     elif member.topics != member.joined_topics:
         member.prepare("the subscription changed")
-    elif member.counts and member.counts.keys() <= member.asked:
-        changed = sorted(topic for topic, count in member.counts.items() if member.partitions.get(topic) != count)
-        if changed:
-            member.prepare(f"the number of partitions changed: {', '.join(changed)}")
-        elif member.near is not None and member.near != racks_of(member, member.counts):
-            member.prepare("replicas moved to other racks")
+    elif not member.metadata_compared:
+        _rejoin_if_metadata_differs(member)
+
+
+def _rejoin_if_metadata_differs(member: Standing) -> None:
+    member.metadata_compared = True
+    if not member.counts or not member.counts.keys() <= member.asked:
+        return
+    changed = sorted(topic for topic, count in member.counts.items() if member.partitions.get(topic) != count)
+    if changed:
+        member.prepare(f"the number of partitions changed: {', '.join(changed)}")
+    elif member.near is not None and member.near != racks_of(member, member.counts):
+        member.prepare("replicas moved to other racks")
 
 
 def join_if_possible(member: Standing) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
+from kohort.member.classic.leading import VERSION
 from kohort.member.config import MemberConfig
-from kohort.member.leading import VERSION
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.heartbeat import HeartbeatRequest

@@ -1,11 +1,14 @@
 """When a commit may go out, and which of its errors are cured by waiting. The queue itself is in `commits`."""
 
 from kohort.errors import ErrorCode
+from kohort.member.any_member import Sent
+from kohort.member.classic.phases import IN_REBALANCE
+from kohort.member.classic.refusals import refused
+from kohort.member.classic.standing import Standing
 from kohort.member.commits import commit_request
 from kohort.member.events import CommitAsked
-from kohort.member.phase import IN_REBALANCE, Phase
-from kohort.member.refusals import COORDINATOR_GONE, refused
-from kohort.member.standing import Sent, Standing
+from kohort.member.link import COORDINATOR_GONE
+from kohort.member.phase import Phase
 from kohort.wire.offset_commit import OffsetCommitResponse
 
 _RETRY = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -26,7 +29,7 @@ def commit_asked(member: Standing, asked: CommitAsked) -> None:
     commits = member.commits
     commits.add(asked.commit, asked.offsets, asked.deadline_at)
     partitions = frozenset(asked.offsets)
-    if member.phase in (Phase.OVERDUE, Phase.FATAL):
+    if member.phase in (Phase.STALE, Phase.FATAL):
         commits.drop(partitions, ErrorCode.UNKNOWN_MEMBER_ID)
     elif member.phase is not Phase.UNSUBSCRIBED and member.generation is None:
         commits.drop(partitions, ErrorCode.ILLEGAL_GENERATION)

@@ -1,18 +1,9 @@
 """What an error of the coordinator does to a member, whatever it answered."""
 
 from kohort.errors import ErrorCode, KafkaError
+from kohort.member.classic.standing import Standing
+from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
-from kohort.member.standing import Standing
-
-COORDINATOR_GONE = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
-"""Look for another coordinator before asking again."""
 
 
 def refused(member: Standing, code: ErrorCode) -> None:

@@ -1,0 +1,157 @@
+"""What every member of a group is made of, whichever of the two protocols it speaks.
+
+Events in, actions out, no clock and no I/O. After each event `_advance` looks at the whole state and does what can be
+done now; so an event's own code only notes what it changed, and a coordinator that moves, a callback that takes
+minutes and a commit that waits need no code that knows of each other.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kohort.member.actions import Actions, Send
+from kohort.member.callbacks import NOTHING, Callbacks
+from kohort.member.commits import CommitQueue
+from kohort.member.config import AnyConfig
+from kohort.member.events import Event, Leave, MemberTimer
+from kohort.member.link import CoordinatorLink
+from kohort.member.phase import Phase
+from kohort.model import UUID, Millis
+from kohort.wire.codec import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """As whom a request was sent: an answer to who we no longer are says nothing of us."""
+
+    member_id: str
+    generation: int | None
+
+
+class AnyMember(ABC):
+    """One member of one group. `handle` is the only way in; the first seven attributes may be read by anybody."""
+
+    BEFORE: ClassVar[Mapping[Phase, frozenset[Phase]]]
+    """The phases from which each phase may be entered."""
+
+    def __init__(self, config: AnyConfig) -> None:
+        self.config = config
+        self.phase = Phase.UNSUBSCRIBED
+        self.member_id = ""
+        self.generation: int | None = None
+        """The generation (in a consumer group: the member epoch) in which requests are sent; None while the group does
+        not count this member."""
+        self.owned = NOTHING
+        """What the application processes, or still gives up."""
+        self.is_leader = False
+        """Whether it computes the group's assignment."""
+        self.reason = ""
+        """Why the member last began to join."""
+
+        self.now: Millis = 0
+        self.actions = Actions()
+        self.callbacks = Callbacks()
+        self.commits = CommitQueue()
+        self.link = CoordinatorLink(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.requests: dict[int, Sent] = {}
+        """What is out and not forgotten, by number."""
+        self.heartbeat_request: int | None = None
+        self.heartbeat_at: Millis = 0
+        self.polled_at: Millis | None = None
+        """When the application last went to work; None while it waits in a poll, or never polled."""
+        self.topics: frozenset[str] = frozenset()
+        """What the application subscribed to by name."""
+        self.leave: Leave | None = None
+        """Set while the member leaves."""
+        self._last_request = 0
+        self._armed: dict[MemberTimer, Millis] = {}
+        self._watched: frozenset[str] = frozenset()
+        self._unresolved: frozenset[UUID] = frozenset()
+
+    def handle(self, event: Event, now: Millis) -> Actions:
+        """Take one event and return what follows from it. Answers to forgotten requests are welcome and do nothing."""
+        self.now = now
+        self.actions = actions = Actions()
+        self._take(event)
+        while True:
+            phase = self.phase
+            self._advance()
+            if self.phase is phase:
+                break
+        actions.settled += self.commits.settled()
+        self._want_metadata()
+        self._set_timers()
+        return actions
+
+    @abstractmethod
+    def _take(self, event: Event) -> None:
+        """Note what the event says."""
+
+    @abstractmethod
+    def _advance(self) -> None:
+        """Do what can be done now."""
+
+    @abstractmethod
+    def _topics_to_watch(self) -> frozenset[str]:
+        """The topics whose partition counts matter."""
+
+    def _topics_to_resolve(self) -> frozenset[UUID]:
+        """The topics that the coordinator named and that no metadata has told of."""
+        return frozenset()
+
+    @abstractmethod
+    def _wants_coordinator(self) -> bool:
+        """Whether there is something to say to it."""
+
+    @abstractmethod
+    def _next_heartbeat_at(self) -> Millis | None:
+        """When the next is due; None while none may be sent."""
+
+    @abstractmethod
+    def _overdue_at(self) -> Millis | None:
+        """When the application must have polled again; None while it need not."""
+
+    def speaks_of_us(self, sent: Sent) -> bool:
+        """Whether an answer to that request concerns who we are now."""
+        return (sent.member_id, sent.generation) == (self.member_id, self.generation)
+
+    # -- moves
+
+    def enter(self, phase: Phase) -> None:
+        """Go to another phase."""
+        assert self.phase in self.BEFORE[phase], f"{self.phase} -> {phase}"
+        self.phase = phase
+
+    def send(self, message: Message, timeout_ms: Millis | None = None) -> int:
+        """Have it sent to the coordinator; the number of the request."""
+        self._last_request += 1
+        self.requests[self._last_request] = Sent(self.member_id, self.generation)
+        self.actions.send.append(Send(self._last_request, message, timeout_ms))
+        return self._last_request
+
+    def _find_coordinator_if_wanted(self) -> None:
+        if self.link.must_be_found(self.now) and self._wants_coordinator():
+            self.link.finding = self.actions.find_coordinator = True
+
+    def _want_metadata(self) -> None:
+        topics, ids = self._topics_to_watch(), self._topics_to_resolve()
+        if (topics, ids) != (self._watched, self._unresolved):
+            self._watched = self.actions.metadata = topics
+            self._unresolved = self.actions.topic_ids = ids
+
+    def _set_timers(self) -> None:
+        retries = self.link.retry_at > self.now and self._wants_coordinator()
+        wanted: dict[MemberTimer, Millis | None] = {
+            MemberTimer.HEARTBEAT: self._next_heartbeat_at(),
+            MemberTimer.RETRY: self.link.retry_at if retries else None,
+            MemberTimer.POLL: self._overdue_at(),
+            MemberTimer.COMMIT: self.commits.next_deadline(),
+        }
+        for timer, at in wanted.items():
+            if at != self._armed.get(timer):
+                self.actions.timers[timer] = at
+        self._armed = {timer: at for timer, at in wanted.items() if at is not None}
+
+    def _timer_fired(self, timer: MemberTimer) -> None:
+        self._armed.pop(timer, None)
