@@ -5,6 +5,8 @@ import pytest
 from kohort.broker.refusals import refusal
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message, encode
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.delete_groups import DeleteGroupsRequest
 from kohort.wire.describe_groups import DescribeGroupsRequest
 from kohort.wire.heartbeat import HeartbeatRequest
@@ -37,6 +39,8 @@ FETCH_MANY = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
         (ListGroupsRequest(), range(6)),
         (DeleteGroupsRequest(groups_names=["g"]), range(3)),
         (OffsetDeleteRequest(group_id="g"), range(1)),
+        (ConsumerGroupHeartbeatRequest(group_id="g"), range(2)),
+        (ConsumerGroupDescribeRequest(group_ids=["g"]), range(2)),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -4,6 +4,9 @@ from typing import assert_never
 
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -37,6 +40,8 @@ GroupRequest = (
     | ListGroupsRequest
     | DeleteGroupsRequest
     | OffsetDeleteRequest
+    | ConsumerGroupHeartbeatRequest
+    | ConsumerGroupDescribeRequest
 )
 
 
@@ -71,6 +76,15 @@ def _refusal(request: GroupRequest, version: int, code: ErrorCode) -> Message:
             )
         case OffsetDeleteRequest():
             return OffsetDeleteResponse(error_code=code)
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.sentence)
+        case ConsumerGroupDescribeRequest():
+            return ConsumerGroupDescribeResponse(
+                groups=[
+                    DescribedConsumerGroup(error_code=code, error_message=code.sentence, group_id=group_id)
+                    for group_id in request.group_ids
+                ]
+            )
         case _:
             assert_never(request)
 
