@@ -56,21 +56,28 @@ class Shard:
         self._pairs: list[tuple[bytes, bytes | None]] = []
         self._loading: asyncio.Task[None] | None = None
         self._deleted_meanwhile: set[str] = set()
+        self._resigned = False
 
     # Requests
 
     def handle(self, request: Message, waiter: Waiter, context: RequestContext) -> None:
         """Pass one request to the coordinator; `waiter` gets the answer now, after a sync, or much later."""
         if not self.ready:
-            waiter.reply(refusal(request, waiter.version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            # A broker that stops loads nothing any more: waiting for it would be for nothing.
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._resigned else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            waiter.reply(refusal(request, waiter.version, code))
             return
         now = self._broker.now()
         self._apply(self._machine.handle(request, context, now), now)
 
     def heartbeat(self, request: HeartbeatRequest, waiter: Waiter) -> None:
         """`handle` for the most frequent request, which has no effects but its answer."""
-        # As Kafka: while the group loads nobody knows better, and after it every member has a whole session.
-        code = self._machine.heartbeat(request, self._broker.now()) if self.ready else ErrorCode.NONE
+        if not self.ready:
+            # As Kafka: while the group loads nobody knows better, and after it every member has a whole session.
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._resigned else ErrorCode.NONE
+            waiter.reply(HeartbeatResponse(error_code=code))
+            return
+        code = self._machine.heartbeat(request, self._broker.now())
         self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
     def abandoned(self, token: Hashable) -> None:
@@ -142,6 +149,7 @@ class Shard:
 
     def load(self) -> None:
         """Replay the partition, in slices that let other work go on; at once where it is empty."""
+        self._resigned = False
         if self._log.stable_offset == self._log.start_offset:
             self._loaded()
         else:
@@ -149,6 +157,7 @@ class Shard:
 
     def resign(self) -> None:
         """Answer nobody any more: parked requests are told that this is not their coordinator."""
+        self._resigned = True
         if self._loading is not None:
             self._loading.cancel()
         if self.ready:

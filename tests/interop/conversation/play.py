@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kohort.errors import ErrorCode
@@ -25,7 +25,7 @@ _NOT_YET = {
 async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Exchange]]:
     """The transcript of each scene."""
     host, _, port = bootstrap.rpartition(":")
-    await _warm_up(Stage("warm-up", host, int(port)))
+    await warm_up(Stage("warm-up", host, int(port)), [f"warm-up-{number}" for number in range(30)])
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str, scene: Scene) -> list[Exchange]:
@@ -41,10 +41,9 @@ async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Ex
     return dict(zip(scenes, played, strict=True))
 
 
-async def _warm_up(stage: Stage) -> None:
-    """Wait until every group has its coordinator: Kafka makes the topic for it when somebody first looks for one."""
-    for number in range(30):
-        group = f"warm-up-{number}"
+async def warm_up(stage: Stage, groups: Iterable[str]) -> None:
+    """Wait until each group has its coordinator: Kafka makes the topic for it when somebody first looks for one."""
+    for group in groups:
         for _ in range(500):
             found = await stage.admin.quietly(FindCoordinatorRequest(key=group), 2)
             if found.error_code not in _NOT_YET:

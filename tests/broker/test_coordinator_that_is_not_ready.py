@@ -1,0 +1,105 @@
+"""What a coordinator answers while it loads its groups, and while its broker stops."""
+
+import asyncio
+import threading
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.log import MemoryStore
+from kohort.log.api import Pending
+from kohort.wire.codec import Message
+from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.broker.conftest import QUICK, MakeBroker
+from tests.broker.peer import Peer, talking_to, until
+from tests.hostile.error_inputs import codes
+
+PARTITIONS = 100
+
+
+def commit(metadata: str = "") -> OffsetCommitRequest:
+    rows = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=7, committed_metadata=metadata)
+        for index in range(PARTITIONS)
+    ]
+    topics = [OffsetCommitRequestTopic(name="orders", partitions=rows)]
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
+
+
+ASKED: tuple[tuple[Message, int, type[Message]], ...] = (
+    (JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer"), 3, JoinGroupResponse),
+    (SyncGroupRequest(group_id="g", member_id="m"), 3, SyncGroupResponse),
+    (LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")]), 4, LeaveGroupResponse),
+    (commit(), 8, OffsetCommitResponse),
+    (OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="orders")]), 7, OffsetFetchResponse),
+    (ListGroupsRequest(), 4, ListGroupsResponse),
+    (DescribeGroupsRequest(groups=["g"]), 5, DescribeGroupsResponse),
+    (DeleteGroupsRequest(groups_names=["g"]), 2, DeleteGroupsResponse),
+)
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+async def test_while_a_group_loads_whoever_asks_waits_but_heartbeats_are_taken(broker: Broker, peer: Peer) -> None:
+    broker.topics.create("orders", PARTITIONS)
+    for _ in range(10):  # 4 MB: loaded in several slices, between which requests are handled
+        assert codes(await peer.ask(commit("x" * 4_000), 8, OffsetCommitResponse)) == set()
+    shard = broker.groups.shard("g")
+    shard.resign()
+    shard.load()
+    peer.send(BEAT, 4)
+    for request, version, _ in ASKED:
+        peer.send(request, version)
+    # As Kafka: nobody knows better yet, and afterwards the member has a whole session.
+    assert codes(await peer.answer(HeartbeatResponse)) == set()
+    for _, _, kind in ASKED:
+        assert codes(await peer.answer(kind)) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    await until(lambda: shard.ready)
+    assert codes(await peer.ask(BEAT, 4, HeartbeatResponse)) == {ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+class SlowDisk(MemoryStore):
+    """Its syncs wait for a permit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.permit = threading.Event()
+        self.permit.set()
+        self.is_asked = threading.Event()
+
+    def sync(self, pending: Pending) -> None:
+        self.is_asked.set()
+        assert self.permit.wait(20)
+        super().sync(pending)
+
+
+async def test_a_broker_that_stops_sends_its_groups_to_another_coordinator(start_broker: MakeBroker) -> None:
+    disk = SlowDisk()
+    broker = await start_broker(BrokerOptions(port=0, settings=QUICK), disk)
+    broker.topics.create("orders", PARTITIONS)
+    async with talking_to(broker) as committer, talking_to(broker) as peer:
+        assert codes(await peer.ask(ListGroupsRequest(), 4, ListGroupsResponse)) == set()
+        disk.permit.clear()
+        disk.is_asked.clear()
+        committer.send(commit(), 8)
+        await until(disk.is_asked.is_set)
+        # What was written before the end is waited for; meanwhile the connections are open.
+        stopping = asyncio.ensure_future(broker.stop())
+        await until(lambda: not broker.groups.shard("g").ready)
+        assert codes(await peer.ask(BEAT, 4, HeartbeatResponse)) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        for request, version, kind in ASKED:
+            assert codes(await peer.ask(request, version, kind)) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        disk.permit.set()
+        assert codes(await committer.answer(OffsetCommitResponse)) == set()
+        await stopping

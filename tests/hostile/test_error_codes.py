@@ -1,0 +1,75 @@
+"""Each error code is earned on the wire by the input beside it in error_codes.py, which harms nobody else."""
+
+from __future__ import annotations
+
+import ast
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import kohort.broker
+import kohort.coordinator
+from kohort.errors import ErrorCode
+from tests.hostile.error_codes import CASES, ELSEWHERE, LATER
+from tests.hostile.error_inputs import Case, World, codes
+from tests.interop.broker import Broker
+from tests.interop.conversation.stage import Stage
+from tests.interop.kohort import running_kohort
+
+ROOT = Path(__file__).parents[2]
+
+
+def stage_at(broker: Broker) -> Stage:
+    host, _, port = broker.bootstrap.rpartition(":")
+    return Stage(f"errors-{uuid.uuid4().hex[:8]}", host, int(port))
+
+
+@pytest.fixture
+async def world(any_broker: Broker) -> AsyncIterator[World]:
+    stage = stage_at(any_broker)
+    yield await World.at(stage)
+    stage.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code.name}: {case.input}")
+async def test_the_input_earns_its_code_and_the_group_beside_it_goes_on(
+    case: Case, world: World, request: pytest.FixtureRequest
+) -> None:
+    if case.ours_alone and "kafka" in request.node.callspec.id:
+        pytest.skip(case.ours_alone)
+    assert codes(await case.happens(world)) == {case.code}
+    if not case.rebalances:
+        for member in (world.leader, world.follower):
+            assert codes(await member.heartbeat("goes on")) == set()
+
+
+async def test_who_comes_to_a_full_group_is_told_so() -> None:
+    with running_kohort(group_max_size="2", group_initial_rebalance_delay_ms="0") as broker:
+        world = await World.at(stage := stage_at(broker))
+        await world.follower.heartbeat("is in")
+        assert codes(await world.stranger.join("comes third")) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
+        assert codes(await world.follower.heartbeat("goes on")) == set()
+        stage.close()
+
+
+def test_every_code_that_the_broker_gives_has_an_input() -> None:
+    listed = {case.code for case in CASES} | ELSEWHERE.keys() | frozenset().union(*LATER.values())
+    packages = [Path(package.__path__[0]) for package in (kohort.broker, kohort.coordinator)]
+    given = {code for package in packages for path in package.rglob("*.py") for code in codes_named_in(path)}
+    assert given - listed - {ErrorCode.NONE} == set()
+
+
+@pytest.mark.parametrize(("code", "where"), ELSEWHERE.items(), ids=lambda value: getattr(value, "name", ""))
+def test_what_is_provoked_elsewhere_is_named_there(code: ErrorCode, where: str) -> None:
+    assert code in codes_named_in(ROOT / where)
+
+
+def codes_named_in(path: Path) -> set[ErrorCode]:
+    """By `ErrorCode.NAME` in a module's source."""
+    return {
+        ErrorCode[node.attr]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"
+    }
