@@ -127,3 +127,19 @@ def test_a_protocol_that_the_client_does_not_speak_is_refused(run: Run, bootstra
     run("topic", "create", name, bootstrap=bootstrap)
     told = run("consume", name, "--group", name, "--protocol", "consumer", bootstrap=bootstrap)
     assert told.code == 2 and "group_protocol" in told.err and len(told.err.splitlines()) == 1
+
+
+def test_topics_by_pattern_are_consumed_alone_and_in_a_group(run: Run, bootstrap: str, name: str) -> None:
+    for topic in (f"{name}-a", f"{name}-b"):
+        run("topic", "create", topic, bootstrap=bootstrap)
+        run("produce", topic, stdin="x\n", bootstrap=bootstrap)
+    consume = ("consume", "--pattern", f"{name}-[ab]", "--from-beginning", "--max", "2", "--json")
+    for more in ((), ("--group", name)):
+        told = run(*consume, *more, bootstrap=bootstrap)
+        assert sorted(json.loads(line)["topic"] for line in told.lines) == [f"{name}-a", f"{name}-b"]
+
+
+def test_what_to_consume_is_said_in_one_way(run: Run) -> None:
+    assert "name at least one topic" in run("consume").err
+    assert "not both" in run("consume", "orders", "--pattern", "o.*").err
+    assert "no regular expression" in run("consume", "--pattern", "(").err

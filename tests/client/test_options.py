@@ -23,7 +23,8 @@ def test_defaults_are_kafkas() -> None:
     [
         ({"auto_ofset_reset": "latest"}, "did you mean auto_offset_reset"),
         ({"auto.offset.reset": "latest"}, "did you mean auto_offset_reset"),
-        ({"auto_offset_reset": "first"}, "must be one of: earliest, latest, none"),
+        ({"auto_offset_reset": "first"}, "must be earliest, latest, none"),
+        ({"auto_offset_reset": "by_duration:1h"}, "by_duration:PT1H"),
         ({"fetch_min_bytes": "many"}, "must be a whole number"),
         ({"fetch_min_bytes": -1}, "must be at least 0"),
         ({"session_timeout_ms": True}, "must be a whole number"),

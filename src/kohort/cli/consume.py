@@ -1,6 +1,7 @@
 """`kohort consume`: records to standard output."""
 
 import asyncio
+import re
 import signal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +34,17 @@ def register(app: typer.Typer) -> None:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC...", help="Or --pattern.", show_default=False)
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="All topics whose whole names match, those to come too; not the cluster's own.",
+            show_default=False,
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(metavar="GROUP", help="Be a member of it and commit. Default: none.", show_default=False),
@@ -52,22 +63,23 @@ def consume(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print records, one a line, until --max or Ctrl-C.
+    """Print records, one a line, until --max or Ctrl-C. Without --group, topics that come later are not read.
 
     With --json a line is an object with topic, partition, offset, timestamp, key, value and headers.
     """
     servers = bootstrap_servers(bootstrap)
+    wanted = _wanted(topics or [], pattern)
     separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
 
     async def work() -> None:
         stop = _stop_on_signals()
-        async with admin_client(servers) as admin:
-            known = await admin.describe_topics(topics)
         async with _consumer(servers, group, protocol, from_beginning) as consumer:
-            if group is not None:
-                consumer.subscribe(topics)
+            if group is None:
+                consumer.assign(await _partitions(servers, wanted))
             else:
-                consumer.assign(TopicPartition(topic.name, n) for topic in known.values() for n in topic.leaders)
+                if not isinstance(wanted, re.Pattern):
+                    await _partitions(servers, wanted)  # says which topic does not exist, rather than waiting for it
+                consumer.subscribe(wanted)
             left = max_
             while not stop.is_set() and left != 0:
                 records = await consumer.poll(_AT_ONCE if left is None else min(left, _AT_ONCE), _LOOK_EVERY_S)
@@ -78,6 +90,30 @@ def consume(
                 left = None if left is None else left - len(records)
 
     run(work(), servers)
+
+
+def _wanted(topics: list[str], pattern: str | None) -> "list[str] | re.Pattern[str]":
+    if pattern is None:
+        if not topics:
+            raise typer.BadParameter("name at least one topic, or give --pattern.")
+        return topics
+    if topics:
+        raise typer.BadParameter("give topics or --pattern, not both.")
+    try:
+        return re.compile(pattern)
+    except re.error as problem:
+        raise typer.BadParameter(f"--pattern {pattern!r} is no regular expression: {problem}.") from None
+
+
+async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> list[TopicPartition]:
+    """Those that there are now. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist."""
+    async with admin_client(servers) as admin:
+        if not isinstance(wanted, re.Pattern):
+            known = await admin.describe_topics(wanted)
+        else:
+            names = [name for name in await admin.list_topics() if wanted.fullmatch(name)]
+            known = await admin.describe_topics(names) if names else {}
+    return [TopicPartition(topic.name, number) for topic in known.values() for number in topic.leaders]
 
 
 def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beginning: bool) -> "Consumer":

@@ -113,7 +113,7 @@ async def _plan(admin: "Admin", group: str, selection: Selection | None, target:
 async def _places(
     admin: "Admin", group: str, partitions: Sequence[TopicPartition], target: Target
 ) -> dict[TopicPartition, Place]:
-    from kohort.client.offsets import OffsetSpec
+    from kohort.client.offset_spec import OffsetSpec
 
     committed = await admin.group_offsets(group, partitions)
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))

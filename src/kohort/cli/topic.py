@@ -143,7 +143,7 @@ def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
 
 
 async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
-    from kohort.client.offsets import OffsetSpec
+    from kohort.client.offset_spec import OffsetSpec
 
     partitions = [TopicPartition(topic.name, number) for number in sorted(topic.leaders)]
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))

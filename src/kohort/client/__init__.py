@@ -10,7 +10,8 @@ from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, Me
 from kohort.client.logs import LogDirectory
 from kohort.client.membership import Membership
 from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
-from kohort.client.offsets import FoundOffset, OffsetSpec
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.partition import ConsumerRecord
 from kohort.client.producer import Producer

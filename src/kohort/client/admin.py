@@ -24,7 +24,8 @@ from kohort.client.groups import (
 )
 from kohort.client.logs import LogDirectory, delete_records, describe_log_dirs
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
-from kohort.client.offsets import FoundOffset, OffsetSpec, list_offsets
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import FoundOffset, list_offsets
 from kohort.client.options import AdminOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata

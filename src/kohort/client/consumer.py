@@ -1,33 +1,30 @@
 """Records in: as a member of a group, or of partitions that the application names."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import Any, Self
 
 from kohort.client.closing import undisturbed
-from kohort.client.cluster import Cluster
 from kohort.client.commits import Commits
 from kohort.client.committed import committed_offsets
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError
-from kohort.client.fetcher import Fetcher
+from kohort.client.matching import TopicMatcher
 from kohort.client.membership import PartitionsCallback, call_back, member_config
-from kohort.client.offsets import FoundOffset, OffsetSpec, list_offsets
-from kohort.client.options import ConsumerOptions, read_options
-from kohort.client.partition import ConsumerRecord, PartitionState
-from kohort.client.positioner import Positioner
+from kohort.client.partition import ConsumerRecord
+from kohort.client.partition_reader import PartitionReader
 from kohort.client.rebalances import Rebalances
-from kohort.client.unread import Unread
 from kohort.errors import ConfigError, KohortError
 from kohort.member import OffsetAndMetadata, Phase, PollEnded, PollStarted
 from kohort.member.callbacks import CallbackKind
-from kohort.model import Millis, TopicPartition
+from kohort.model import TopicPartition
 
 _LEAVE_TIMEOUT = 30.0
 _NO_GROUP = "group_id is missing: only a group has committed offsets."
 
 
-class Consumer:
+class Consumer(PartitionReader):
     """Use it as an async context manager, or close it. All methods belong to the event loop it was made in.
 
     async with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
@@ -47,19 +44,13 @@ class Consumer:
         on_lost: PartitionsCallback | None = None,
         **options: Any,
     ) -> None:
-        self._options = read_options(ConsumerOptions, options)
-        self.cluster = Cluster(self._options)
-        """What it knows of the brokers, to look at."""
-        self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
-        self._fetcher = Fetcher(self.cluster, self._options, self._news.set, self._find_positions)
-        self._positioner = Positioner(self.cluster, self._options, self._fetcher, self._news.set)
+        super().__init__(options)
         self._driver: MemberDriver | None = None
+        self._matcher: TopicMatcher | None = None
         self._topics: frozenset[str] = frozenset()
         self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
         self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
         self._commits = Commits(self.cluster, self._options, self._to_commit)
-        self._unread = Unread()
         self._polling = False
         self._leaving = False
         self._close_asked = False
@@ -78,15 +69,21 @@ class Consumer:
 
     def subscribe(
         self,
-        topics: Iterable[str],
+        topics: Iterable[str] | re.Pattern[str],
         *,
         on_assigned: PartitionsCallback | None = None,
         on_revoked: PartitionsCallback | None = None,
         on_lost: PartitionsCallback | None = None,
     ) -> None:
-        """Share these topics with the other members of the group, instead of what was subscribed before."""
+        """Share these topics with the other members of the group, instead of what was subscribed before.
+
+        A pattern stands for all topics whose whole names match it, also those to come: they are looked for every
+        metadata_max_age_ms, and before a rebalance.
+        """
         self._check_open()
-        wanted = frozenset([topics] if isinstance(topics, str) else topics)
+        wanted = (
+            topics if isinstance(topics, re.Pattern) else frozenset([topics] if isinstance(topics, str) else topics)
+        )
         if not wanted:
             raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
         if self._driver is None:
@@ -95,28 +92,41 @@ class Consumer:
             self._driver = self._commits.driver = MemberDriver(
                 self.cluster, member_config(self._options), self._rebalances.begin, self._member_changed
             )
-        self._topics = wanted
         self._callbacks = {
             CallbackKind.ASSIGN: on_assigned,
             CallbackKind.REVOKE: on_revoked,
             CallbackKind.LOST: on_lost or on_revoked,
         }
-        self._driver.subscribe(wanted)
+        self._stop_matching()
+        if isinstance(wanted, re.Pattern):
+            internal = not self._options.exclude_internal_topics
+            self._matcher = TopicMatcher(self.cluster, wanted, self._subscribe_to, internal=internal)
+        else:
+            self._subscribe_to(wanted)
+
+    def _subscribe_to(self, topics: frozenset[str]) -> None:
+        assert self._driver is not None
+        self._topics = topics
+        if topics:  # else: it joins when something matches, or had what is deleted and so has it no more
+            self._driver.subscribe(topics)
+
+    def _stop_matching(self) -> None:
+        if self._matcher is not None:
+            self._matcher.close()
+            self._matcher = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume exactly these partitions, without being a member. Those kept keep their positions."""
         self._check_open()
         if self._driver is not None:
             raise KohortError("the consumer subscribed: it does either that or assign; unsubscribe first.")
-        wanted = {TopicPartition(*partition) for partition in partitions}
-        self._drop(self._fetcher.states.keys() - wanted)
-        self._fetcher.add(wanted - self._fetcher.states.keys())
-        self._positioner.go_on()
+        self._set_assignment({TopicPartition(*partition) for partition in partitions})
 
     async def unsubscribe(self) -> None:
         """Give everything up (`on_revoked` runs) and leave the group; or forget what was assigned by hand."""
         if self._rebalances.inside:
             raise KohortError("a callback cannot unsubscribe its consumer, which would wait for it: do so after poll.")
+        self._stop_matching()
         if self._driver is not None:
             await self._leave("the application unsubscribed", _LEAVE_TIMEOUT)
             await self._driver.close()
@@ -127,13 +137,8 @@ class Consumer:
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics that it subscribed to."""
+        """The topics that it subscribed to; of a pattern those that match now."""
         return self._topics
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """What it consumes now."""
-        return frozenset(self._fetcher.states)
 
     @property
     def member_id(self) -> str:
@@ -217,77 +222,6 @@ class Consumer:
         """The next of what was read ahead, which counts as handed out from now on; None for none."""
         return self._unread.pop() if self._unread else None
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these until `resume`; they stay assigned."""
-        for partition in partitions:
-            self._state(partition).paused = True
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out their records again."""
-        for partition in partitions:
-            self._state(partition).paused = False
-        self._fetcher.go_on()
-        self._news.set()
-
-    @property
-    def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
-        return frozenset(partition for partition, state in self._fetcher.states.items() if state.paused)
-
-    # -- positions
-
-    async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that it hands out; waits until that is known."""
-        state = self._state(partition)
-        while state.position is None:
-            self._raise_errors()
-            await self._positioner.settled()
-            self._state(partition)
-        return self._handed_out(state)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from that offset."""
-        if offset < 0:
-            raise ConfigError(f"there is no offset {offset}: offsets begin with 0.")
-        self._unread.forget({TopicPartition(*partition)})
-        self._state(partition).move(offset)
-        self._fetcher.go_on()
-
-    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go on from the first offset of these, or of all that is assigned."""
-        self._reset(partitions, OffsetSpec.EARLIEST)
-
-    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go on from the end of these, or of all that is assigned."""
-        self._reset(partitions, OffsetSpec.LATEST)
-
-    def _reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
-        wanted = {TopicPartition(*partition) for partition in partitions} or set(self._fetcher.states)
-        self._unread.forget(wanted)
-        for partition in wanted:
-            self._state(partition).lose(spec)
-        self._positioner.go_on()
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """The known positions of all that is assigned: what `commit` commits."""
-        return {
-            partition: self._handed_out(state)
-            for partition, state in self._fetcher.states.items()
-            if state.position is not None
-        }
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Records between the position and the end as of the last fetch; None before that."""
-        state = self._state(partition)
-        if state.end is None or state.position is None:
-            return None
-        return max(0, state.end - self._handed_out(state))
-
-    def _handed_out(self, state: PartitionState) -> int:
-        assert state.position is not None
-        unread = self._unread.first_offset(state.partition)
-        return state.position if unread is None else unread
-
     # -- commits
 
     async def commit(
@@ -324,31 +258,6 @@ class Consumer:
             raise ConfigError(_NO_GROUP)
         return await committed_offsets(self.cluster, self._options.group_id, partitions)
 
-    # -- offsets of the log
-
-    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each that can be read."""
-        return await self._ends(partitions, OffsetSpec.EARLIEST)
-
-    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset that the next record of each will have."""
-        return await self._ends(partitions, OffsetSpec.LATEST)
-
-    async def offsets_for_times(
-        self, times: Mapping[TopicPartition, Millis]
-    ) -> dict[TopicPartition, FoundOffset | None]:
-        """The first record at or after each time; None where all are older."""
-        return await list_offsets(self.cluster, times)
-
-    async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        committed = self._options.isolation_level == "read_committed"
-        found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
-        return {partition: one.offset for partition, one in found.items() if one is not None}
-
-    async def partitions_for(self, topic: str) -> int:
-        """How many partitions the topic has; 0 where it does not exist."""
-        return (await self.cluster.refresh((topic,))).partitions(topic)
-
     # -- the end
 
     async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
@@ -364,6 +273,7 @@ class Consumer:
             return
         self._closed = True
         self._news.set()
+        self._stop_matching()
         try:
             if self._driver is not None:
                 await self._leave("the consumer closes", timeout)
@@ -387,9 +297,7 @@ class Consumer:
         await self._rebalances.close()
         if self._driver is not None:
             await self._driver.close()
-        await self._positioner.close()
-        await self._fetcher.close()
-        await self.cluster.close()
+        await self._stop_reading()
 
     async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
         assert self._driver is not None
@@ -421,36 +329,24 @@ class Consumer:
         self._driver.callback_done()
 
     def _member_changed(self) -> None:
-        if self._driver is not None and self._driver.error is not None:
+        if self._driver is None:
+            return
+        if self._driver.error is not None:
             self._news.set()
+        if self._matcher is not None and self._driver.member.phase is Phase.PREPARING:
+            # As the others of the group do now: one rebalance for a new topic, instead of one for each who finds it.
+            self._matcher.look()
 
     def _raise_errors(self) -> None:
         self._rebalances.raise_error()
         if self._driver is not None and self._driver.error is not None:
             raise self._driver.error
-        if self._positioner.error is not None:
-            problem, self._positioner.error = self._positioner.error, None
-            raise problem
-        if self._fetcher.error is not None:
-            refused, self._fetcher.error = self._fetcher.error, None
-            raise refused
-
-    # -- bookkeeping
-
-    def _find_positions(self) -> None:
-        self._positioner.go_on()
-
-    def _state(self, partition: TopicPartition) -> PartitionState:
-        try:
-            return self._fetcher.states[TopicPartition(*partition)]
-        except KeyError:
-            raise KohortError(f"{TopicPartition(*partition)} is not assigned to this consumer.") from None
-
-    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
-        gone = set(partitions)
-        self._fetcher.remove(gone)
-        self._unread.forget(gone)
+        super()._raise_errors()
 
     def _check_open(self) -> None:
         if self._closed and not self._leaving:
             raise ClosedError("the consumer is closed.")
+
+
+def _names(topics: Iterable[str]) -> frozenset[str]:
+    return frozenset([topics] if isinstance(topics, str) else topics)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
-from kohort.client.offsets import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import ConsumerRecord, PartitionState
+from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.fetch import (
@@ -61,8 +61,7 @@ class Fetcher:
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._later = Alarm(self.go_on)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
-        policy = options.auto_offset_reset
-        self._policy = None if policy == "none" else OffsetSpec[policy.upper()]
+        self._policy = reset_policy(options.auto_offset_reset)
         self._closed = False
 
     def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:

@@ -9,7 +9,8 @@ from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
 from kohort.client.connection import Connection
 from kohort.client.metadata import Broker
-from kohort.client.offsets import OffsetSpec, list_offsets
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import list_offsets
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError

@@ -4,9 +4,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from kohort.client.cluster import Cluster
+from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis, TopicPartition
 from kohort.wire.list_offsets import (
@@ -15,17 +15,6 @@ from kohort.wire.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-
-
-class OffsetSpec(IntEnum):
-    """What to ask for instead of a point in time; the numbers are those on the wire."""
-
-    LATEST = -1
-    """The offset of the next record to be written (or, with read_committed, of the first open transaction)."""
-    EARLIEST = -2
-    """The first offset that can be read."""
-    MAX_TIMESTAMP = -3
-    """The record with the largest timestamp (KIP-734)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from kohort.assignor import Assignor
+from kohort.client.reset import reset_policy
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
@@ -53,6 +54,9 @@ class ConsumerOptions(GroupOptions):
     """What a consumer has beyond its membership."""
 
     auto_offset_reset: str = "latest"
+    """`earliest`, `latest`, `none`, or `by_duration:PT1H`: so far back (KIP-1106)."""
+    exclude_internal_topics: bool = True
+    """Whether a pattern leaves out the cluster's own topics, such as __consumer_offsets."""
     enable_auto_commit: bool = True
     auto_commit_interval_ms: Millis = 5_000
     max_poll_records: int = 500
@@ -92,7 +96,6 @@ class AdminOptions(ClientOptions):
 
 CHOICES: Mapping[str, tuple[object, ...]] = {
     "group_protocol": ("classic",),
-    "auto_offset_reset": ("latest", "earliest", "none"),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "acks": ("all", "-1", "0", "1", -1, 0, 1),
     "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
@@ -120,6 +123,8 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
         if value is not None and value not in allowed:
             listed = ", ".join(sorted({str(one) for one in allowed}))
             raise ConfigError(f"{name} is {value!r}, but must be one of: {listed}.")
+    if isinstance(options, ConsumerOptions):
+        reset_policy(options.auto_offset_reset)
     options.addresses()
     return options
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kohort.client.offsets import OffsetSpec
+from kohort.client.reset import Reset
 from kohort.model import Millis, TopicPartition
 from kohort.wire.fetch import AbortedTransaction
 from kohort.wire.records import BatchHeader, Buffer, Header, Record, batches, decode_records
@@ -65,7 +65,7 @@ class PartitionState:
         self.fetch_at = 0
         self.leader_epoch: int | None = None
         """Of the last record handed out."""
-        self.reset: OffsetSpec | None = None
+        self.reset: Reset | None = None
         """Where to go when there is no position: the application's wish; None: the committed offset."""
         self.paused = False
         self.start: int | None = None
@@ -89,7 +89,7 @@ class PartitionState:
         self.position = self.fetch_at = position
         self.reset = None
 
-    def lose(self, reset: OffsetSpec | None) -> None:
+    def lose(self, reset: Reset | None) -> None:
         """The position has to be found anew."""
         self._forget()
         self.position = None

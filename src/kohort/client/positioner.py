@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
 from kohort.client.failures import NoOffsetError
 from kohort.client.fetcher import Fetcher
-from kohort.client.offsets import OffsetSpec, list_offsets
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import list_offsets
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
+from kohort.client.reset import ByDuration, Reset, reset_policy
 from kohort.errors import KafkaError, KohortError
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +38,7 @@ class Positioner:
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        policy = options.auto_offset_reset
-        self._policy = None if policy == "none" else OffsetSpec[policy.upper()]
+        self._policy = reset_policy(options.auto_offset_reset)
         self._read_committed = options.isolation_level == "read_committed"
 
     def go_on(self) -> None:
@@ -79,34 +83,40 @@ class Positioner:
 
     async def _find(self, missing: list[PartitionState]) -> None:
         turns = {state: state.turn for state in missing}
-        resets: dict[PartitionState, OffsetSpec] = {}
+        resets = {state: state.reset for state in missing if state.reset is not None}
         uncommitted = [state for state in missing if state.reset is None]
-        resets.update((state, state.reset) for state in missing if state.reset is not None)
-        if uncommitted and self._options.group_id:
-            wanted = [state.partition for state in uncommitted]
-            committed = await committed_offsets(self._cluster, self._options.group_id, wanted)
-        else:
-            committed = {}
+        committed = await self._committed(uncommitted)
         for state in uncommitted:
             position = committed.get(state.partition)
             if position is not None:
                 if state.turn == turns[state]:
                     state.move(position.offset)
-            elif self._policy is None:
-                if state.turn == turns[state] and self._fetcher.states.get(state.partition) is state:
-                    raise NoOffsetError(
-                        f"{state.partition} has no committed offset and auto_offset_reset is none: seek, or set it."
-                    )
-            else:
+            elif self._policy is not None:
                 resets[state] = self._policy
-        if not resets:
-            return
-        found = await list_offsets(
-            self._cluster,
-            {state.partition: spec for state, spec in resets.items()},
-            read_committed=self._read_committed,
-        )
-        for state in resets:
-            start = found[state.partition]
-            if state.turn == turns[state]:
-                state.move(0 if start is None else start.offset)
+            elif state.turn == turns[state] and self._fetcher.states.get(state.partition) is state:
+                raise NoOffsetError(
+                    f"{state.partition} has no committed offset and auto_offset_reset is none: seek, or set it."
+                )
+        if resets:
+            found = await self._offsets({state.partition: reset for state, reset in resets.items()})
+            for state in resets:
+                if state.turn == turns[state]:
+                    state.move(found[state.partition])
+
+    async def _committed(self, states: list[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        if not states or not self._options.group_id:
+            return {}
+        return await committed_offsets(self._cluster, self._options.group_id, [state.partition for state in states])
+
+    async def _offsets(self, resets: dict[TopicPartition, Reset]) -> dict[TopicPartition, int]:
+        now = int(time.time() * 1000)
+        asked = {
+            partition: max(0, now - reset.back_ms) if isinstance(reset, ByDuration) else reset
+            for partition, reset in resets.items()
+        }
+        found = await list_offsets(self._cluster, asked, read_committed=self._read_committed)
+        older = [partition for partition, one in found.items() if one is None]
+        if older:  # every record there is older than a duration asks for
+            ends = dict.fromkeys(older, OffsetSpec.LATEST)
+            found |= await list_offsets(self._cluster, ends, read_committed=self._read_committed)
+        return {partition: one.offset for partition, one in found.items() if one is not None}

@@ -10,7 +10,8 @@ from kohort.client.configs import ConfigKind, ConfigValue
 from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
 from kohort.client.logs import LogDirectory
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
-from kohort.client.offsets import FoundOffset, OffsetSpec
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import FoundOffset
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 

@@ -1,6 +1,7 @@
 """`kohort.Consumer` for plain threads: its callbacks come to the thread that polls."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -44,14 +45,14 @@ class Consumer(Face):
 
     def subscribe(
         self,
-        topics: Iterable[str],
+        topics: Iterable[str] | re.Pattern[str],
         *,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
         """See `kohort.Consumer.subscribe`. The callbacks run in the thread that polls, or closes."""
-        wanted = [topics] if isinstance(topics, str) else list(topics)
+        wanted = topics if isinstance(topics, str | re.Pattern) else list(topics)
         self._do(
             lambda: self._consumer.subscribe(
                 wanted,

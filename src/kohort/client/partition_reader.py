@@ -1,0 +1,171 @@
+"""Assigned partitions: where each stands, what is paused, what their logs hold. How they came to be assigned, and when
+records are handed out, is the consumer's."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kohort.client.cluster import Cluster
+from kohort.client.fetcher import Fetcher
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.offsets import FoundOffset, list_offsets
+from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.partition import PartitionState
+from kohort.client.positioner import Positioner
+from kohort.client.unread import Unread
+from kohort.errors import ConfigError, KohortError
+from kohort.model import Millis, TopicPartition
+
+
+class PartitionReader:
+    """What a consumer is without groups."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = read_options(ConsumerOptions, options)
+        self.cluster = Cluster(self._options)
+        """What it knows of the brokers, to look at."""
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        """Set when a poll that waits should look again."""
+        self._fetcher = Fetcher(self.cluster, self._options, self._news.set, self._find_positions)
+        self._positioner = Positioner(self.cluster, self._options, self._fetcher, self._news.set)
+        self._unread = Unread()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What it consumes now."""
+        return frozenset(self._fetcher.states)
+
+    # -- pausing
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these until `resume`; they stay assigned."""
+        for partition in partitions:
+            self._state(partition).paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out their records again."""
+        for partition in partitions:
+            self._state(partition).paused = False
+        self._fetcher.go_on()
+        self._news.set()
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(partition for partition, state in self._fetcher.states.items() if state.paused)
+
+    # -- positions
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that it hands out; waits until that is known."""
+        state = self._state(partition)
+        while state.position is None:
+            self._raise_errors()
+            await self._positioner.settled()
+            self._state(partition)
+        return self._handed_out(state)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The known positions of all that is assigned: what `commit` commits."""
+        return {
+            partition: self._handed_out(state)
+            for partition, state in self._fetcher.states.items()
+            if state.position is not None
+        }
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from that offset."""
+        if offset < 0:
+            raise ConfigError(f"there is no offset {offset}: offsets begin with 0.")
+        self._unread.forget({TopicPartition(*partition)})
+        self._state(partition).move(offset)
+        self._fetcher.go_on()
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the first offset of these, or of all that is assigned."""
+        self._reset(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the end of these, or of all that is assigned."""
+        self._reset(partitions, OffsetSpec.LATEST)
+
+    def _reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
+        wanted = {TopicPartition(*partition) for partition in partitions} or set(self._fetcher.states)
+        self._unread.forget(wanted)
+        for partition in wanted:
+            self._state(partition).lose(spec)
+        self._positioner.go_on()
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Records between the position and the end as of the last fetch; None before that."""
+        state = self._state(partition)
+        if state.end is None or state.position is None:
+            return None
+        return max(0, state.end - self._handed_out(state))
+
+    def _handed_out(self, state: PartitionState) -> int:
+        assert state.position is not None
+        unread = self._unread.first_offset(state.partition)
+        return state.position if unread is None else unread
+
+    # -- what the logs hold
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each that can be read."""
+        return await self._ends(partitions, OffsetSpec.EARLIEST)
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset that the next record of each will have."""
+        return await self._ends(partitions, OffsetSpec.LATEST)
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, Millis]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """The first record at or after each time; None where all are older."""
+        return await list_offsets(self.cluster, times)
+
+    async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        committed = self._options.isolation_level == "read_committed"
+        found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
+        return {partition: one.offset for partition, one in found.items() if one is not None}
+
+    async def partitions_for(self, topic: str) -> int:
+        """How many partitions the topic has; 0 where it does not exist."""
+        return (await self.cluster.refresh((topic,))).partitions(topic)
+
+    # -- bookkeeping
+
+    def _set_assignment(self, wanted: set[TopicPartition]) -> None:
+        """Read exactly these; those kept keep their positions."""
+        self._drop(self._fetcher.states.keys() - wanted)
+        self._fetcher.add(wanted - self._fetcher.states.keys())
+        self._positioner.go_on()
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        self._fetcher.remove(gone)
+        self._unread.forget(gone)
+
+    def _find_positions(self) -> None:
+        self._positioner.go_on()
+
+    def _state(self, partition: TopicPartition) -> PartitionState:
+        try:
+            return self._fetcher.states[TopicPartition(*partition)]
+        except KeyError:
+            raise KohortError(f"{TopicPartition(*partition)} is not assigned to this consumer.") from None
+
+    def _raise_errors(self) -> None:
+        if self._positioner.error is not None:
+            problem, self._positioner.error = self._positioner.error, None
+            self._positioner.go_on()  # who does nothing about it is told again
+            raise problem
+        if self._fetcher.error is not None:
+            refused, self._fetcher.error = self._fetcher.error, None
+            raise refused
+
+    async def _stop_reading(self) -> None:
+        await self._positioner.close()
+        await self._fetcher.close()
+        await self.cluster.close()
