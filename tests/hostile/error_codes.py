@@ -186,6 +186,12 @@ GROUPS = (
     Case(E.GROUP_ID_NOT_FOUND, "delete offsets of no group", lambda w: w.ask(offsets_deleted("none", w.topic), 0)),
     Case(E.INVALID_GROUP_ID, "delete offsets of the group ''", lambda w: w.ask(offsets_deleted("", w.topic), 0)),
     Case(
+        E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "the coordinator of a transaction",
+        lambda w: w.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4),
+        ours_alone="Kafka has transactions",
+    ),
+    Case(
         E.INVALID_REQUEST,
         "the coordinator of something unknown",
         lambda w: w.ask(FindCoordinatorRequest(key_type=9, coordinator_keys=["x"]), 4),

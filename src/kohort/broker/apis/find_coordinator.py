@@ -9,7 +9,7 @@ from kohort.wire.find_coordinator import Coordinator, FindCoordinatorRequest, Fi
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
-_GROUP = 0
+_GROUP, _TRANSACTION = 0, 1
 
 
 def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
@@ -33,11 +33,10 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
 def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
     if key_type == _GROUP:
         return Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_message="")
-    return Coordinator(
-        key=key,
-        node_id=-1,
-        host="",
-        port=-1,
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message="This broker coordinates consumer groups only: leave transactional.id unset.",
-    )
+    if key_type == _TRANSACTION:
+        # There is none, and no client must wait for it: at any other code librdkafka asks until its timeout.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        message = "This broker has no transactions: leave transactional.id unset."
+    else:
+        code, message = ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are unknown here."
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
