@@ -56,6 +56,7 @@ class Producer:
         self._topics: dict[str, _Topic] = {}
         self._waiting_for: dict[str, asyncio.Task[None]] = {}
         self._sender = Sender(self.cluster, self._options)
+        self._gathered = self._sender.accumulator
         self._turn_left = _RECORDS_PER_TURN
         self._closed = False
 
@@ -126,7 +127,7 @@ class Producer:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
         if timestamp is None:
             timestamp = int(time.time() * 1000)
-        return self._sender.append(known.queues[partition], timestamp, key, value, headers, size)
+        return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
 
     async def ready(self, topic: str) -> None:
         """Wait until the topic's partitions are known and the buffer has room. Raises KafkaError after max_block_ms."""
@@ -181,7 +182,7 @@ class Producer:
         try:
             async with asyncio.timeout(self._options.max_block_ms / 1000):
                 await self._wait_for_topic(topic)
-                await self._sender.room()
+                await self._gathered.room()
         except TimeoutError:
             detail = f"no room for a record to {topic} within max_block_ms: the brokers take records too slowly"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None

@@ -3,20 +3,17 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
 
+from kohort.client.accumulator import Accumulator
 from kohort.client.alarm import Alarm
-from kohort.client.batches import NO_OFFSET, Batch, Delivery, PartitionQueue
+from kohort.client.batches import NO_OFFSET, PartitionQueue
 from kohort.client.cluster import Cluster
-from kohort.client.failures import BufferFullError, ClosedError
-from kohort.client.memory import BufferMemory
 from kohort.client.numbering import Numbering
 from kohort.client.options import ProducerOptions
 from kohort.client.produces import LEFT_OUT, outcomes_of, produce_request
 from kohort.errors import ErrorCode, KafkaError
-from kohort.model import Millis
 from kohort.wire.produce import ProduceResponse
-from kohort.wire.records import Codec, Header
+from kohort.wire.records import Codec
 
 _log = logging.getLogger(__name__)
 
@@ -41,11 +38,9 @@ _LEADER_MOVED = frozenset(
     }
 )
 
-_BATCH_OVERHEAD = 80
-
 
 class Sender:
-    """Owns the buffer memory and all batches of a producer."""
+    """Sends what its `accumulator` gathers, as soon as it may."""
 
     def __init__(self, cluster: Cluster, options: ProducerOptions) -> None:
         self._cluster = cluster
@@ -55,9 +50,7 @@ class Sender:
         self._codec = Codec[options.compression_type.upper()]
         self._idempotent = options.enable_idempotence and self._acks == -1
         self._numbers = Numbering(cluster, options, self._drain_soon, self._unnumbered)
-        self._memory = BufferMemory(options.buffer_memory)
-        self._active: dict[PartitionQueue, None] = {}
-        """Queues that hold a batch, in the order in which they came."""
+        self.accumulator = Accumulator(options, self._drain_soon, self._due_at)
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
         self._alarm = Alarm(self._drain)
@@ -65,69 +58,11 @@ class Sender:
         self._flushing = 0
         self._closed = False
 
-    # -- gathering
-
-    def append(
-        self,
-        queue: PartitionQueue,
-        timestamp: Millis,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        size: int,
-    ) -> Delivery:
-        """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for one that can never be sent."""
-        if size > self._memory.free:
-            if size > self._options.buffer_memory:
-                raise self._too_large(size)
-            raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
-        batch = queue.open
-        if batch is not None and batch.builder.size + size > self._options.max_request_size:
-            queue.waiting.append(batch)
-            batch = queue.open = None
-        if batch is None:
-            batch = self._open(queue, size)
-        builder = batch.builder
-        try:
-            builder.append(timestamp, key, value, headers)
-        except Exception:
-            # The record is not of bytes; a batch that was opened for it alone must not go out empty.
-            if not builder.count:
-                queue.open = None
-                self._release(queue, batch)
-            raise
-        batch.size += size
-        self._memory.free -= size
-        if builder.size >= self._options.batch_size and queue.in_flight is None and self._soon is None:
-            self._soon = self._loop.call_soon(self._drain)
-        return Delivery(batch, builder.count - 1)
-
-    def _open(self, queue: PartitionQueue, size: int) -> Batch:
-        if self._closed:
-            raise ClosedError("the producer is closed.")
-        if size > self._options.max_request_size - _BATCH_OVERHEAD:
-            raise self._too_large(size)
-        now = self._loop.time()
-        batch = Batch(
-            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000
-        )
-        queue.open = batch
-        self._active[queue] = None
-        if self._soon is None:
-            self._alarm.by(batch.lingers_until)
-        return batch
-
-    def _too_large(self, size: int) -> KafkaError:
-        detail = f"a record of {size} bytes is larger than max_request_size ({self._options.max_request_size})"
-        return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
-
-    async def room(self) -> None:
-        """Wait until a good part of the buffer is free."""
-        await self._memory.room()
+    # -- what its producer may ask for
 
     async def flush(self) -> None:
         """Wait until all batches that there are now are decided."""
-        pending = [batch.done for queue in self._active for batch in queue.batches()]
+        pending = self.accumulator.pending()
         if not pending:
             return
         self._flushing += 1
@@ -149,12 +84,7 @@ class Sender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._numbers.close()
-        error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
-        for queue in list(self._active):
-            for batch in queue.batches():
-                batch.fail(error)
-        self._active.clear()
-        self._memory.close()
+        self.accumulator.close()
 
     # -- when to send
 
@@ -162,13 +92,17 @@ class Sender:
         if self._soon is None and not self._closed:
             self._soon = self._loop.call_soon(self._drain)
 
+    def _due_at(self, lingers_until: float) -> None:
+        if self._soon is None:
+            self._alarm.by(lingers_until)
+
     def _drain(self) -> None:
         """Send whatever may be sent now, and see to it that the rest is looked at in time."""
         self._soon = None
         now = self._loop.time()
         ready: dict[int, list[PartitionQueue]] = defaultdict(list)
         look_again = now + self._options.metadata_max_age_ms / 1000
-        for queue in list(self._active):
+        for queue in list(self.accumulator.queues):
             if queue.in_flight is not None:
                 continue
             self._expire(queue, now)
@@ -181,13 +115,13 @@ class Sender:
                 queue.retry_at = now + self._options.retry_backoff_ms / 1000
                 look_again = min(look_again, queue.retry_at)
                 if not problem.retriable:
-                    self._fail_all(queue, problem)
+                    self.accumulator.fail_all(queue, problem)
         if ready and self._idempotent and self._numbers.current is None:
             self._numbers.ask()
         else:
             for node, queues in ready.items():
                 self._send_to(node, queues)
-        if self._active and not self._closed:
+        if self.accumulator.queues and not self._closed:
             self._alarm.by(look_again)
 
     def _when(self, queue: PartitionQueue, now: float) -> float:
@@ -199,16 +133,12 @@ class Sender:
         return min(at, oldest.deadline_at)
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        if queue.open is not None and queue.open.deadline_at <= now:
-            queue.waiting.append(queue.open)
-            queue.open = None
-        while queue.waiting and queue.waiting[0].deadline_at <= now:
-            batch = queue.waiting.popleft()
+        for batch in self.accumulator.overdue(queue, now):
             detail = f"{batch.count} records for {batch.partition} were not written within delivery_timeout_ms"
             if batch.attempts:
                 # It may have been written: the sequence has a hole or not, nobody knows.
                 self._new_number(queue)
-            self._finish(queue, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail))
+            self.accumulator.fail(queue, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail))
 
     def _send_to(self, node: int, queues: list[PartitionQueue]) -> None:
         limit = self._options.max_in_flight_requests_per_connection
@@ -250,22 +180,15 @@ class Sender:
     def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
         if answer is None:
             for queue in queues:
-                self._succeed(queue, NO_OFFSET, None)
+                self.accumulator.succeed(queue, NO_OFFSET, None)
             return
         outcomes = outcomes_of(answer, self._cluster.metadata)
         for queue in queues:
             outcome = outcomes.get(queue.partition, LEFT_OUT)
             if outcome.code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._succeed(queue, outcome.base_offset, outcome.log_append_time)
+                self.accumulator.succeed(queue, outcome.base_offset, outcome.log_append_time)
             else:
                 self._settle(queue, outcome.code, KafkaError(outcome.code, f"{queue.partition}: {outcome.detail}"))
-
-    def _succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
-        batch = queue.in_flight
-        assert batch is not None
-        queue.in_flight = None
-        self._release(queue, batch)
-        batch.succeed(base_offset, log_append_time)
 
     def _settle(self, queue: PartitionQueue, code: ErrorCode, problem: KafkaError) -> None:
         """Send the batch under way again, or give it up."""
@@ -282,7 +205,7 @@ class Sender:
             queue.refused()
             queue.in_flight = None
             _log.error("not written: partition=%s records=%d %s", queue.partition, batch.count, problem)
-            self._finish(queue, batch, problem)
+            self.accumulator.fail(queue, batch, problem)
             return
         delay = min(
             self._options.retry_backoff_ms * 2 ** min(max(batch.attempts, 1) - 1, 16),
@@ -290,25 +213,6 @@ class Sender:
         )
         _log.info("again in %d ms: partition=%s %s", delay, queue.partition, problem)
         queue.put_back(now + delay / 1000)
-
-    def _fail_all(self, queue: PartitionQueue, problem: KafkaError) -> None:
-        for batch in queue.batches():
-            batch.fail(problem)
-            self._memory.free += batch.size
-        queue.waiting.clear()
-        queue.open = None
-        self._active.pop(queue, None)
-        self._memory.wake()
-
-    def _finish(self, queue: PartitionQueue, batch: Batch, problem: KafkaError) -> None:
-        self._release(queue, batch)
-        batch.fail(problem)
-
-    def _release(self, queue: PartitionQueue, batch: Batch) -> None:
-        self._memory.free += batch.size
-        if not queue.waiting and queue.open is None:
-            self._active.pop(queue, None)
-        self._memory.wake()
 
     # -- the producer id
 
@@ -320,9 +224,9 @@ class Sender:
     def _unnumbered(self, problem: KafkaError) -> bool:
         """There is no producer id now: give up what that ends; whether anything still waits for one."""
         now = self._loop.time()
-        for queue in list(self._active):
+        for queue in list(self.accumulator.queues):
             if not problem.retriable:
-                self._fail_all(queue, problem)
+                self.accumulator.fail_all(queue, problem)
             elif queue.in_flight is None:
                 self._expire(queue, now)
-        return bool(self._active)
+        return bool(self.accumulator.queues)

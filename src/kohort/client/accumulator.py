@@ -1,0 +1,140 @@
+"""A producer's records until they are decided: which partitions have some, and how much memory they take."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kohort.client.batches import Batch, Delivery, PartitionQueue
+from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.memory import BufferMemory
+from kohort.client.options import ProducerOptions
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import Millis
+from kohort.wire.records import Header
+
+_BATCH_OVERHEAD = 80
+
+
+class Accumulator:
+    """`on_full` is called when a batch may go out before its time, `on_open` with when a new one is due."""
+
+    def __init__(self, options: ProducerOptions, on_full: Callable[[], None], on_open: Callable[[float], None]) -> None:
+        self.queues: dict[PartitionQueue, None] = {}
+        """Those that hold a batch, in the order in which they came."""
+        self._options = options
+        self._on_full = on_full
+        self._on_open = on_open
+        self._loop = asyncio.get_running_loop()
+        self._memory = BufferMemory(options.buffer_memory)
+        self._closed = False
+
+    def append(
+        self,
+        queue: PartitionQueue,
+        timestamp: Millis,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        size: int,
+    ) -> Delivery:
+        """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for one that can never be sent."""
+        if size > self._memory.free:
+            if size > self._options.buffer_memory:
+                raise self._too_large(size)
+            raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
+        batch = queue.open
+        if batch is not None and batch.builder.size + size > self._options.max_request_size:
+            queue.waiting.append(batch)
+            batch = queue.open = None
+        if batch is None:
+            batch = self._open(queue, size)
+        builder = batch.builder
+        try:
+            builder.append(timestamp, key, value, headers)
+        except Exception:
+            # The record is not of bytes; a batch that was opened for it alone must not go out empty.
+            if not builder.count:
+                queue.open = None
+                self._release(queue, batch)
+            raise
+        batch.size += size
+        self._memory.free -= size
+        if builder.size >= self._options.batch_size and queue.in_flight is None:
+            self._on_full()
+        return Delivery(batch, builder.count - 1)
+
+    def _open(self, queue: PartitionQueue, size: int) -> Batch:
+        if self._closed:
+            raise ClosedError("the producer is closed.")
+        if size > self._options.max_request_size - _BATCH_OVERHEAD:
+            raise self._too_large(size)
+        now = self._loop.time()
+        batch = Batch(
+            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000
+        )
+        queue.open = batch
+        self.queues[queue] = None
+        self._on_open(batch.lingers_until)
+        return batch
+
+    def _too_large(self, size: int) -> KafkaError:
+        detail = f"a record of {size} bytes is larger than max_request_size ({self._options.max_request_size})"
+        return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+
+    async def room(self) -> None:
+        """Wait until a good part of the buffer is free."""
+        await self._memory.room()
+
+    def pending(self) -> "list[asyncio.Future[None]]":
+        """One for every batch that there is now, done when it is decided."""
+        return [batch.done for queue in self.queues for batch in queue.batches()]
+
+    # -- decided
+
+    def succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
+        """The batch under way is written."""
+        batch = queue.in_flight
+        assert batch is not None
+        queue.in_flight = None
+        self._release(queue, batch)
+        batch.succeed(base_offset, log_append_time)
+
+    def fail(self, queue: PartitionQueue, batch: Batch, problem: KafkaError) -> None:
+        """A batch that is in the queue no more will not be written."""
+        self._release(queue, batch)
+        batch.fail(problem)
+
+    def fail_all(self, queue: PartitionQueue, problem: KafkaError) -> None:
+        """Nothing that the queue holds will be written."""
+        for batch in queue.batches():
+            batch.fail(problem)
+            self._memory.free += batch.size
+        queue.waiting.clear()
+        queue.open = None
+        self.queues.pop(queue, None)
+        self._memory.wake()
+
+    def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:
+        """Take out what waited for delivery_timeout_ms; the caller fails it."""
+        found: list[Batch] = []
+        if queue.open is not None and queue.open.deadline_at <= now:
+            queue.waiting.append(queue.open)
+            queue.open = None
+        while queue.waiting and queue.waiting[0].deadline_at <= now:
+            found.append(queue.waiting.popleft())
+        return found
+
+    def close(self) -> None:
+        """Fail what is left, and take no more."""
+        self._closed = True
+        error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
+        for queue in list(self.queues):
+            for batch in queue.batches():
+                batch.fail(error)
+        self.queues.clear()
+        self._memory.close()
+
+    def _release(self, queue: PartitionQueue, batch: Batch) -> None:
+        self._memory.free += batch.size
+        if not queue.waiting and queue.open is None:
+            self.queues.pop(queue, None)
+        self._memory.wake()
