@@ -49,7 +49,7 @@ def read_group_log(bootstrap: str, group: str) -> GroupLog:
     try:
         count = len(consumer.list_topics(OFFSETS_TOPIC, 10.0).topics[OFFSETS_TOPIC].partitions)
         place = confluent_kafka.TopicPartition(
-            OFFSETS_TOPIC, _java_hash(group) % count, confluent_kafka.OFFSET_BEGINNING
+            OFFSETS_TOPIC, java_hash(group) % count, confluent_kafka.OFFSET_BEGINNING
         )
         consumer.assign([place])
         log = GroupLog()
@@ -84,7 +84,7 @@ def _note(log: GroupLog, group: str, key_bytes: bytes | None, value_bytes: bytes
             log.generations.append(Generation(value.generation, value.protocol, owners))
 
 
-def _java_hash(text: str) -> int:
+def java_hash(text: str) -> int:
     """String.hashCode of ASCII text without its sign: where Kafka looks for a group."""
     value = 0
     for letter in text:
