@@ -38,6 +38,11 @@ class MemberShape:
     """It stays in the group and gets nothing. Where all subscribers of a topic are drained, the topic waits."""
 
 
+def why_nothing(member: MemberShape) -> str:
+    """The reason of a member that no plan can give anything."""
+    return "nothing: it is drained" if member.drained else "nothing: it asks for no topic that exists"
+
+
 class Plan(Protocol):
     """The target assignment of one group. Changes are noted by `set_*` and `remove_*`, and take effect in `update`."""
 

@@ -1,0 +1,139 @@
+"""Contiguous ranges, topic by topic (Kafka's `range`, KIP-848): partition n of topics that are cut alike has one owner.
+
+It depends only on who is there, so it is not sticky beyond that: who comes or goes moves the ranges of all behind it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
+from kohort.model import UUID
+
+
+class RangeAssignor:
+    """Co-partitioned: what joins of topics with equal keys and equal numbers of partitions rely on."""
+
+    name = "range"
+
+    def plan(self) -> "RangePlan":
+        """See `ServerAssignor.plan`."""
+        return RangePlan()
+
+
+class RangePlan:
+    """See `Plan`. An update costs as much as the group is large, and nothing where nothing changed."""
+
+    def __init__(self) -> None:
+        self._topics: dict[UUID, int] = {}
+        self._members: dict[str, MemberShape] = {}
+        self._targets: dict[str, Target] = {}
+        """As they were told last."""
+        self._subscribers: dict[UUID, list[str]] = {}
+        """Who asks for each topic that exists, in order, as of the last update."""
+        self._changed = False
+
+    def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
+        """See `Plan.set_topic`."""
+        self._topics[topic_id] = topic.partitions
+        self._changed = True
+
+    def remove_topic(self, topic_id: UUID) -> None:
+        """See `Plan.remove_topic`."""
+        if self._topics.pop(topic_id, None) is not None:
+            self._changed = True
+
+    def set_member(self, member_id: str, member: MemberShape) -> None:
+        """See `Plan.set_member`."""
+        self._members[member_id] = member
+        self._changed = True
+
+    def remove_member(self, member_id: str) -> None:
+        """See `Plan.remove_member`."""
+        if self._members.pop(member_id, None) is not None:
+            self._targets.pop(member_id, None)
+            self._changed = True
+
+    def rename_member(self, old: str, new: str) -> None:
+        """See `Plan.rename_member`. Static members are ordered by instance id, so none of them changes its place."""
+        assert new not in self._members
+        self._members[new] = self._members.pop(old)
+        if old in self._targets:
+            self._targets[new] = self._targets.pop(old)
+        self._changed = True
+
+    def restore(self, targets: Mapping[str, Target]) -> None:
+        """See `Plan.restore`. Ranges need no past, so this only says what need not be told again."""
+        self._targets = dict(targets)
+        self._changed = True
+
+    def update(self) -> Mapping[str, Target]:
+        """See `Plan.update`."""
+        if not self._changed:
+            return {}
+        self._changed = False
+        before = self._targets
+        self._targets = self._ranges()
+        return {member: target for member, target in self._targets.items() if before.get(member) != target}
+
+    def reason(self, member_id: str) -> str:
+        """See `Plan.reason`."""
+        member, target = self._members[member_id], self._targets.get(member_id, {})
+        subscribers = {id(self._subscribers[t]): self._subscribers[t] for t in self._existing(member.topics)}
+        if member.drained or not subscribers:
+            return why_nothing(member)
+        places = sorted({members.index(member_id) + 1 for members in subscribers.values()})
+        place = f"number {places[0]}" if len(places) == 1 else f"number {places[0]} to {places[-1]}"
+        return (
+            f"{sum(map(len, target.values()))} partitions of {len(target)} topics: it is {place} of the subscribers, "
+            "static members first, by instance id, and the others by member id"
+        )
+
+    def _ranges(self) -> dict[str, Target]:
+        made: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in self._members}
+        cut: dict[tuple[int, int], list[frozenset[int]]] = {}
+        self._subscribers = self._in_order()
+        for topic_id, subscribers in self._subscribers.items():
+            shape = (self._topics[topic_id], len(subscribers))
+            if shape not in cut:
+                cut[shape] = list(_cut(*shape))
+            # Whoever comes after the last range gets nothing.
+            for member_id, numbers in zip(subscribers, cut[shape], strict=False):
+                made[member_id][topic_id] = numbers
+        return dict(made)
+
+    def _in_order(self) -> dict[UUID, list[str]]:
+        """Topics that the same members ask for share a list."""
+        alike: dict[frozenset[UUID], list[str]] = {}
+        for member_id in sorted(self._members, key=self._rank):
+            member = self._members[member_id]
+            if not member.drained:
+                alike.setdefault(member.topics, []).append(member_id)
+        together: dict[UUID, list[frozenset[UUID]]] = {}
+        for topics in alike:
+            for topic_id in self._existing(topics):
+                together.setdefault(topic_id, []).append(topics)
+        merged: dict[tuple[frozenset[UUID], ...], list[str]] = {}
+        subscribers: dict[UUID, list[str]] = {}
+        for topic_id, subscriptions in together.items():
+            key = tuple(subscriptions)
+            if key not in merged:
+                members = [member_id for topics in key for member_id in alike[topics]]
+                merged[key] = members if len(key) == 1 else sorted(members, key=self._rank)
+            subscribers[topic_id] = merged[key]
+        return subscribers
+
+    def _existing(self, topics: Iterable[UUID]) -> list[UUID]:
+        return [topic_id for topic_id in topics if topic_id in self._topics]
+
+    def _rank(self, member_id: str) -> tuple[bool, str]:
+        instance_id = self._members[member_id].instance_id
+        return (True, member_id) if instance_id is None else (False, instance_id)
+
+
+def _cut(partitions: int, members: int) -> Iterable[frozenset[int]]:
+    """The ranges in order, the longer ones first; no empty ones."""
+    short, longer = divmod(partitions, members)
+    start = 0
+    for index in range(members if short else longer):
+        end = start + short + (index < longer)
+        yield frozenset(range(start, end))
+        start = end

@@ -1,0 +1,32 @@
+"""Server assignors by name."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from kohort.assignor.server.api import ServerAssignor
+from kohort.assignor.server.range import RangeAssignor
+from kohort.assignor.server.uniform import UniformAssignor
+from kohort.errors import ConfigError
+
+SERVER_ASSIGNORS: MappingProxyType[str, ServerAssignor] = MappingProxyType(
+    {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor())}
+)
+"""What Kohort ships, by name: Apache Kafka's two, first, and then its own."""
+
+
+def find_server_assignors(names: Iterable[str]) -> list[ServerAssignor]:
+    """The assignors that `group.consumer.assignors` names, the default first. Raises ConfigError with what to do."""
+    found = [find_server_assignor(name) for name in names]
+    if not found:
+        raise ConfigError("group.consumer.assignors is empty: name at least one assignor, such as uniform.")
+    if len({assignor.name for assignor in found}) < len(found):
+        listed = ", ".join(assignor.name for assignor in found)
+        raise ConfigError(f"group.consumer.assignors names an assignor twice: {listed}.")
+    return found
+
+
+def find_server_assignor(name: str) -> ServerAssignor:
+    """The assignor of that name."""
+    if name in SERVER_ASSIGNORS:
+        return SERVER_ASSIGNORS[name]
+    raise ConfigError(f"There is no server assignor {name!r}: use {', '.join(SERVER_ASSIGNORS)}.")

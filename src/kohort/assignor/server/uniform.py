@@ -1,0 +1,200 @@
+"""Every member has as many partitions as the others, and moves are few (Kafka's `uniform`, KIP-848).
+
+Free partitions go to whoever has the least; then single partitions move from those who have too many, until nobody has
+two more than a member that could take one of them. Where racks are known (KIP-881) they decide between equals.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
+from kohort.assignor.server.levels import Kind, Member, Topic
+from kohort.assignor.server.roster import Roster
+from kohort.model import UUID
+
+
+class UniformAssignor:
+    """Sticky and even, for equal and for different subscriptions."""
+
+    name = "uniform"
+
+    def plan(self) -> "UniformPlan":
+        """See `ServerAssignor.plan`."""
+        return UniformPlan()
+
+
+class UniformPlan:
+    """See `Plan`. With one subscription, a member that comes or goes costs as many steps as partitions move."""
+
+    def __init__(self) -> None:
+        self._roster = Roster()
+        self._near: dict[frozenset[str], int] = {}
+        """By the racks of a partition, the kinds that are in one of them. Of this update."""
+
+    def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
+        """See `Plan.set_topic`."""
+        self._roster.set_topic(topic_id, topic)
+
+    def remove_topic(self, topic_id: UUID) -> None:
+        """See `Plan.remove_topic`."""
+        self._roster.remove_topic(topic_id)
+
+    def set_member(self, member_id: str, member: MemberShape) -> None:
+        """See `Plan.set_member`."""
+        self._roster.set_member(member_id, member)
+
+    def remove_member(self, member_id: str) -> None:
+        """See `Plan.remove_member`."""
+        self._roster.remove_member(member_id)
+
+    def rename_member(self, old: str, new: str) -> None:
+        """See `Plan.rename_member`."""
+        self._roster.rename_member(old, new)
+
+    def restore(self, targets: Mapping[str, Target]) -> None:
+        """See `Plan.restore`."""
+        self._roster.restore(targets)
+
+    def update(self) -> Mapping[str, Target]:
+        """See `Plan.update`."""
+        self._near = {}
+        self._roster.collect_gone()
+        self._deal()
+        self._level()
+        return self._roster.told()
+
+    def reason(self, member_id: str) -> str:
+        """See `Plan.reason`."""
+        return even_share(self._roster, member_id)
+
+    def _deal(self) -> None:
+        """Topics with the fewest subscribers first: partitions of the others can still be put elsewhere."""
+        roster, levels = self._roster, self._roster.levels
+        topics = [topic for topic in roster.to_deal if topic.free and topic.kinds]
+        if len(roster.pools()) > 1:
+            topics.sort(key=lambda topic: sum(kind.size for kind in levels.each(topic.kinds)))
+        for topic in topics:
+            self._deal_topic(topic)
+        roster.to_deal.clear()
+
+    def _deal_topic(self, topic: Topic) -> None:
+        """Level by level, to members near the partition as long as there are some at the lowest level."""
+        levels = self._roster.levels
+        topic.free.sort()
+        groups = self._by_nearness(topic, topic.free)
+        topic.free = []
+        while groups:
+            level, lowest = levels.lowest(topic.kinds)
+            kinds = next((kinds for kinds in groups if lowest & kinds), None)
+            if kinds is None:
+                kinds = max(groups, key=lambda kinds: len(groups[kinds]))
+            winners = next(levels.each(lowest & kinds or lowest))
+            self._deal_some(topic, groups[kinds], winners, level)
+            if not groups[kinds]:
+                del groups[kinds]
+
+    def _deal_some(self, topic: Topic, numbers: list[int], kind: Kind, level: int) -> None:
+        """One partition to each member of this kind at this level, as long as there are some of both."""
+        winners = self._roster.levels.take_some(kind, level, len(numbers))
+        self._roster.give(topic, numbers[: len(winners)], winners)
+        self._roster.levels.put_all(kind, level + 1, winners)
+        self._roster.hold(kind, topic, len(winners))
+        del numbers[: len(winners)]
+
+    def _by_nearness(self, topic: Topic, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """The partitions by the kinds that are near to them; one group where nothing is known of racks."""
+        groups: dict[int, list[int]] = {}
+        for number in numbers if topic.shape.racks else ():
+            groups.setdefault(self._near_to(topic, number), []).append(number)
+        return groups or {topic.kinds: list(numbers)}
+
+    def _near_to(self, topic: Topic, number: int) -> int:
+        """The kinds in the rack of one of the partition's replicas, whether they subscribe to the topic or not."""
+        if topic.shape.racks is None:
+            return 0
+        racks = topic.shape.racks[number]
+        near = self._near.get(racks)
+        if near is None:
+            near = self._near[racks] = self._roster.kinds_in(racks)
+        return near
+
+    def _level(self) -> None:
+        """Move single partitions until no move makes two members more alike.
+
+        Ends because each move lowers the sum of the squared loads.
+        """
+        roster = self._roster
+        while roster.uneven:
+            uneven, roster.uneven = roster.uneven, 0
+            for kinds, pool in roster.pools().items():
+                if kinds & uneven:
+                    self._level_pool(kinds, pool)
+
+    def _level_pool(self, kinds: int, pool: Sequence[Topic]) -> None:
+        """The same for the topics that exactly these kinds subscribe to."""
+        levels = self._roster.levels
+        others = len(self._roster.pools()) > 1
+        while giver := self._overloaded(kinds, pool if others else None):
+            level, lowest = levels.lowest(kinds)
+            held = self._held(giver, kinds if others else None)
+            if giver.kind.rack is None:
+                topic_id, number, near = *self._last(held), 0
+            else:
+                topic_id, number, near = self._farthest(held, giver.kind, lowest)
+            receiver = next(levels.each(near or lowest)).having[level][-1]
+            self._roster.hand_over(self._roster.topics[topic_id], number, giver, receiver)
+
+    def _overloaded(self, kinds: int, pool: Sequence[Topic] | None) -> Member | None:
+        """Who has the most of those that have something of the pool (None: anything), and two more than the least."""
+        levels = self._roster.levels
+        enough = levels.lowest(kinds)[0] + 1
+        for level, here in levels.descending(kinds):
+            if level <= enough:
+                break
+            for kind in levels.each(here):
+                if pool is None:
+                    return kind.having[level][-1]
+                if any(topic in kind.held for topic in pool):
+                    for member in reversed(kind.having[level]):
+                        if self._held(member, kinds):
+                            return member
+        return None
+
+    def _held(self, member: Member, kinds: int | None) -> Target:
+        """What a member has of the topics that exactly these kinds subscribe to (None: of all)."""
+        if kinds is None:
+            return member.target
+        topics = self._roster.topics
+        return {topic_id: n for topic_id, n in member.target.items() if topics[topic_id].kinds == kinds}
+
+    def _last(self, held: Target) -> tuple[UUID, int]:
+        """Of the topic with the most partitions, the last."""
+        sizes = list(map(len, held.values()))
+        topic_id = next(islice(held, sizes.index(max(sizes)), None))
+        return topic_id, max(held[topic_id])
+
+    def _farthest(self, held: Target, giver: Kind, lowest: int) -> tuple[UUID, int, int]:
+        """What is far for the giver and near to one of the `lowest`, as good as there is, and who these are."""
+        best = (-2, 0, 0)
+        for topic_id, numbers in held.items():
+            topic = self._roster.topics[topic_id]
+            for number in numbers:
+                near = self._near_to(topic, number)
+                gain = bool(near & lowest) - bool(near & giver.bit)
+                if (gain, len(numbers), number) > best:
+                    best = (gain, len(numbers), number)
+                    found = (topic_id, number, near & lowest)
+        return found
+
+
+def even_share(roster: Roster, member_id: str) -> str:
+    """What a member has beside those with the same subscription, and how much of it is near."""
+    member = roster.members[member_id]
+    partitions = roster.partitions(member.kind.topics)
+    if partitions is None:
+        return why_nothing(member.shape)
+    alike = [load for kind in roster.kinds_of(member.kind.topics) for load in kind.having]
+    between = f"{min(alike)}" if min(alike) == max(alike) else f"{min(alike)} to {max(alike)}"
+    said = f"{member.load} of {partitions} partitions; members that ask for the same have {between}"
+    near = roster.near(member)
+    return said if near is None else f"{said}; {near} of them have a replica in rack {member.kind.rack}"

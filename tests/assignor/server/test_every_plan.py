@@ -1,0 +1,170 @@
+"""What must hold of every server assignor, whatever happens to the group in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.assignor.server import SERVER_ASSIGNORS, MemberShape, ServerAssignor
+from tests.assignor.server.groups import Group, changes, histories, moved, steady, topic
+
+every_assignor = pytest.mark.parametrize("assignor", SERVER_ASSIGNORS.values(), ids=SERVER_ASSIGNORS)
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(
+    assignor: ServerAssignor, data: st.DataObject
+) -> None:
+    group = data.draw(histories(assignor, racks=data.draw(st.booleans())))
+    group.update()
+    group.check_complete()
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_nothing_is_said_when_nothing_happened(assignor: ServerAssignor, data: st.DataObject) -> None:
+    group = data.draw(histories(assignor, racks=True))
+    group.update()
+    assert group.update() == {}
+    for member_id, member in group.members.items():
+        group.plan.set_member(member_id, member)
+    for topic_id, shape in group.topics.items():
+        group.plan.set_topic(topic_id, shape)
+    assert group.update() == {}
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_the_next_coordinator_goes_on_where_the_last_one_was(assignor: ServerAssignor, data: st.DataObject) -> None:
+    group = data.draw(histories(assignor, racks=True))
+    group.update()
+    group.fail_over()
+    assert group.update() == {}
+    group.check_complete()
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_the_same_changes_give_the_same_targets(assignor: ServerAssignor, data: st.DataObject) -> None:
+    group = data.draw(histories(assignor, racks=True))
+    group.update()
+    group.fail_over()
+    other = Group(assignor, dict(group.topics), dict(group.members), dict(group.targets))
+    other.fail_over()
+    seed = data.draw(st.randoms(use_true_random=False))
+    for number in seed.sample(range(8), 4):
+        for each in (group, other):
+            each.join(f"new {number}", number % 4, 0)
+    assert group.update() == other.update()
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_targets_that_were_told_do_not_change_any_more(assignor: ServerAssignor, data: st.DataObject) -> None:
+    group = data.draw(histories(assignor))
+    group.update()
+    copies = {member_id: dict(target) for member_id, target in group.targets.items()}
+    told = dict(group.targets)
+    for _ in range(10):
+        data.draw(changes(group))
+    group.update()
+    assert told == copies
+
+
+@every_assignor
+def test_a_static_member_keeps_its_target_under_a_new_member_id(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.set_topic(0, 6)
+    for number in range(3):
+        group.join(f"m{number}", 0, shape=MemberShape(frozenset(), instance_id=f"i{number}"))
+    group.update()
+    before = group.targets["m1"]
+    group.rename("m1", "zzz")
+    assert group.update() == {}
+    assert group.targets["zzz"] == before
+
+
+@every_assignor
+def test_a_drained_member_stays_and_gets_nothing_until_it_is_wanted_again(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.set_topic(0, 6)
+    for number in range(3):
+        group.join(f"m{number}", 0)
+    group.update()
+    group.join("m1", 0, shape=replace(group.members["m1"], drained=True))
+    group.update()
+    assert group.targets["m1"] == {}
+    group.check_complete()
+    group.join("m1", 0, shape=replace(group.members["m1"], drained=False))
+    group.update()
+    assert group.load() == {"m0": 2, "m1": 2, "m2": 2}
+
+
+@every_assignor
+def test_a_topic_waits_until_somebody_may_have_it(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.join("m", 0)
+    assert group.update() == {"m": {}}
+    group.set_topic(0, 2)
+    assert group.update() == {"m": {topic(0): {0, 1}}}
+    group.join("m", 0, shape=MemberShape(frozenset(), drained=True))
+    assert group.update() == {"m": {}}
+
+
+@every_assignor
+def test_a_topic_made_anew_is_another_topic(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.set_topic(0, 2)
+    group.join("m", 0)
+    group.update()
+    group.remove_topic(0)
+    group.set_topic(1, 2)
+    group.join("m", 1)
+    assert group.update() == {"m": {topic(1): {0, 1}}}
+
+
+@every_assignor
+def test_a_member_that_left_and_came_back_is_told_its_target_again(assignor: ServerAssignor) -> None:
+    # Its record in the log is gone, even if what it gets is what it had.
+    group = Group(assignor)
+    group.set_topic(0, 2)
+    group.join("m", 0)
+    group.update()
+    group.leave("m")
+    group.join("m", 0)
+    assert group.update() == {"m": {topic(0): {0, 1}}}
+
+
+@every_assignor
+@steady
+@given(data=st.data())
+def test_every_member_has_a_reason(assignor: ServerAssignor, data: st.DataObject) -> None:
+    group = data.draw(histories(assignor, racks=data.draw(st.booleans())))
+    group.update()
+    for member_id, load in group.load().items():
+        said = group.plan.reason(member_id)
+        assert said.startswith("nothing" if not group.wants(member_id) & group.topics.keys() else f"{load} ")
+
+
+@every_assignor
+def test_who_has_claims_that_contradict_each_other_is_settled_on_restoring(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.set_topic(0, 4)
+    group.join("a", 0)
+    group.join("b", 0)
+    group.targets = {"a": {topic(0): frozenset({0, 1, 9})}, "b": {topic(0): frozenset({1}), topic(7): frozenset({0})}}
+    group.fail_over()
+    before = dict(group.targets)
+    group.update()
+    group.check_complete()
+    assert group.load() == {"a": 2, "b": 2}
+    assert moved(before, group.targets) <= 1
