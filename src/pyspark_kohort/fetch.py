@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kohort.columns import kernels
+from kohort.columns.decoder import Batches, Decoder, index_batches
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kohort.wire.records import BatchError
-from pyspark_kohort import kernels
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.connection import Connection
-from pyspark_kohort.decode import Batches, Decoder, index_batches
 from pyspark_kohort.offsets import EARLIEST
 from pyspark_kohort.options import Broker
 from pyspark_kohort.plan import Range

@@ -17,9 +17,9 @@ from pyspark_kohort.fetch import disconnect, read_ranges
 from pyspark_kohort.offsets import EARLIEST, AtTime
 from pyspark_kohort.options import Broker, Topics
 from pyspark_kohort.plan import Range
+from tests.columns.records import SCHEMA
 from tests.interop.kohort import running_kohort
 from tests.spark.conftest import Topic, rows
-from tests.spark.records import SCHEMA
 
 
 def broker_at(bootstrap: str, **options: Any) -> Broker:

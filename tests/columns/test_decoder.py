@@ -10,9 +10,9 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kohort.columns.decoder import Decoder, index_batches
 from kohort.wire.records import BatchError, Codec, Record, encode_batch, stamp
-from pyspark_kohort.decode import Decoder, index_batches
-from tests.spark.records import SCHEMA, TP, Row, decoded, kafka_python_batch, record, records
+from tests.columns.records import SCHEMA, TP, Row, decoded, kafka_python_batch, record, records
 
 SECOND = 1_000_000
 

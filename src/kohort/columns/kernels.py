@@ -36,8 +36,8 @@ HEADER_SIZE = 61
 """Bytes of a v2 batch before its records."""
 
 # Cells of the cursor that `decode_records` advances.
-POSITION, LEFT, ROW, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES = range(7)
-CURSOR_CELLS = 7
+POSITION, LEFT, ROW, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES, HEADED = range(8)
+CURSOR_CELLS = 8
 
 # What `decode_records` returns.
 DONE, FULL, MALFORMED = 0, 1, 2
@@ -223,7 +223,10 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
             value_ends[row + 1] = values
         offsets[row] = offset
         times[row] = (append_time if append_time >= 0 else base_time + time_delta) * 1000
-        header_at[row] = at + max(value_size, 0)
+        at += max(value_size, 0)
+        header_at[row] = at
+        if at >= record_end or source[at] != 0:  # most records have no headers, and then nobody need look
+            cursor[HEADED] += 1
         row += 1
         position = record_end
         left -= 1

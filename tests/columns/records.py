@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
+from kohort.columns.decoder import Decoder, index_batches
 from kohort.model import TopicPartition
 from kohort.wire.records import Codec, Record, place
-from pyspark_kohort.decode import Decoder, index_batches
 
 TP = TopicPartition("flights", 3)
 HEADER_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

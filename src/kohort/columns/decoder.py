@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
+from kohort.columns import kernels
+from kohort.columns.page import MAX_ROWS, Page
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.compression import BatchError, Codec, decompress
-from pyspark_kohort import kernels
-from pyspark_kohort.page import MAX_ROWS, Page
 
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _CRC_FROM = 21
@@ -47,7 +47,9 @@ class Decoder:
     A yielded batch is valid as long as someone holds it: its page is filled again only when nobody does.
     """
 
-    def __init__(self, schema: pa.Schema, *, read_committed: bool = False, max_rows: int = MAX_ROWS) -> None:
+    def __init__(
+        self, schema: pa.Schema, *, read_committed: bool = False, check_crc: bool = True, max_rows: int = MAX_ROWS
+    ) -> None:
         assert max_rows <= MAX_ROWS
         self._schema = schema
         self._with_keys = "key" in schema.names
@@ -55,6 +57,7 @@ class Decoder:
         at = schema.get_field_index("headers")
         self._header_type: Any = schema.field(at).type.value_type if at >= 0 else None
         self._read_committed = read_committed
+        self._check_crc = check_crc
         self._max_rows = max_rows
         self._pages = [Page(max_rows)]
         self._page = self._pages[0]
@@ -82,7 +85,8 @@ class Decoder:
                 continue
             if attributes & _CONTROL:
                 continue
-            yield from self._decode(_records(buffer, source, batch, tp), batch, tp, first, until)
+            records = _records(buffer, source, batch, tp, check_crc=self._check_crc)
+            yield from self._decode(records, batch, tp, first, until)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The rows that no full page took with it; none where there are none."""
@@ -167,11 +171,13 @@ class _AbortedTransactions:
         return producer in self._open
 
 
-def _records(buffer: bytes | bytearray | memoryview, source: Any, batch: list[int], tp: TopicPartition) -> Any:
+def _records(
+    buffer: bytes | bytearray | memoryview, source: Any, batch: list[int], tp: TopicPartition, *, check_crc: bool
+) -> Any:
     """The batch's records, uncompressed, after its checksum held."""
     start, end = batch[kernels.AT], batch[kernels.END]
     view = memoryview(buffer)
-    if crc32c(view[start + _CRC_FROM : end]) != batch[kernels.CRC]:
+    if check_crc and crc32c(view[start + _CRC_FROM : end]) != batch[kernels.CRC]:
         raise _malformed(batch, tp, "its checksum")
     number = batch[kernels.ATTRIBUTES] & _CODEC
     if not number:

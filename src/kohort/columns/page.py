@@ -1,4 +1,4 @@
-"""One Arrow batch in the making: the buffers that the kernels write into, and their reuse once Spark has sent them."""
+"""One Arrow batch in the making: the buffers that the kernels write into, and their reuse once nobody looks at them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kohort.columns import kernels
 from kohort.model import TopicPartition
-from pyspark_kohort import kernels
 
 MAX_ROWS = 16384
 PAGE_BYTES = 2 << 20
@@ -69,6 +69,10 @@ class Page:
 
     def extend_headers(self, source: Any, first_row: int, last_row: int, header_type: pa.StructType) -> bool:
         """Read the headers of the rows just written from the same source; False where they are malformed."""
+        if not self.cursor[kernels.HEADED]:
+            self.header_counts[first_row:last_row] = 0
+            return True
+        self.cursor[kernels.HEADED] = 0
         spans = np.empty((1024, 4), np.int64)
         args = (source, self.header_at, first_row, last_row, self.header_counts)
         n = kernels.find_headers(*args, spans)
@@ -115,7 +119,7 @@ class Page:
         ends = np.zeros(rows + 1, np.int32)
         np.cumsum(counts, out=ends[1:])
         bitmap = _bitmap(counts > 0)
-        entries = pa.concat_arrays(self._headers)
+        entries = pa.concat_arrays(self._headers) if self._headers else pa.array([], kind.value_type)
         return pa.Array.from_buffers(kind, rows, [bitmap, _buffer(ends)], -1, 0, [entries])
 
     def _references(self) -> list[int]:
