@@ -4,7 +4,7 @@ A store has no threads of its own. The shell appends on its event loop, takes wh
 thread, and settles it on the event loop again: one sync serves everything that was appended meanwhile.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -43,6 +43,26 @@ class TornTail:
     """The first offset that is gone."""
     bytes_cut: int
     reason: str
+
+
+class Compaction(Protocol):
+    """One pass over a partition's full segments: `work` and `swap` in turn, until `swap` returns False."""
+
+    bytes_before: int
+    bytes_after: int
+    """Of the segments that it has been over."""
+
+    def work(self) -> Iterator[None]:
+        """In a worker thread, in small steps: prepare a swap. Raises OSError and BatchError: `close` it then."""
+        ...
+
+    def swap(self) -> bool:
+        """On the event loop: let the log have what is prepared; False when all is done."""
+        ...
+
+    def close(self) -> None:
+        """On the event loop: give up what is not swapped; never while `work` runs."""
+        ...
 
 
 class PartitionLog(Protocol):
@@ -111,6 +131,14 @@ class PartitionLog(Protocol):
     @property
     def size(self) -> int:
         """Bytes held."""
+        ...
+
+    def cleanable_ratio(self, now: Millis) -> float:
+        """Which part of it compaction has not seen, 1 where max.compaction.lag.ms has passed; 0 where it is to wait."""
+        ...
+
+    def compact(self, now: Millis, max_map_bytes: int) -> Compaction:
+        """Begin to compact; `max_map_bytes` bounds its memory. One at a time, and not while `cleanable_ratio` is 0."""
         ...
 
 

@@ -22,11 +22,22 @@ class LogConfig:
     compacts: bool = False
     """Whether it contains `compact`: only then may offsets be missing."""
     producer_expiration_ms: Millis = _DAY
+    delete_retention_ms: Millis = _DAY
+    """How long compaction keeps a tombstone that it has met."""
+    min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: Millis = 0
+    max_compaction_lag_ms: Millis = 2**63 - 1
+
+    @property
+    def roll_ms(self) -> Millis:
+        """The age at which a segment is full: only then can compaction have it."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "LogConfig":
         """The configs of a topic; what it does not name has its default. Raises ConfigError."""
         defaults = cls()
+        ratio = _fraction(configs, "min.cleanable.dirty.ratio", defaults.min_cleanable_ratio)
         policies = [policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")]
         return cls(
             segment_bytes=max(1, _number(configs, "segment.bytes", defaults.segment_bytes)),
@@ -36,6 +47,10 @@ class LogConfig:
             deletes="delete" in policies,
             compacts="compact" in policies,
             producer_expiration_ms=_number(configs, "producer.id.expiration.ms", defaults.producer_expiration_ms),
+            delete_retention_ms=_number(configs, "delete.retention.ms", defaults.delete_retention_ms),
+            min_cleanable_ratio=ratio,
+            min_compaction_lag_ms=_number(configs, "min.compaction.lag.ms", defaults.min_compaction_lag_ms),
+            max_compaction_lag_ms=_number(configs, "max.compaction.lag.ms", defaults.max_compaction_lag_ms),
         )
 
 
@@ -47,3 +62,13 @@ def _number(configs: Mapping[str, str], name: str, default: int) -> int:
         return int(text)
     except ValueError:
         raise ConfigError(f"the topic config {name} must be a whole number, not {text!r}") from None
+
+
+def _fraction(configs: Mapping[str, str], name: str, default: float) -> float:
+    text = configs.get(name)
+    if text is None:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"the topic config {name} must be a number, not {text!r}") from None

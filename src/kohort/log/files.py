@@ -17,12 +17,14 @@ from kohort.log.descriptors import SegmentFile
 from kohort.log.directory import DataDirectory, check_topic_name, write_durably
 from kohort.log.disk import Write
 from kohort.log.kept_configs import KeptConfigs
+from kohort.log.names import START_OFFSET, segment_path, sidecar_path
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.queue import AppendQueue, Taken
-from kohort.log.recovery import recover, segment_path, sidecar_path
+from kohort.log.recovery import recover
 from kohort.log.segment import Segment
 from kohort.log.segment_files import FileMedium, SegmentFiles
 from kohort.log.sidecar import encode_sidecar
+from kohort.log.workshop import FileWorkshop
 from kohort.model import UUID, TopicPartition
 
 MAX_OPEN_FILES = 256
@@ -154,9 +156,11 @@ class FileStore:
         config = self._config(topic)
         new = partial(SegmentedLog, name, config, self.directory.leader_epoch)
         keep_start = partial(_write_start_offset, directory)
+        new_workshop = partial(FileWorkshop, self.files, directory, self._keep_sidecar)
         if directory.name not in self._present:
             self._present.add(directory.name)
-            return new(self._new_medium(directory, exists=False), self._queue.note, keep_start=keep_start)
+            medium = self._new_medium(directory, exists=False)
+            return new(medium, self._queue.note, new_workshop, keep_start=keep_start)
         found = recover(
             directory,
             name,
@@ -168,8 +172,10 @@ class FileStore:
         return new(
             self._new_medium(directory, exists=False),
             self._queue.note,
+            new_workshop,
             segments=found.segments,
             start_offset=found.start_offset,
+            compacted_to=found.compacted_to,
             producers=found.producers,
             keep_start=keep_start,
         )
@@ -278,7 +284,7 @@ def _write_sidecar(segment: Path, content: bytes) -> None:
 
 
 def _write_start_offset(directory: Path, offset: int) -> None:
-    write_durably(directory / "start-offset", str(offset).encode())
+    write_durably(directory / START_OFFSET, str(offset).encode())
 
 
 def _unused(directory: Path) -> Path:

@@ -10,6 +10,7 @@ from kohort.log.config import LogConfig
 from kohort.log.kept_configs import KeptConfigs
 from kohort.log.partition import SegmentedLog
 from kohort.log.queue import AppendQueue, Taken
+from kohort.log.segment import Segment
 from kohort.model import UUID, TopicPartition
 from kohort.wire.compression import Buffer
 
@@ -22,8 +23,8 @@ class MemoryMedium:
 
     __slots__ = ("_data",)
 
-    def __init__(self) -> None:
-        self._data = bytearray()
+    def __init__(self, data: bytearray | None = None) -> None:
+        self._data = bytearray() if data is None else data
 
     def read(self, position: int, size: int) -> Buffer:
         return self._data[position : position + size]
@@ -40,6 +41,45 @@ class MemoryMedium:
 
     def remove(self) -> None:
         self._data = bytearray()
+
+
+class MemoryWorkshop:
+    """Where compaction works on a partition in memory."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def read(self, segment: Segment, position: int, size: int) -> Buffer:
+        return segment.medium.read(position, min(size, segment.size - position))
+
+    def begin(self, base_offset: int) -> Segment:
+        self._written = bytearray()
+        return Segment(base_offset, MemoryMedium(self._written))
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        for part in parts:
+            self._written += part
+
+    def producers_at_end(self, segment: Segment) -> None:
+        """They are needed after a restart only."""
+
+    def commit(self, end_offset: int) -> None:
+        """There is no crash to be prepared for."""
+
+    def put_in_place(self, old: Sequence[Segment], new: Segment) -> None:
+        """The log does."""
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def keep_progress(self, offset: int) -> None:
+        """The log knows."""
+
+    def discard(self) -> None:
+        self._written = bytearray()
+
+    def close(self) -> None:
+        self._written = bytearray()
 
 
 class MemoryStore:
@@ -84,7 +124,9 @@ class MemoryStore:
     def delete_topic(self, topic_id: UUID) -> None:
         del self._topics[self._names.pop(topic_id)]
         for key in [key for key in self._logs if key[0] == topic_id]:
-            self._queue.forget(self._logs.pop(key))
+            log = self._logs.pop(key)
+            log.deleted = True
+            self._queue.forget(log)
 
     def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
         return self._configs.of_kind(kind)
@@ -124,7 +166,8 @@ class MemoryStore:
         if not 0 <= partition < topic.partitions:
             raise KeyError(partition)
         name = TopicPartition(topic.name, partition)
-        return SegmentedLog(name, self._config(topic), 0, lambda base_offset: MemoryMedium(), self._queue.note)
+        config = self._config(topic)
+        return SegmentedLog(name, config, 0, lambda _: MemoryMedium(), self._queue.note, MemoryWorkshop)
 
     def _config(self, topic: Topic) -> LogConfig:
         config = LogConfig.of({**self._defaults, **topic.configs})

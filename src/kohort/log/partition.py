@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
+from kohort.log.compaction import Compaction, Workshop, cleanable
 from kohort.log.config import LogConfig
 from kohort.log.placing import place_batches
 from kohort.log.producers import Producer, ProducerStates
@@ -45,9 +46,11 @@ class SegmentedLog:
         leader_epoch: int,
         new_medium: Callable[[int], Medium],
         on_queued: Callable[["SegmentedLog", int], None],
+        new_workshop: Callable[[], Workshop],
         *,
         segments: Sequence[Segment] = (),
         start_offset: int = 0,
+        compacted_to: int = 0,
         producers: ProducerStates | None = None,
         keep_start: Callable[[int], None] = lambda offset: None,
     ) -> None:
@@ -60,13 +63,18 @@ class SegmentedLog:
         """Appends that are queued or taken, but not settled."""
         self.deleted = False
         """Its topic is gone: what it queued need not be written."""
+        self.compacting = False
+        """Whether full segments belong to a compaction, so that nothing else may remove them."""
         self._leader_epoch = leader_epoch
         self._new_medium = new_medium
         self._on_queued = on_queued
+        self._new_workshop = new_workshop
         self._keep_start = keep_start
         self._segments = list(segments) or [Segment(start_offset, new_medium(start_offset))]
         self._start_offset = max(start_offset, self._segments[0].base_offset)
         self._stable_offset = self._end_offset = max(start_offset, self._segments[-1].end_offset)
+        self.compacted_to = compacted_to if compacted_to <= self._stable_offset else 0
+        """Compaction has been over everything below."""
         self._settled_in = self._segments[-1]
         """The segment in which the settled bytes end; later ones hold only appends that wait."""
         self._hints: dict[int, tuple[Segment, int]] = {}
@@ -95,6 +103,15 @@ class SegmentedLog:
     def segments(self) -> Sequence[Segment]:
         """Oldest first; the last one grows."""
         return self._segments
+
+    @property
+    def full_segments(self) -> Sequence[Segment]:
+        """Those that nothing is added to any more, not even by an append that waits."""
+        return self._segments[: self._segments.index(self._settled_in)]
+
+    def segment_after(self, segment: Segment) -> Segment:
+        """The one that follows a full segment."""
+        return self._segments[self._segments.index(segment) + 1]
 
     # Appending
 
@@ -156,7 +173,7 @@ class SegmentedLog:
             growing.first_timestamp = timestamp
             return growing
         age = timestamp - growing.first_timestamp
-        if growing.planned + size <= self.config.segment_bytes and age <= self.config.segment_ms:
+        if growing.planned + size <= self.config.segment_bytes and age <= self.config.roll_ms:
             return growing
         fresh = self._roll()
         fresh.first_timestamp = timestamp
@@ -174,7 +191,10 @@ class SegmentedLog:
         if offset == self._stable_offset:
             return []
         hint = self._hints.pop(offset, None)
-        segment, position = hint if hint is not None else self._locate(offset)
+        found = hint if hint is not None else self._locate(offset)
+        if found is None:
+            return []
+        segment, position = found
         parts: list[Buffer] = []
         left = max_bytes
         while True:
@@ -207,6 +227,8 @@ class SegmentedLog:
         found: tuple[Segment, int, BatchHeader] | None = None
         for segment in self._segments:
             for position, header in self._newest_batches(segment):
+                if not header.record_count:
+                    continue  # compaction left no record of it
                 if found is None or header.max_timestamp > found[2].max_timestamp:  # the first of equals (KIP-734)
                     found = segment, position, header
         return self._first_record_from(*found, found[2].max_timestamp) if found else None
@@ -236,18 +258,21 @@ class SegmentedLog:
             detail = f"{self.name} holds offsets {self._start_offset} to {self._stable_offset}, not {offset}"
             raise OffsetOutOfRange(detail)
 
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        """The segment and position of the batch that holds `offset`, or the next one where compaction left a gap."""
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and position of the batch that holds `offset`, or the next one where compaction left a gap.
+
+        None where only gaps follow.
+        """
         at = max(0, bisect_right(self._segments, offset, key=_base) - 1)
         for segment in self._segments[at:]:
             position = segment.locate(offset)
             if position is not None:
                 return segment, position
-        raise AssertionError(f"{self.name}: nothing from {offset} on, though it is stable to {self._stable_offset}")
+        return None
 
     def _following(self, segment: Segment) -> Segment | None:
         at = bisect_right(self._segments, segment.base_offset, key=_base)
-        return self._segments[at] if at < len(self._segments) and self._segments[at].size else None
+        return next((one for one in self._segments[at:] if one.size), None)
 
     def _hint(self, offset: int, segment: Segment, position: int) -> None:
         """Remember where the next read in a row begins, so that it need not search."""
@@ -259,6 +284,7 @@ class SegmentedLog:
 
     def truncate(self, offset: int) -> None:
         assert not self.unsettled, "truncate with appends under way"
+        assert not self.compacting, "truncate while it is compacted"
         if offset >= self._end_offset:
             return
         self._hints.clear()
@@ -282,17 +308,17 @@ class SegmentedLog:
         if target > self._start_offset:
             self._start_offset = target
             self._keep_start(target)
-            self._drop_segments_below_start()
+            self.drop_segments_below_start()
         return self._start_offset
 
     def apply_retention(self, now: Millis) -> int:
         self.producers.expire(now - self.config.producer_expiration_ms)
-        if self.config.deletes and (count := self._expired(now)):
+        if self.config.deletes and not self.compacting and (count := self._expired(now)):
             if count == len(self._segments):
                 self._settled_in = self._roll()
                 self._settled_in.medium.create()  # so that the end offset survives when all else is gone
             self._start_offset = max(self._start_offset, self._segments[count].base_offset)
-            self._drop_segments_below_start()
+            self.drop_segments_below_start()
         return self._start_offset
 
     def _expired(self, now: Millis) -> int:
@@ -301,8 +327,8 @@ class SegmentedLog:
         excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
         count = 0
         for segment in self._segments:
-            if not segment.size or segment.planned != segment.size:
-                break  # appends to it are under way
+            if segment.planned != segment.size or (not segment.size and segment is self._segments[-1]):
+                break  # appends to it are under way, or may come
             too_old = oldest_kept is not None and segment.max_timestamp < oldest_kept
             if not too_old and (self.config.retention_bytes < 0 or excess < segment.size):
                 break
@@ -310,10 +336,36 @@ class SegmentedLog:
             count += 1
         return count
 
-    def _drop_segments_below_start(self) -> None:
+    def drop_segments_below_start(self) -> None:
+        """Remove the segments that lie below the start as a whole, unless a compaction has them."""
+        if self.compacting:
+            return
         # Should the appends that wait in later segments fail, this one must grow again.
         while self._segments[0] is not self._settled_in and self._segments[1].base_offset <= self._start_offset:
             self._segments.pop(0).medium.remove()
+        self._hints.clear()
+
+    # Compacting
+
+    def cleanable_ratio(self, now: Millis) -> float:
+        if not self.config.compacts or self.compacting:
+            return 0.0
+        found = cleanable(self, now)
+        if found.overdue:
+            return 1.0
+        return found.ratio if found.ratio > self.config.min_cleanable_ratio else 0.0
+
+    def compact(self, now: Millis, max_map_bytes: int) -> Compaction:
+        assert not self.compacting
+        compaction = Compaction(self, cleanable(self, now), self._new_workshop(), now, max_map_bytes)
+        self.compacting = True
+        return compaction
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Have `new`, which holds what compaction kept of the full segments `old`."""
+        at = self._segments.index(old[0])
+        assert self.compacting and self._segments[at : at + len(old)] == old
+        self._segments[at : at + len(old)] = [new]
         self._hints.clear()
 
     def _headers(self) -> Iterator[BatchHeader]:

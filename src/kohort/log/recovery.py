@@ -13,6 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kohort.log.api import TornTail
+from kohort.log.directory import sync_directory
+from kohort.log.names import (
+    CLEANED,
+    COMPACTED_TO,
+    DELETED,
+    START_OFFSET,
+    base_offset_of,
+    segment_path,
+    sidecar_path,
+    swap_of,
+)
 from kohort.log.producers import ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.log.sidecar import Sidecar, decode_sidecar
@@ -30,6 +41,7 @@ class Recovered:
 
     segments: list[Segment] = field(default_factory=list)
     start_offset: int = 0
+    compacted_to: int = 0
     producers: ProducerStates = field(default_factory=ProducerStates)
     tails: list[TornTail] = field(default_factory=list)
 
@@ -38,7 +50,9 @@ def recover(
     directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, was_clean: bool, may_have_gaps: bool
 ) -> Recovered:
     """Read what is there; the bytes that are not sound are gone from the last file when this returns."""
-    found = Recovered(start_offset=_read_start_offset(directory))
+    found = Recovered(
+        start_offset=_read_offset(directory / START_OFFSET), compacted_to=_read_offset(directory / COMPACTED_TO)
+    )
     bases = _segment_bases(directory)
     while len(bases) > 1 and bases[1] <= found.start_offset:
         _remove_segment(directory, bases.pop(0))  # its removal was interrupted
@@ -51,7 +65,9 @@ def recover(
             sidecar.apply(segment)
             found.producers.replace(sidecar.producers)
             continue
-        reason = _read_segment(path, segment, found.producers, following, may_have_gaps=may_have_gaps)
+        # Compaction leaves gaps in full segments, and the topic may have another policy since.
+        gaps = may_have_gaps or following is not None
+        reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
             if following is None:
@@ -63,15 +79,6 @@ def recover(
             _remove_segment(directory, segment.base_offset)
         found.segments = []
     return found
-
-
-def segment_path(directory: Path, base_offset: int) -> Path:
-    """Kafka's name for the segment that begins with that offset."""
-    return directory / f"{base_offset:020d}.log"
-
-
-def sidecar_path(segment: Path) -> Path:
-    return segment.with_suffix(".index")
 
 
 def sound_batches(
@@ -180,14 +187,31 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _segment_bases(directory: Path) -> list[int]:
-    bases = []
-    for entry in os.scandir(directory):
-        stem, _, suffix = entry.name.partition(".")
-        if suffix == "log" and len(stem) == 20 and stem.isdecimal():
-            bases.append(int(stem))
-        elif suffix.endswith("deleted"):
-            Path(entry.path).unlink()
+    """The segments that count; what compaction or a removal left half done is finished or undone."""
+    names = {entry.name for entry in os.scandir(directory)}
+    bases = {base for base in map(base_offset_of, names) if base is not None}
+    for name in sorted(names):
+        if (swap := swap_of(name)) is not None:
+            bases = _finish_swap(directory, *swap, bases)
+            (directory / name).unlink()
+    for name in names:
+        if name.endswith((CLEANED, DELETED)):
+            (directory / name).unlink(missing_ok=True)
     return sorted(bases)
+
+
+def _finish_swap(directory: Path, base_offset: int, end_offset: int, bases: set[int]) -> set[int]:
+    """Compaction had decided, so it is done: its new segment alone holds what lies between these offsets."""
+    path = segment_path(directory, base_offset)
+    cleaned = path.with_name(path.name + CLEANED)
+    if cleaned.exists():
+        sidecar_path(path).unlink(missing_ok=True)
+        cleaned.replace(path)
+    replaced = {base for base in bases if base_offset < base < end_offset}
+    for base in replaced:
+        _remove_segment(directory, base)
+    sync_directory(directory)
+    return bases - replaced
 
 
 def _remove_segment(directory: Path, base_offset: int) -> None:
@@ -196,11 +220,11 @@ def _remove_segment(directory: Path, base_offset: int) -> None:
     path.unlink()
 
 
-def _read_start_offset(directory: Path) -> int:
+def _read_offset(path: Path) -> int:
     try:
-        return int((directory / "start-offset").read_text())
+        return int(path.read_text())
     except FileNotFoundError:
         return 0
     except ValueError:
-        log.warning("%s is damaged; the partition starts at its first segment", directory / "start-offset")
+        log.warning("%s is damaged; 0 is assumed", path)
         return 0

@@ -76,7 +76,7 @@ class Segment:
         self.index.note(header.base_offset, self.size, self.max_timestamp)
         if not self.size:
             self.first_timestamp = header.max_timestamp
-        if header.max_timestamp > self.max_timestamp:
+        if header.max_timestamp > self.max_timestamp and header.record_count:
             self.max_timestamp, self.max_timestamp_at = header.max_timestamp, self.size
         self.size += header.size
         self.end_offset = header.next_offset

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.disk import Disk
-from kohort.log.recovery import sidecar_path
+from kohort.log.names import DELETED, sidecar_path
 from kohort.wire.compression import Buffer
 
 log = logging.getLogger("kohort.log")
@@ -50,7 +50,7 @@ class FileMedium:
     def remove(self) -> None:
         """Out of the way at once, for its name may be needed; its bytes are freed by the writer."""
         path = self.file.path
-        gone = path.with_name(path.name + ".deleted")
+        gone = path.with_name(path.name + DELETED)
         self._files.forget(self.file)
         if self.file.exists:
             path.replace(gone)

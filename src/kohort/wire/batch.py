@@ -38,6 +38,7 @@ _CODEC_BITS = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+_DELETE_HORIZON = 0x40
 
 
 class BatchHeader(NamedTuple):
@@ -100,6 +101,36 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Its records are transaction markers, which no application gets to see."""
         return bool(self.attributes & _CONTROL)
+
+    @property
+    def delete_horizon(self) -> Millis | None:
+        """The time from which compaction may drop the batch's tombstones (KIP-534); None until it has met them once."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some of its offsets have no record any more: compaction has taken them out."""
+        return self.record_count != self.last_offset_delta + 1
+
+    def without_records(self) -> "BatchHeader":
+        """The header of the batch that is left when all records are gone: it still tells the sequence numbers."""
+        return self._replace(
+            batch_length=HEADER_SIZE - _LENGTH_FROM,
+            attributes=self.attributes & ~(_CODEC_BITS | _DELETE_HORIZON),
+            base_timestamp=self.max_timestamp,
+            record_count=0,
+        )
+
+    def with_records(
+        self, packed_size: int, count: int, max_timestamp: Millis, delete_horizon: Millis | None
+    ) -> "BatchHeader":
+        """The header of a batch that keeps `count` of its records, packed into so many bytes; see `delete_horizon`."""
+        rest = self._replace(
+            batch_length=HEADER_SIZE - _LENGTH_FROM + packed_size, max_timestamp=max_timestamp, record_count=count
+        )
+        if delete_horizon is None:
+            return rest
+        return rest._replace(attributes=self.attributes | _DELETE_HORIZON, base_timestamp=delete_horizon)
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

@@ -28,21 +28,28 @@ def decode_records(
 
     Records of a control batch come like any other: look at `BatchHeader.is_control`.
     """
+    header, data = unpacked(batch, position, check_crc=check_crc, max_bytes=max_bytes)
+    try:
+        records, end = _decode(data, header)
+    except IndexError:
+        raise malformed(header, "a record passes the end of the batch") from None
+    except UnicodeDecodeError:
+        raise malformed(header, "a header's key is not UTF-8") from None
+    if end != len(data):
+        raise malformed(header, f"{len(data) - end} bytes follow its last record")
+    return records
+
+
+def unpacked(
+    batch: Buffer, position: int = 0, *, check_crc: bool = True, max_bytes: int = MAX_INFLATED_BYTES
+) -> tuple[BatchHeader, bytes]:
+    """The header of the one batch that starts at `position`, and the bytes of its records; raises BatchError."""
     header = _whole_header(batch, position)
     if check_crc and not crc_matches(batch, header, position):
         detail = f"the checksum of the batch at offset {header.base_offset} is wrong"
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, detail)
     data = bytes(memoryview(batch)[position + HEADER_SIZE : position + header.size])
-    data = decompress(header.codec, data, max_bytes)
-    try:
-        records, end = _decode(data, header)
-    except IndexError:
-        raise _malformed(header, "a record passes the end of the batch") from None
-    except UnicodeDecodeError:
-        raise _malformed(header, "a header's key is not UTF-8") from None
-    if end != len(data):
-        raise _malformed(header, f"{len(data) - end} bytes follow its last record")
-    return records
+    return header, decompress(header.codec, data, max_bytes)
 
 
 def _whole_header(batch: Buffer, position: int) -> BatchHeader:
@@ -52,11 +59,12 @@ def _whole_header(batch: Buffer, position: int) -> BatchHeader:
     if header.magic != MAGIC or not HEADER_SIZE <= header.size <= len(batch) - position:
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the bytes are not one whole record batch v2")
     if header.record_count < 0:
-        raise _malformed(header, f"it says that it holds {header.record_count} records")
+        raise malformed(header, f"it says that it holds {header.record_count} records")
     return header
 
 
-def _malformed(header: BatchHeader, what: str) -> BatchError:
+def malformed(header: BatchHeader, what: str) -> BatchError:
+    """The error for a batch whose records are not what its header says."""
     return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is malformed: {what}")
 
 
@@ -72,7 +80,7 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         size = data[at]
         at += 1
         if size > 127:
-            size, at = _more(data, at, size)
+            size, at = more(data, at, size)
         end = at + (size >> 1)
         if size & 1 or end > total:
             raise IndexError
@@ -81,21 +89,21 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         delta = data[at]
         at += 1
         if delta > 127:
-            delta, at = _more(data, at, delta)
+            delta, at = more(data, at, delta)
         timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
 
         delta = data[at]
         at += 1
         if delta > 127:
-            delta, at = _more(data, at, delta)
+            delta, at = more(data, at, delta)
         if delta & 1:
-            raise _malformed(header, "a record lies before the batch's base offset")
+            raise malformed(header, "a record lies before the batch's base offset")
         offset = base_offset + (delta >> 1)
 
         size = data[at]
         at += 1
         if size > 127:
-            size, at = _more(data, at, size)
+            size, at = more(data, at, size)
         if size & 1:
             key = None  # Java takes any negative length for null, and so do we
         else:
@@ -105,7 +113,7 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         size = data[at]
         at += 1
         if size > 127:
-            size, at = _more(data, at, size)
+            size, at = more(data, at, size)
         if size & 1:
             value = None
         else:
@@ -119,14 +127,14 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
             at += 1
         # Every step went forward, so a field that passed the record's end shows here.
         if at != end:
-            raise _malformed(header, "a record's fields do not fill its length")
+            raise malformed(header, "a record's fields do not fill its length")
         if append_time is not None:
             timestamp = append_time
         add(new(Record, (offset, timestamp, key, value, headers)))
     return records, at
 
 
-def _more(data: bytes, at: int, low: int) -> tuple[int, int]:
+def more(data: bytes, at: int, low: int) -> tuple[int, int]:
     """The rest of a varint of two bytes or more, not yet unzigzagged, and where it ends."""
     byte = data[at]
     if byte < 128:
@@ -169,5 +177,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = data[at]
     at += 1
     if value > 127:
-        value, at = _more(data, at, value)
+        value, at = more(data, at, value)
     return (value >> 1) ^ -(value & 1), at

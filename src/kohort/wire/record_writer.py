@@ -54,14 +54,14 @@ class BatchBuilder:
         body = b"".join(
             (
                 b"\0",
-                _varint(timestamp - self._base_timestamp),
-                _varint(offset - self._base_offset),
-                b"\1" if key is None else _varint(len(key)) + key,
-                b"\1" if value is None else _varint(len(value)) + value,
+                signed_varint(timestamp - self._base_timestamp),
+                signed_varint(offset - self._base_offset),
+                b"\1" if key is None else signed_varint(len(key)) + key,
+                b"\1" if value is None else signed_varint(len(value)) + value,
                 _pack_headers(headers) if headers else b"\0",
             )
         )
-        length = _varint(len(body))
+        length = signed_varint(len(body))
         self._parts += (length, body)
         self.size += len(length) + len(body)
         self.count += 1
@@ -98,7 +98,7 @@ class BatchBuilder:
             base_sequence=base_sequence,
             record_count=self.count,
         )
-        return _sealed(header, [records])
+        return sealed(header, [records])
 
 
 def encode_batch(
@@ -133,7 +133,7 @@ def recompress(batch: Buffer, codec: Codec, *, max_bytes: int = MAX_INFLATED_BYT
     packed = memoryview(batch)[HEADER_SIZE : header.size]
     records = compress(codec, decompress(header.codec, bytes(packed), max_bytes))
     length, attributes = HEADER_SIZE - _LENGTH_FROM + len(records), (header.attributes ^ header.codec) | codec
-    return _sealed(header._replace(batch_length=length, attributes=attributes), [records])
+    return sealed(header._replace(batch_length=length, attributes=attributes), [records])
 
 
 def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis) -> bytearray:
@@ -174,10 +174,11 @@ def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis)
     header = BatchHeader(
         0, HEADER_SIZE - _LENGTH_FROM + size, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp, -1, -1, -1, count
     )
-    return _sealed(header, parts)
+    return sealed(header, parts)
 
 
-def _sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
+def sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
+    """A batch of this header and these packed records, its checksum computed."""
     batch = bytearray(pack_header(header))
     batch += b"".join(parts)
     seal(batch)
@@ -185,11 +186,11 @@ def _sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
 
 
 def _pack_headers(headers: Sequence[Header]) -> bytes:
-    parts = [_varint(len(headers))]
+    parts = [signed_varint(len(headers))]
     for key, value in headers:
         name = key.encode()
-        parts += (_varint(len(name)), name)
-        parts.append(b"\1" if value is None else _varint(len(value)) + value)
+        parts += (signed_varint(len(name)), name)
+        parts.append(b"\1" if value is None else signed_varint(len(value)) + value)
     return b"".join(parts)
 
 
@@ -206,7 +207,8 @@ def _pack_varint(value: int) -> bytes:
 _VARINTS = [_pack_varint(n) for n in range(8192)]
 
 
-def _varint(value: int) -> bytes:
+def signed_varint(value: int) -> bytes:
+    """The zigzag varint that record batches use for every number."""
     return _VARINTS[value] if 0 <= value < 8192 else _pack_varint(value)
 
 
@@ -214,5 +216,5 @@ _SIZES = [n + len(_VARINTS[n]) for n in range(4096)]
 """Bytes of a length and of what has that length."""
 _DELTA_SIZES = [4 + len(varint) for varint in _VARINTS]
 """Bytes of a record beside its key and value: attributes, time delta, header count, a null value, this offset delta."""
-_HEADS = [b"\0" + _varint(n) + b"\0\0" for n in range(8448)]
+_HEADS = [b"\0" + signed_varint(n) + b"\0\0" for n in range(8448)]
 """Header count of the record before, a record's length, its attributes and its time delta of 0."""

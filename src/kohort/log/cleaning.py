@@ -1,0 +1,52 @@
+"""What compaction makes of one batch. Pure; the rules are Kafka's (KIP-58, KIP-98, KIP-534)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kohort.log.newest import NewestOffsets
+from kohort.model import Millis
+from kohort.wire.batch import BatchHeader
+from kohort.wire.compression import Buffer
+from kohort.wire.record_filter import Scanned, scan_records, with_records
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """One pass over a log: every record from `dirty_from` up to `end` is in `newest`, none below is."""
+
+    newest: NewestOffsets
+    dirty_from: int
+    end: int
+    now: Millis
+    delete_retention_ms: Millis
+    last_of_producer: Mapping[int, int]
+    """By producer id the last offset of its last batch: from that batch alone its next sequence number is known."""
+
+    def clean(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
+        """The batch as it is, or with fewer records, or None where nothing of it needs to stay. Raises BatchError."""
+        if header.base_offset >= self.end:
+            return batch
+        if header.base_offset >= self.dirty_from and not self.newest.within(header.base_offset, header.last_offset):
+            kept, data, total = [], b"", header.record_count
+        else:
+            header, data, records = scan_records(batch)
+            kept, total = [one for one in records if self._stays(one, header)], len(records)
+        if not kept and self.last_of_producer.get(header.producer_id) != header.last_offset:
+            return None
+        horizon = None
+        if header.delete_horizon is None and any(one.is_tombstone for one in kept):
+            horizon = self.now + self.delete_retention_ms
+        if len(kept) == total and horizon is None:
+            return batch
+        return with_records(header, data, kept, horizon)
+
+    def _stays(self, record: Scanned, header: BatchHeader) -> bool:
+        if record.key is None:
+            return False
+        if record.offset < self.dirty_from:
+            newest = not self.newest.seen(record.key)
+        else:
+            newest = record.offset >= self.end or bool(self.newest.within(record.offset, record.offset))
+        horizon = header.delete_horizon
+        # Whoever reads a table from its start has so long to learn that a key is gone.
+        return newest and (not record.is_tombstone or horizon is None or self.now < horizon)

@@ -1,0 +1,97 @@
+"""Take records out of a record batch v2 and leave everything else as it is: the step that compaction consists of.
+
+What stays keeps its offset, and the batch its base offset, last offset and sequence numbers: a log with gaps is still
+the same log to consumers and to idempotent producers.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kohort.model import Millis
+from kohort.wire.batch import BatchHeader
+from kohort.wire.compression import Buffer, compress
+from kohort.wire.record_reader import malformed, more, unpacked
+from kohort.wire.record_writer import sealed, signed_varint
+
+
+class Scanned(NamedTuple):
+    """One record by its places in the unpacked bytes of its batch."""
+
+    offset: int
+    timestamp: Millis
+    key: bytes | None
+    is_tombstone: bool
+    start: int
+    body_at: int
+    """Behind the length."""
+    rest_at: int
+    """Behind the time delta."""
+    end: int
+
+
+def scan_records(batch: Buffer, position: int = 0) -> tuple[BatchHeader, bytes, list[Scanned]]:
+    """The header of the batch at `position`, its records' bytes unpacked, and where each lies; raises BatchError."""
+    header, data = unpacked(batch, position)
+    records: list[Scanned] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            record = _scan(data, at, header)
+            records.append(record)
+            at = record.end
+    except IndexError:
+        raise malformed(header, "a record passes the end of the batch") from None
+    if at != len(data):
+        raise malformed(header, f"{len(data) - at} bytes follow its last record")
+    return header, data, records
+
+
+def with_records(
+    header: BatchHeader, data: bytes, kept: Sequence[Scanned], delete_horizon: Millis | None = None
+) -> bytearray:
+    """The batch with these of its records; none at all leaves a header that still tells the sequence numbers.
+
+    `delete_horizon` is the time from which its tombstones may go. As in Kafka (KIP-534) it takes the place of the
+    base timestamp, from which every record's time is counted.
+    """
+    if not kept:
+        return sealed(header.without_records(), [])
+    if delete_horizon is None:
+        parts = [data[one.start : one.end] for one in kept]
+    else:
+        parts = [_shifted(data, one, one.timestamp - delete_horizon) for one in kept]
+    records = compress(header.codec, b"".join(parts))
+    newest = header.max_timestamp if header.is_log_append_time else max(one.timestamp for one in kept)
+    return sealed(header.with_records(len(records), len(kept), newest, delete_horizon), [records])
+
+
+def _shifted(data: bytes, record: Scanned, delta: int) -> bytes:
+    """A record's bytes with another time delta."""
+    body = data[record.body_at : record.body_at + 1] + signed_varint(delta) + data[record.rest_at : record.end]
+    return signed_varint(len(body)) + body
+
+
+def _scan(data: bytes, start: int, header: BatchHeader) -> Scanned:
+    size, body_at = _signed(data, start)
+    end = body_at + size
+    if size < 0 or end > len(data):
+        raise IndexError
+    time_delta, rest_at = _signed(data, body_at + 1)
+    offset_delta, at = _signed(data, rest_at)
+    size, at = _signed(data, at)
+    key = None if size < 0 else data[at : at + size]
+    value_size, at = _signed(data, at + max(size, 0))
+    if offset_delta < 0:
+        raise malformed(header, "a record lies before the batch's base offset")
+    if at + max(value_size, 0) >= end:
+        raise malformed(header, "a record's fields do not fill its length")
+    offset, timestamp = header.base_offset + offset_delta, header.base_timestamp + time_delta
+    return Scanned(offset, timestamp, key, value_size < 0, start, body_at, rest_at, end)
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    at += 1
+    if value > 127:
+        value, at = more(data, at, value)
+    return (value >> 1) ^ -(value & 1), at
