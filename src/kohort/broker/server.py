@@ -79,8 +79,8 @@ class Broker:
         self.log_directory = "memory" if options.data is None else str(options.data.absolute())
         """Where the log lies, as tools print it."""
         self._group_config = _group_config(self.config)
-        self._connections: set[Connection] = set()
-        self._throttled: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in their order, so that a simulated broker is always the same
+        self._throttled: dict[Connection, None] = {}
         self._stopped = False
 
     # Life
@@ -218,7 +218,7 @@ class Broker:
         """Read no more from a producer until the log has caught up."""
         if self.store.queued_bytes > self.config.number("store.queued.max.bytes"):
             connection.throttle()
-            self._throttled.add(connection)
+            self._throttled[connection] = None
 
     # Connections
 
@@ -233,15 +233,15 @@ class Broker:
         )
 
     def _opened(self, connection: Connection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
         if self._stopped:
             connection.close()
         elif len(self._connections) > self.config.number("max.connections"):
             connection.refuse("there are max.connections connections already")
 
     def _closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        self._throttled.discard(connection)
+        self._connections.pop(connection, None)
+        self._throttled.pop(connection, None)
 
     def _sweep(self) -> None:
         idle_s = self.config.number("connections.max.idle.ms") / 1000
@@ -257,7 +257,7 @@ class Broker:
     def _settled(self) -> None:
         self.parked_fetches.look()
         if self._throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
-            throttled, self._throttled = self._throttled, set()
+            throttled, self._throttled = self._throttled, {}
             for connection in throttled:
                 connection.unthrottle()
 

@@ -55,7 +55,7 @@ class Shard:
         """The last commit that this shard appended to; None once it is known to be settled."""
         self._pairs: list[tuple[bytes, bytes | None]] = []
         self._loading: asyncio.Task[None] | None = None
-        self._deleted_meanwhile: set[str] = set()
+        self._deleted_meanwhile: dict[str, None] = {}
         self._resigned = False
 
     # Requests
@@ -89,7 +89,7 @@ class Shard:
     def topics_deleted(self, names: Collection[str]) -> None:
         """Forget what groups committed for these topics; a shard that is loading does so when it has loaded."""
         if not self.ready:
-            self._deleted_meanwhile.update(names)
+            self._deleted_meanwhile.update(dict.fromkeys(names))
             return
         now = self._broker.now()
         self._apply(self._machine.topics_deleted(names, now), now)
@@ -198,7 +198,7 @@ class Shard:
         now = self._broker.now()
         self._apply(self._machine.loaded(now), now)
         if self._deleted_meanwhile:
-            names, self._deleted_meanwhile = self._deleted_meanwhile, set()
+            names, self._deleted_meanwhile = self._deleted_meanwhile, {}
             self.topics_deleted(names)
 
 
