@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         OffsetSpec,
         Producer,
         RecordMetadata,
+        SubscriptionPattern,
         TopicPartition,
     )
 
@@ -38,6 +39,7 @@ __all__ = [
     "OffsetSpec",
     "Producer",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 

@@ -15,6 +15,7 @@ from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.partition import ConsumerRecord
 from kohort.client.producer import Producer
+from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import TopicPartition
@@ -57,6 +58,7 @@ __all__ = [
     "Producer",
     "ProducerOptions",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicMetadata",
     "TopicPartition",
 ]

@@ -15,7 +15,7 @@ from kohort.client.metadata import ClusterMetadata, Leader
 from kohort.client.options import ClientOptions, read_options
 from kohort.client.refresher import Refresher, Watcher, WatcherOfAll
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.metadata import MetadataRequest, MetadataResponse
@@ -69,9 +69,12 @@ class Cluster:
         """What is known of the cluster now."""
         return self._refresher.metadata
 
-    def watch(self, who: object, topics: frozenset[str], watcher: Watcher) -> None:
-        """Tell `watcher` now (as soon as it is known) and whenever the partition counts of `topics` change."""
-        self._refresher.watch(who, topics, watcher)
+    def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
+        """Tell `watcher` now (as soon as it is known) and whenever the partition counts of `topics` change.
+
+        The topics of these ids become known, too (KIP-516).
+        """
+        self._refresher.watch(who, topics, watcher, ids)
 
     def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
         """Tell `watcher` of all topics that there are, soon and after every refresh."""

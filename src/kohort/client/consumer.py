@@ -15,6 +15,7 @@ from kohort.client.membership import PartitionsCallback, call_back, member_confi
 from kohort.client.partition import ConsumerRecord
 from kohort.client.partition_reader import PartitionReader
 from kohort.client.rebalances import Rebalances
+from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KohortError
 from kohort.member import OffsetAndMetadata, Phase, PollEnded, PollStarted
 from kohort.member.callbacks import CallbackKind
@@ -69,7 +70,7 @@ class Consumer(PartitionReader):
 
     def subscribe(
         self,
-        topics: Iterable[str] | re.Pattern[str],
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         *,
         on_assigned: PartitionsCallback | None = None,
         on_revoked: PartitionsCallback | None = None,
@@ -78,12 +79,11 @@ class Consumer(PartitionReader):
         """Share these topics with the other members of the group, instead of what was subscribed before.
 
         A pattern stands for all topics whose whole names match it, also those to come: they are looked for every
-        metadata_max_age_ms, and before a rebalance.
+        metadata_max_age_ms, and before a rebalance. A SubscriptionPattern is looked after by the broker.
         """
         self._check_open()
-        wanted = (
-            topics if isinstance(topics, re.Pattern) else frozenset([topics] if isinstance(topics, str) else topics)
-        )
+        wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else _names(topics)
+        expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
         if not wanted:
             raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
         if self._driver is None:
@@ -98,7 +98,10 @@ class Consumer(PartitionReader):
             CallbackKind.LOST: on_lost or on_revoked,
         }
         self._stop_matching()
-        if isinstance(wanted, re.Pattern):
+        if isinstance(wanted, SubscriptionPattern):
+            self._topics = frozenset()
+            self._driver.subscribe(self._topics, expression)
+        elif isinstance(wanted, re.Pattern):
             internal = not self._options.exclude_internal_topics
             self._matcher = TopicMatcher(self.cluster, wanted, self._subscribe_to, internal=internal)
         else:

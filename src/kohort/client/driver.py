@@ -16,10 +16,14 @@ from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import (
     Actions,
+    AnyConfig,
+    AnyMember,
     CallbackDone,
     ClassicMember,
     CommitAsked,
     CommitSettled,
+    ConsumerMember,
+    ConsumerMemberConfig,
     CoordinatorFound,
     CoordinatorUnavailable,
     Event,
@@ -37,6 +41,7 @@ from kohort.member import (
 )
 from kohort.member.callbacks import CallbackKind
 from kohort.model import Millis, TopicPartition
+from kohort.wire.codec import EncodeError
 from kohort.wire.join_group import JoinGroupRequest
 from kohort.wire.sync_group import SyncGroupRequest
 
@@ -56,8 +61,8 @@ class MemberDriver:
     `on_change` is called after every event that moved the member.
     """
 
-    def __init__(self, cluster: Cluster, config: MemberConfig, on_callback: OnCallback, on_change: OnChange) -> None:
-        self.member = ClassicMember(config)
+    def __init__(self, cluster: Cluster, config: AnyConfig, on_callback: OnCallback, on_change: OnChange) -> None:
+        self.member = _member(config)
         self.error: KafkaError | None = None
         """Why the member is out of its group for good."""
         self.callback_runs = False
@@ -80,10 +85,10 @@ class MemberDriver:
 
     # -- what its owner may ask for
 
-    def subscribe(self, topics: frozenset[str]) -> None:
-        """Join for these topics, or want these instead."""
+    def subscribe(self, topics: frozenset[str], expression: str | None = None) -> None:
+        """Join for these topics, or want these instead; under the consumer protocol, too, for what matches."""
         self.error = None
-        self.handle(Subscribe(topics))
+        self.handle(Subscribe(topics, expression))
 
     def callback_done(self) -> None:
         """The application has done what `on_callback` last said."""
@@ -177,7 +182,7 @@ class MemberDriver:
         for send in actions.send:
             self._send(send)
         if actions.metadata is not None:
-            self._cluster.watch(self, actions.metadata, self._metadata_changed)
+            self._cluster.watch(self, actions.metadata, self._metadata_changed, actions.topic_ids or frozenset())
         if actions.error is not None:
             self.error = actions.error
             _log.error("group=%s: %s", self._group_id, actions.error)
@@ -202,7 +207,8 @@ class MemberDriver:
             done.set_result(None)
 
     def _metadata_changed(self, partitions: Mapping[str, int], asked: frozenset[str]) -> None:
-        self.handle(MetadataChanged(partitions, asked, self._cluster.metadata.racks_of(partitions)))
+        metadata = self._cluster.metadata
+        self.handle(MetadataChanged(partitions, asked, metadata.racks_of(partitions), metadata.names))
 
     # -- timers
 
@@ -257,6 +263,10 @@ class MemberDriver:
         except KafkaError as problem:
             self._loop.call_soon(self.handle, RequestFailed(send.request, problem.code))
             return
+        except EncodeError:
+            # The broker's version of the request lacks a field: an expression, say, which Kafka 3.9 does not know.
+            self._loop.call_soon(self.handle, RequestFailed(send.request, ErrorCode.UNSUPPORTED_VERSION))
+            return
         if isinstance(send.message, _HELD_BACK):
             self._held_back.add(send.request)
         self._answers[send.request] = answer
@@ -280,6 +290,16 @@ class MemberDriver:
             self.handle(RequestFailed(send.request, problem.code))
         else:
             self.handle(Responded(send.request, response))
+
+
+def _member(config: AnyConfig) -> AnyMember:
+    match config:
+        case MemberConfig():
+            return ClassicMember(config)
+        case ConsumerMemberConfig():
+            return ConsumerMember(config)
+        case _:
+            raise AssertionError(f"no member is made from {config!r}")
 
 
 def _code_of(problem: BaseException) -> ErrorCode:

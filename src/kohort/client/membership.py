@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import logging
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Self
+from uuid import uuid4
 
 from kohort.assignor import find_assignors
 from kohort.client.closing import undisturbed
@@ -13,8 +15,9 @@ from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError
 from kohort.client.options import GroupOptions, read_options
+from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
-from kohort.member import MemberConfig, OffsetAndMetadata, Phase, PollEnded
+from kohort.member import ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, Phase, PollEnded
 from kohort.member.callbacks import CallbackKind
 from kohort.model import TopicPartition
 
@@ -24,10 +27,21 @@ PartitionsCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | Non
 """Told the partitions that come or go; plain or async. While it runs, heartbeats go on and commits work."""
 
 
-def member_config(options: GroupOptions) -> MemberConfig:
+def member_config(options: GroupOptions) -> MemberConfig | ConsumerMemberConfig:
     """What the options say of membership. Raises ConfigError."""
     if not options.group_id:
         raise ConfigError("group_id is missing: a member needs the name of its group.")
+    if options.group_protocol == "consumer":
+        return ConsumerMemberConfig(
+            group_id=options.group_id,
+            member_id=_new_member_id(),
+            instance_id=options.group_instance_id,
+            server_assignor=options.group_remote_assignor,
+            max_poll_interval_ms=options.max_poll_interval_ms,
+            retry_backoff_ms=options.retry_backoff_ms,
+            retry_backoff_max_ms=options.retry_backoff_max_ms,
+            rack_id=options.client_rack or None,
+        )
     named = options.partition_assignment_strategy
     if options.heartbeat_interval_ms >= options.session_timeout_ms:
         raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, usually a third of it.")
@@ -42,6 +56,11 @@ def member_config(options: GroupOptions) -> MemberConfig:
         retry_backoff_max_ms=options.retry_backoff_max_ms,
         rack_id=options.client_rack or None,
     )
+
+
+def _new_member_id() -> str:
+    """KIP-1082: as Kafka prints an id of its own."""
+    return urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
 
 
 async def call_back(callback: PartitionsCallback | None, partitions: frozenset[TopicPartition]) -> None:
@@ -94,7 +113,7 @@ class Membership:
         cls,
         cluster: Cluster,
         group_id: str,
-        topics: Iterable[str],
+        topics: Iterable[str] | SubscriptionPattern,
         options: Mapping[str, Any] | None = None,
         *,
         on_revoked: PartitionsCallback | None = None,
@@ -137,7 +156,7 @@ class Membership:
 
     @property
     def generation(self) -> int | None:
-        """None while the group does not count this member."""
+        """The generation, or the member epoch of the consumer protocol; None while the group does not count it."""
         return self._driver.member.generation
 
     @property
@@ -167,12 +186,15 @@ class Membership:
 
     # -- what it does
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Want these topics from now on."""
+    def subscribe(self, topics: Iterable[str] | SubscriptionPattern) -> None:
+        """Want these topics from now on. A pattern is the broker's matter, under the consumer protocol only."""
+        self._was_assigned = False
+        if isinstance(topics, SubscriptionPattern):
+            self._driver.subscribe(frozenset(), topics.checked(self._options))
+            return
         wanted = frozenset([topics] if isinstance(topics, str) else topics)
         if not wanted:
             raise ConfigError("a member needs at least one topic; to want none is to leave.")
-        self._was_assigned = False
         self._driver.subscribe(wanted)
 
     async def settled(self) -> None:

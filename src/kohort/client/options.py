@@ -42,6 +42,9 @@ class GroupOptions(ClientOptions):
     group_id: str | None = None
     group_instance_id: str | None = None
     group_protocol: str = "classic"
+    """`consumer` is that of KIP-848: the broker computes the assignment, and nobody waits for everybody."""
+    group_remote_assignor: str | None = None
+    """Which of the broker's assignors to ask for; only with group_protocol consumer."""
     session_timeout_ms: Millis = 45_000
     heartbeat_interval_ms: Millis = 3_000
     max_poll_interval_ms: Millis = 300_000
@@ -95,11 +98,23 @@ class AdminOptions(ClientOptions):
 
 
 CHOICES: Mapping[str, tuple[object, ...]] = {
-    "group_protocol": ("classic",),
+    "group_protocol": ("classic", "consumer"),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "acks": ("all", "-1", "0", "1", -1, 0, 1),
     "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
+
+_OTHER_PROTOCOL: Mapping[str, Mapping[str, str]] = {
+    "classic": {
+        "group_remote_assignor": "the members compute the assignment (partition_assignment_strategy)",
+    },
+    "consumer": {
+        "session_timeout_ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",
+        "heartbeat_interval_ms": "the broker says how often (group.consumer.heartbeat.interval.ms)",
+        "partition_assignment_strategy": "the broker computes the assignment (group_remote_assignor)",
+    },
+}
+"""Options that do not apply under a protocol, and who decides instead."""
 
 _MAY_BE_ZERO = frozenset(
     {"linger_ms", "fetch_min_bytes", "fetch_max_wait_ms", "retry_backoff_ms", "reconnect_backoff_ms"}
@@ -123,6 +138,8 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
         if value is not None and value not in allowed:
             listed = ", ".join(sorted({str(one) for one in allowed}))
             raise ConfigError(f"{name} is {value!r}, but must be one of: {listed}.")
+    if isinstance(options, GroupOptions):
+        _check_protocol(options.group_protocol, given)
     if isinstance(options, ConsumerOptions):
         reset_policy(options.auto_offset_reset)
     options.addresses()
@@ -132,6 +149,12 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
 def option_names(kind: type[ClientOptions]) -> list[str]:
     """All options of that kind."""
     return [one.name for one in fields(kind)]
+
+
+def _check_protocol(protocol: str, given: Mapping[str, Any]) -> None:
+    for name, instead in _OTHER_PROTOCOL[protocol].items():
+        if name in given:
+            raise ConfigError(f"{name} does not apply with group_protocol {protocol}, where {instead}: leave it out.")
 
 
 def _unknown(name: str, known: list[str]) -> ConfigError:

@@ -8,6 +8,7 @@ from kohort.client.connections import closed_error
 from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import ClientOptions
 from kohort.errors import KafkaError
+from kohort.model import UUID
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 Watcher = Callable[[Mapping[str, int], frozenset[str]], None]
@@ -37,6 +38,7 @@ class Refresher:
         self._loop = asyncio.get_running_loop()
         self._watchers: dict[object, tuple[frozenset[str], Watcher]] = {}
         self._watchers_of_all: dict[object, WatcherOfAll] = {}
+        self._ids: dict[object, frozenset[UUID]] = {}
         self._topics: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -44,9 +46,10 @@ class Refresher:
         self._look_again: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def watch(self, who: object, topics: frozenset[str], watcher: Watcher) -> None:
-        """Tell `watcher` soon, and from then on after every refresh."""
+    def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
+        """Tell `watcher` soon, and from then on after every refresh; find the topics of these ids, too."""
         self._watchers[who] = (topics, watcher)
+        self._ids[who] = ids
         self.want(topics)
 
     def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
@@ -57,6 +60,7 @@ class Refresher:
     def unwatch(self, who: object) -> None:
         """Stop telling."""
         self._watchers.pop(who, None)
+        self._ids.pop(who, None)
         self._watchers_of_all.pop(who, None)
 
     def want(self, topics: Iterable[str] = ()) -> None:
@@ -131,13 +135,22 @@ class Refresher:
         )
         answer = await self._ask(request)
         self.metadata = self.metadata.merged(answer, of_all=self._topics if everything else None)
+        if nameless := self._nameless():
+            # A request that names some topics by id names none by name: Kafka would leave those out.
+            by_id = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(nameless)]
+            request = MetadataRequest(topics=by_id, allow_auto_topic_creation=False)
+            self.metadata = self.metadata.merged(await self._ask(request))
         await self._on_fresh(self.metadata)
+
+    def _nameless(self) -> set[UUID]:
+        """The ids that somebody wants a name for and that have none yet."""
+        return set[UUID]().union(*self._ids.values()) - self.metadata.names.keys()
 
     def _tell_watchers(self, *, fresh: bool) -> None:
         if fresh:
             for tell in list(self._watchers_of_all.values()):
                 tell(self.metadata)
-        unsettled = False
+        unsettled = bool(self._nameless())
         for topics, watcher in list(self._watchers.values()):
             known = [self.metadata.topics.get(topic) for topic in topics]
             if any(topic is None for topic in known):

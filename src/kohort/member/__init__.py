@@ -1,8 +1,10 @@
 """The client's half of a group, without I/O or clock: what a member sends, and what it tells its application."""
 
 from kohort.member.actions import Actions, CommitSettled, Send
+from kohort.member.any_member import AnyMember
 from kohort.member.classic.member import ClassicMember
-from kohort.member.config import MemberConfig
+from kohort.member.config import AnyConfig, ConsumerMemberConfig, MemberConfig
+from kohort.member.consumer.member import ConsumerMember
 from kohort.member.events import (
     CallbackDone,
     CommitAsked,
@@ -24,10 +26,14 @@ from kohort.member.phase import Phase
 
 __all__ = [
     "Actions",
+    "AnyConfig",
+    "AnyMember",
     "CallbackDone",
     "ClassicMember",
     "CommitAsked",
     "CommitSettled",
+    "ConsumerMember",
+    "ConsumerMemberConfig",
     "CoordinatorFound",
     "CoordinatorUnavailable",
     "Event",

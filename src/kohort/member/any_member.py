@@ -56,7 +56,6 @@ class AnyMember(ABC):
         self.link = CoordinatorLink(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.requests: dict[int, Sent] = {}
         """What is out and not forgotten, by number."""
-        self.heartbeat_request: int | None = None
         self.heartbeat_at: Millis = 0
         self.polled_at: Millis | None = None
         """When the application last went to work; None while it waits in a poll, or never polled."""

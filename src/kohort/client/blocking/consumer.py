@@ -12,6 +12,7 @@ from kohort.client.blocking.loop import Face, T, made
 from kohort.client.failures import ClosedError
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition import ConsumerRecord
+from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import OffsetAndMetadata
 from kohort.model import Millis, TopicPartition
 
@@ -45,14 +46,14 @@ class Consumer(Face):
 
     def subscribe(
         self,
-        topics: Iterable[str] | re.Pattern[str],
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         *,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
         """See `kohort.Consumer.subscribe`. The callbacks run in the thread that polls, or closes."""
-        wanted = topics if isinstance(topics, str | re.Pattern) else list(topics)
+        wanted = topics if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
         self._do(
             lambda: self._consumer.subscribe(
                 wanted,

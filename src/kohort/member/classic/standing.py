@@ -30,6 +30,7 @@ class Standing(AnyMember):
         """The JoinGroup, SyncGroup or LeaveGroup whose answer ends the phase."""
         self.id_request: int | None = None
         """While leaving: the JoinGroup whose answer brings a member id, which has to be given back."""
+        self.heartbeat_request: int | None = None
         self.joined_topics: frozenset[str] = frozenset()
         """The topics of the last JoinGroup."""
         self.rejoin: str | None = None

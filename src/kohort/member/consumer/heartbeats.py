@@ -1,0 +1,121 @@
+"""ConsumerGroupHeartbeat: when one goes out, what it says, and what its answer means.
+
+What has not changed is left out. After an error, a lost answer or a new connection everything is said again, since
+nobody knows how much the coordinator took in.
+"""
+
+from collections import defaultdict
+
+from kohort.errors import ErrorCode, error_code
+from kohort.member.consumer.phases import IN_GROUP
+from kohort.member.consumer.reconciling import is_reconciled, take_target
+from kohort.member.consumer.refusals import refused
+from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.phase import Phase
+from kohort.model import UUID, Millis
+from kohort.wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+_JOIN_EPOCH = 0
+
+
+def send_heartbeat_if_due(member: ConsumerStanding) -> None:
+    """Send one when its time has come, or when there is something to say."""
+    if not member.link.ready(member.now) or not _may_speak(member):
+        return
+    changed = member.said is not None and member.said != member.wish
+    if member.heartbeats:
+        # A coordinator may hold a heartbeat that has nothing to say; a second one on the connection releases it.
+        # An acknowledgement needs no second one: no heartbeat of a member that owes one is held.
+        if not changed or len(member.heartbeats) > 1:
+            return
+        member.owes_acknowledgement = True
+    if changed or member.owes_acknowledgement or member.now >= member.heartbeat_at:
+        member.heartbeats.add(member.send(_heartbeat(member)))
+        member.heartbeat_at = member.now + member.interval_ms
+        member.may_be_counted = True
+        if member.phase is Phase.ACKNOWLEDGING:
+            member.enter(Phase.STABLE if is_reconciled(member) else Phase.RECONCILING)
+
+
+def next_heartbeat_at(member: ConsumerStanding) -> Millis | None:
+    """When the next is due; None while none may be sent."""
+    if not _may_speak(member) or member.heartbeats or not member.link.known:
+        return None
+    return max(member.heartbeat_at, member.link.retry_at)
+
+
+def heartbeat_answered(member: ConsumerStanding, request: int, response: ConsumerGroupHeartbeatResponse) -> None:
+    """The coordinator says which epoch the member is at, and what it should own where that changed."""
+    if request not in member.heartbeats:
+        return
+    code = error_code(response.error_code)
+    if code is not ErrorCode.NONE:
+        heartbeat_failed(member, request, code, response.error_message)
+        return
+    member.heartbeats.discard(request)
+    member.link.progressed(member.now)
+    member.commits.rebalanced()
+    if response.heartbeat_interval_ms not in (member.interval_ms, 0):
+        member.interval_ms = response.heartbeat_interval_ms
+        member.heartbeat_at = member.now + member.interval_ms
+    if response.member_epoch <= _JOIN_EPOCH or not _is_in(member):
+        return
+    member.generation = response.member_epoch
+    if response.assignment is not None and member.phase in IN_GROUP:
+        take_target(member, response.assignment)
+
+
+def heartbeat_failed(member: ConsumerStanding, request: int, code: ErrorCode, message: str | None = None) -> None:
+    """It was refused, or no answer will come."""
+    member.heartbeats.discard(request)
+    member.said = None
+    member.heartbeat_at = member.now
+    refused(member, code, message)
+
+
+def _is_in(member: ConsumerStanding) -> bool:
+    return member.phase in IN_GROUP or (member.phase is Phase.PREPARE_LEAVING and member.generation is not None)
+
+
+def _may_speak(member: ConsumerStanding) -> bool:
+    if member.phase is Phase.JOINING and member.generation is None:
+        # Epoch 0 says that the member owns nothing, so the application must have given everything up.
+        return member.callbacks.idle
+    return _is_in(member)
+
+
+def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
+    config, wish, said = member.config, member.wish, member.said
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=config.group_id,
+        member_id=member.member_id,
+        member_epoch=_JOIN_EPOCH if member.generation is None else member.generation,
+        instance_id=config.instance_id,
+    )
+    if said is None:
+        request.rebalance_timeout_ms = config.max_poll_interval_ms
+        request.rack_id = config.rack_id
+        request.server_assignor = config.server_assignor
+    if said is None or said.topics != wish.topics:
+        request.subscribed_topic_names = sorted(wish.topics)
+    if wish.expression or member.expressed:
+        member.expressed = True
+        if said is None or said.expression != wish.expression:
+            request.subscribed_topic_regex = wish.expression or ""
+    if said is None or member.owes_acknowledgement:
+        request.topic_partitions = _owned(member)
+        member.owes_acknowledgement, member.acknowledged = False, True
+    member.said = wish
+    return request
+
+
+def _owned(member: ConsumerStanding) -> list[TopicPartitions]:
+    """Whatever the application has, though it may only just have been told: nobody else may get that."""
+    numbers = defaultdict[UUID, list[int]](list)
+    for topic, number in sorted(member.owned):
+        numbers[member.ids[topic]].append(number)
+    return [TopicPartitions(topic_id=topic_id, partitions=some) for topic_id, some in numbers.items()]

@@ -1,0 +1,28 @@
+"""What an error of the coordinator does to a member of a consumer group, whatever it answered."""
+
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.link import COORDINATOR_GONE
+
+_TOO_OLD = "the broker does not speak the consumer group protocol (KIP-848): upgrade it, or set group_protocol=classic"
+
+
+def refused(member: ConsumerStanding, code: ErrorCode, message: str | None = None) -> None:
+    """Join anew, look for the coordinator, wait a while, or end: as the code says. `message` is the broker's own."""
+    match code:
+        case ErrorCode.FENCED_MEMBER_EPOCH:
+            member.fence("the coordinator is at another epoch")
+        case ErrorCode.UNKNOWN_MEMBER_ID:
+            member.fence("the coordinator does not know the member")
+        case ErrorCode.GROUP_ID_NOT_FOUND if member.generation is not None:
+            member.fence("the group was deleted")
+        case _ if code in COORDINATOR_GONE:
+            member.link.known = False
+            member.heartbeat_at = member.now  # the session may be nearly over when the next one is found
+            member.link.back_off(member.now)
+        case _ if code.retriable:
+            member.link.back_off(member.now)
+        case ErrorCode.UNSUPPORTED_VERSION:
+            member.fail(KafkaError(code, message or _TOO_OLD))
+        case _:
+            member.fail(KafkaError(code, message))
