@@ -206,6 +206,15 @@ def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_k
         [one] = told["members"]
         assert (told["assignor"], one["client_id"], one["topics"]) == ("uniform", "newer", [name])
         assert [(part["topic"], part["partition"]) for part in one["assignment"]] == [(name, 0), (name, 1)]
+        assert (told["type"], told["state"], one["protocol"]) == ("consumer", "Stable", "consumer")
+        assert told["group_epoch"] == told["target_epoch"] == one["epoch"]
+        assert (one["target"], one["expression"], one["rack"]) == (one["assignment"], None, None)
+        shown = run("group", "describe", name, "--members", bootstrap=bootstrap).lines
+        assert shown[0].split()[-5:] == ["target", "epoch", "protocol", "member", "id"]
+        assert shown[1].split()[-4:] == ["0-1", str(one["epoch"]), "consumer", one["member_id"]]
+        listed = json.loads(run("group", "list", "--type", "consumer", "--json", bootstrap=bootstrap).out)
+        assert {"group": name, "state": "Stable", "protocol_type": "consumer", "type": "consumer"} in listed
+        assert name not in run("group", "list", "--type", "classic", bootstrap=bootstrap).out
         for arguments in (
             ("reset-offsets", name, "--topic", name, "--to-earliest", "--execute"),
             ("remove-member", name, "nobody"),

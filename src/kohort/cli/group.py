@@ -23,9 +23,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="group")
 
 
-@commands.command("list", epilog="Example: kohort group list --state Stable")
+@commands.command("list", epilog="Example: kohort group list --state Stable --type consumer")
 def list_groups(
     state: Annotated[list[str] | None, typer.Option(metavar="STATE", help="Only in this state; repeatable.")] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only classic or consumer; repeatable.")
+    ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +37,7 @@ def list_groups(
 
     async def ask() -> "list[GroupListing]":
         async with admin_client(servers) as admin:
-            return await admin.list_groups(state or ())
+            return await admin.list_groups(state or (), type_ or ())
 
     groups = run(ask(), servers)
     if as_json:
@@ -92,6 +95,10 @@ def describe_group(
 
 def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None:
     parts = [described.state, f"{len(described.members)} member{'' if len(described.members) == 1 else 's'}"]
+    if described.epoch is not None:
+        parts.append(f"group epoch {described.epoch}")
+        if described.target_epoch != described.epoch:
+            parts.append(f"target epoch {described.target_epoch}")
     if described.assignor:
         parts.append(f"assignor {described.assignor}")
     if described.coordinator is not None:
@@ -103,15 +110,22 @@ def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None
 
 def _say_members(described: "GroupDescription", ids: bool) -> None:
     """Ids are long: they are shown to who asks for the members alone, and may want to remove one."""
-    header = ("member", "host", "instance", "partitions", "assignment")
     members = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
-    rows = [
+    header: tuple[str, ...] = ("member", "host", "instance", "partitions", "assignment")
+    rows: list[tuple[object, ...]] = [
         (member.client_id, member.client_host, member.instance_id, len(member.assignment), _ranges(member.assignment))
         for member in members
     ]
-    if rows and ids:
-        columns((*header, "member id"), [(*row, member.member_id) for row, member in zip(rows, members, strict=True)])
-    elif rows:
+    if described.type == "consumer":
+        header = (*header, "target", "epoch", "protocol")
+        rows = [
+            (*row, _ranges(member.target or frozenset()), member.epoch, member.protocol)
+            for row, member in zip(rows, members, strict=True)
+        ]
+    if ids:
+        header = (*header, "member id")
+        rows = [(*row, member.member_id) for row, member in zip(rows, members, strict=True)]
+    if rows:
         columns(header, rows)
 
 
@@ -145,6 +159,10 @@ def _runs(numbers: list[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
+def _listed(partitions: "frozenset[TopicPartition]") -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": number} for topic, number in sorted(partitions)]
+
+
 def _as_json(
     described: "GroupDescription", lags: "list[GroupOffset]", *, state: bool, members: bool, offsets: bool
 ) -> dict[str, Any]:
@@ -153,9 +171,12 @@ def _as_json(
         at = described.coordinator
         value |= {
             "state": described.state,
+            "type": described.type,
             "protocol_type": described.protocol_type,
             "assignor": described.assignor or None,
             "coordinator": {"id": at.node_id, "host": at.host, "port": at.port} if at is not None else None,
+            "group_epoch": described.epoch,
+            "target_epoch": described.target_epoch,
         }
     if members:
         value["members"] = [
@@ -165,7 +186,12 @@ def _as_json(
                 "client_host": member.client_host,
                 "instance_id": member.instance_id,
                 "topics": sorted(member.topics),
-                "assignment": [{"topic": topic, "partition": number} for topic, number in sorted(member.assignment)],
+                "assignment": _listed(member.assignment),
+                "target": None if member.target is None else _listed(member.target),
+                "epoch": member.epoch,
+                "expression": member.expression,
+                "rack": member.rack,
+                "protocol": member.protocol,
             }
             for member in described.members
         ]

@@ -6,7 +6,8 @@ from kohort.client.cluster import Cluster
 from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
-from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
+from kohort.client.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.groups import GroupListing, GroupOffset
 from kohort.client.logs import LogDirectory
 from kohort.client.membership import Membership
 from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata

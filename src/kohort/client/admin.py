@@ -10,11 +10,10 @@ from kohort.client.committed import committed_offsets
 from kohort.client.configs import ConfigKind, ConfigValue, alter_configs, describe_configs
 from kohort.client.connection import Connection
 from kohort.client.group_changes import alter_offsets, remove_all_members
+from kohort.client.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.groups import (
-    GroupDescription,
     GroupListing,
     GroupOffset,
-    MemberDescription,
     delete_group,
     delete_offsets,
     describe_group,
@@ -172,9 +171,9 @@ class Admin:
 
     # -- groups
 
-    async def list_groups(self, states: Collection[str] = ()) -> list[GroupListing]:
-        """Groups of every broker, sorted by name; only those in the given states, if any are."""
-        return await list_groups(self._cluster, states)
+    async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """Groups of every broker, sorted by name; only those in the given states and of the given types, if any are."""
+        return await list_groups(self._cluster, states, types)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Their states and members, in the order of the names given."""

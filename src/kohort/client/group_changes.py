@@ -6,7 +6,8 @@ from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import commit_outside
 from kohort.client.failures import CommitFailedError
-from kohort.client.groups import MemberDescription, describe_group
+from kohort.client.group_descriptions import MemberDescription
+from kohort.client.groups import describe_group
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition

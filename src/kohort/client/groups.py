@@ -8,22 +8,18 @@ from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
 from kohort.client.connection import Connection
-from kohort.client.metadata import Broker
+from kohort.client.group_descriptions import GroupDescription, classic_description, consumer_description
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import list_offsets
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.codec import DecodeError
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.describe_groups import (
+from kohort.wire.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
 )
+from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.offset_delete import (
@@ -48,30 +44,6 @@ class GroupListing:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberDescription:
-    """A member and what it was assigned; `topics` is what it asked for."""
-
-    member_id: str
-    client_id: str
-    client_host: str
-    instance_id: str | None
-    topics: frozenset[str]
-    assignment: frozenset[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    """A group. Its state is as Kafka prints it; that of a group which does not exist is Dead."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    assignor: str
-    coordinator: Broker | None
-    members: tuple[MemberDescription, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class GroupOffset:
     """How far a group has come in one partition. `lag` is None where nothing is committed."""
 
@@ -85,8 +57,13 @@ class GroupOffset:
         return None if self.committed is None else max(0, self.end - self.committed)
 
 
-async def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[GroupListing]:
-    """Groups of every broker, sorted by name; only those in the given states, if any are."""
+async def list_groups(
+    cluster: Cluster, states: Collection[str] = (), types: Collection[str] = ()
+) -> list[GroupListing]:
+    """Groups of every broker, sorted by name; only those in the given states and of the given types, if any are.
+
+    A broker too old to know types has classic groups only.
+    """
     await cluster.retrying(cluster.refresh)
 
     async def ask(node: int) -> ListGroupsResponse:
@@ -104,7 +81,8 @@ async def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[Gr
         for answer in answers
         for one in answer.groups
     }
-    return [listed[group_id] for group_id in sorted(listed)]
+    wanted = {name.lower() for name in types}
+    return [one for _, one in sorted(listed.items()) if not wanted or (one.type or "classic").lower() in wanted]
 
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
@@ -119,15 +97,15 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
         if not missing:
             check(described.error_code, group_id, described.error_message)
         if not missing and described.group_state != _DEAD:
-            return _description(described, here)
+            return classic_description(described, here)
         newer = await _describe_newer(connection, group_id)
         none = GroupDescription(group_id, _DEAD, "", "", None, ())
-        return none if newer is None else _newer_description(newer, here)
+        return none if newer is None else consumer_description(newer, here)
 
     return await cluster.retrying(attempt)
 
 
-async def _describe_newer(connection: Connection, group_id: str) -> DescribedConsumerGroup | None:
+async def _describe_newer(connection: Connection, group_id: str) -> DescribedGroup | None:
     """DescribeGroups knows nothing of groups of the consumer protocol (KIP-848)."""
     if not connection.speaks(ConsumerGroupDescribeRequest):
         return None
@@ -209,47 +187,3 @@ async def delete_offsets(cluster: Cluster, group_id: str, partitions: Collection
 
 
 _REMOVED = "removed by an administrator"
-
-
-def _description(group: DescribedGroup, coordinator: Broker | None) -> GroupDescription:
-    return GroupDescription(
-        group_id=group.group_id,
-        state=group.group_state,
-        protocol_type=group.protocol_type,
-        assignor=group.protocol_data,
-        coordinator=coordinator,
-        members=tuple(_member(one) for one in group.members),
-    )
-
-
-def _newer_description(group: DescribedConsumerGroup, coordinator: Broker | None) -> GroupDescription:
-    members = tuple(
-        MemberDescription(
-            one.member_id,
-            one.client_id,
-            one.client_host,
-            one.instance_id,
-            frozenset(one.subscribed_topic_names),
-            frozenset(
-                TopicPartition(topic.topic_name, number)
-                for topic in one.assignment.topic_partitions
-                for number in topic.partitions
-            ),
-        )
-        for one in group.members
-    )
-    return GroupDescription(group.group_id, group.group_state, "consumer", group.assignor_name, coordinator, members)
-
-
-def _member(one: DescribedGroupMember) -> MemberDescription:
-    topics: frozenset[str] = frozenset()
-    assignment: frozenset[TopicPartition] = frozenset()
-    try:
-        # A group of another protocol type (Kafka Connect's) has other bytes here.
-        if one.member_metadata:
-            topics = frozenset(decode_subscription(one.member_metadata).topics)
-        if one.member_assignment:
-            assignment = frozenset(decode_assignment(one.member_assignment).partitions)
-    except DecodeError:
-        topics, assignment = frozenset(), frozenset()
-    return MemberDescription(one.member_id, one.client_id, one.client_host, one.group_instance_id, topics, assignment)

@@ -7,7 +7,8 @@ from kohort.client import admin as asyncio_admin
 from kohort.client.admin import NewTopic
 from kohort.client.blocking.loop import Face, made
 from kohort.client.configs import ConfigKind, ConfigValue
-from kohort.client.groups import GroupDescription, GroupListing, GroupOffset, MemberDescription
+from kohort.client.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.groups import GroupListing, GroupOffset
 from kohort.client.logs import LogDirectory
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offset_spec import OffsetSpec
@@ -53,9 +54,9 @@ class Admin(Face):
         """See `kohort.Admin.list_offsets`."""
         return self._call(self._admin.list_offsets(wanted))
 
-    def list_groups(self, states: Collection[str] = ()) -> list[GroupListing]:
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""
-        return self._call(self._admin.list_groups(states))
+        return self._call(self._admin.list_groups(states, types))
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """See `kohort.Admin.describe_groups`."""
