@@ -295,6 +295,9 @@ class GroupSession:
             async with self._turn:
                 while not self._leaving and (self._planning or self._ledger.reading(tps)):
                     await self._wait_for_turn()
+            if self._leaving:
+                # Spark will not say any more whether the batch that read them is done; its checkpoint does.
+                self._look_into_checkpoint()
             await self._commit()
             self._ledger.drop(tps)
         finally:

@@ -260,6 +260,24 @@ def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(new_topic: NewT
     assert first.sink + second.sink == dict.fromkeys(topic.written, 1)
 
 
+def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(new_topic: NewTopic, tmp_path: Path) -> None:
+    # A revocation that comes between Spark's signal and the leave waits for nothing: the checkpoint must speak first.
+    topic = new_topic(2)
+    topic.produce(rows(20, 2))
+    home = tmp_path / "first"
+    first = Query(lambda: member(topic, "met", checkpointLocation=str(home)), home)
+    second = Query(lambda: member(topic, "met"))
+    assert first.plan()
+    first.run()
+    session = first.reader._session  # type: ignore[attr-defined]
+    session._leaving = True
+    second.plan()
+    until(20, "a partition is given up", lambda: len(session._membership.assignment) == 1)
+    first.reader.stop()
+    assert topic.lag("met") == 0
+    second.reader.stop()
+
+
 def test_a_limit_is_kept(new_topic: NewTopic) -> None:
     topic = new_topic(2)
     topic.produce(rows(40, 2))
@@ -269,9 +287,7 @@ def test_a_limit_is_kept(new_topic: NewTopic) -> None:
     query.stop()
 
 
-def test_queries_that_come_and_go_lose_nothing_and_repeat_at_most_a_batch_at_a_stop(
-    new_topic: NewTopic, tmp_path: Path
-) -> None:
+def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp_path: Path) -> None:
     # Each stops wherever it is, also between the log and the tasks; what a stopped query had planned, others may do.
     topic = new_topic(8)
 
@@ -282,7 +298,6 @@ def test_queries_that_come_and_go_lose_nothing_and_repeat_at_most_a_batch_at_a_s
     queries = [make(tmp_path / name) for name in "abc"]
     quiet = threading.Event()
     failures: list[BaseException] = []
-    stops: list[Query] = []
 
     def live(query: Query, dice: random.Random) -> None:
         try:
@@ -290,7 +305,6 @@ def test_queries_that_come_and_go_lose_nothing_and_repeat_at_most_a_batch_at_a_s
                 if query.done < len(query.logged) or (query.plan() and dice.random() < 0.8):
                     query.run()
                 if not quiet.is_set() and dice.random() < 0.1:
-                    stops.append(query)
                     query.reader.stop()
                     query.restart()
         except BaseException as error:
@@ -318,10 +332,7 @@ def test_queries_that_come_and_go_lose_nothing_and_repeat_at_most_a_batch_at_a_s
     found: Counter[tuple[int, int]] = sum((query.sink for query in queries), Counter())
     # Compared by what differs: pytest would take minutes to lay tens of thousands of records side by side.
     assert sorted(topic.written.keys() - found.keys())[:20] == [], "records that nobody read"
-    # Nine runs of ten repeat nothing. In the tenth a stop and a hand-over cross, and its batch comes twice: see the
-    # guarantees in docs/spark.md.
-    repeated = sum(times - 1 for times in found.values())
-    assert repeated <= 500 * len(stops), f"{repeated} repeated in {len(stops)} stops"
+    assert sorted(at for at, times in found.items() if times > 1)[:20] == [], "records that came twice"
     assert all(query.sink for query in queries)
 
 
