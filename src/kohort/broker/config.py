@@ -11,10 +11,11 @@ from pathlib import Path
 
 from kohort.errors import ConfigError
 
-Value = int | bool | str
+Value = int | bool | float | str
 
 # Python takes more for a number than other programs that read the same file: 1_000, and other scripts' digits.
 _WHOLE_NUMBER = re.compile(r" *[+-]?[0-9]{1,20} *")
+_FRACTION = re.compile(r" *[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}) *")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,23 @@ class Setting:
             case int():
                 if not _WHOLE_NUMBER.fullmatch(text):
                     raise ConfigError(f"{name} takes a whole number, not {text[:40]!r}.")
-                number = int(text)
-                if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
-                    bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
-                    raise ConfigError(f"{name} must be {bounds}, not {number}.")
-                return number
+                return self._within(name, int(text))
+            case float():
+                if not _FRACTION.fullmatch(text):
+                    raise ConfigError(f"{name} takes a number, not {text[:40]!r}.")
+                return self._within(name, float(text))
             case _:
                 parts = text.split(",") if self.is_list else [text]
                 if self.choices and not self.choices.issuperset(part.strip() for part in parts):
                     known = ", ".join(sorted(self.choices))
                     raise ConfigError(f"{name} cannot be {text!r} here; what it takes is: {known}.")
                 return text
+
+    def _within(self, name: str, number: int | float) -> int | float:
+        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
+            bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+            raise ConfigError(f"{name} must be {bounds}, not {number}.")
+        return number
 
 
 def as_text(value: Value) -> str:
@@ -86,6 +93,16 @@ SETTINGS: Mapping[str, Setting] = {
     "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
     "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, _INT64, live=True),
+    "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, _INT64),
+    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, _INT64),
+    "log.cleaner.enable": Setting(True, "compact topics with cleanup.policy=compact"),
+    "log.cleaner.max.compaction.lag.ms": Setting(
+        _INT64, "a record waits no longer for compaction, whatever the ratio", 1, _INT64, live=True
+    ),
+    "log.cleaner.min.cleanable.ratio": Setting(
+        0.5, "compact a partition when this part of it is new since the last time", 0, 1, live=True
+    ),
+    "log.cleaner.min.compaction.lag.ms": Setting(0, "how long a record is safe from compaction", 0, _INT64, live=True),
     "log.cleanup.policy": Setting(
         "delete", "delete, compact or both", choices=CLEANUP_POLICIES, is_list=True, live=True
     ),

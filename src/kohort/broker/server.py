@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from kohort.broker.apis import api_versions
 from kohort.broker.call import Call
+from kohort.broker.cleaner import Cleaner
 from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import BadFrame, Connection, FlushQueue
@@ -112,6 +113,7 @@ class Broker:
         self.groups.load()
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
         self._retention = Retention(self)
+        self.cleaner = Cleaner(self)
 
     async def stop(self) -> None:
         """Answer or refuse whoever waits, sync, close. Calling it again does nothing."""
@@ -121,6 +123,7 @@ class Broker:
         self._server.close()
         self._sweeper.cancel()
         self._retention.close()
+        await self.cleaner.close()
         self.journal.close()
         self.parked_fetches.expire_all()
         self.groups.resign()

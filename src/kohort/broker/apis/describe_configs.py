@@ -23,7 +23,7 @@ from kohort.wire.describe_configs import (
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
-_BOOLEAN, _STRING, _INT, _LONG, _LIST = 1, 2, 3, 5, 7
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = 1, 2, 3, 5, 6, 7
 _LARGEST_INT = 2**31 - 1
 
 _Entries = Iterable[tuple[str, Setting, list[Setter]]]
@@ -142,6 +142,8 @@ def _type(setting: Setting) -> int:
             return _BOOLEAN
         case int():
             return _INT if setting.high is not None and setting.high <= _LARGEST_INT else _LONG
+        case float():
+            return _DOUBLE
         case _:
             return _LIST if setting.is_list else _STRING
 
