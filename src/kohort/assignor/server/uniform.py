@@ -103,10 +103,16 @@ class UniformPlan:
 
     def _by_nearness(self, topic: Topic, numbers: Sequence[int]) -> dict[int, list[int]]:
         """The partitions by the kinds that are near to them; one group where nothing is known of racks."""
+        racks = topic.shape.racks
+        if racks is None:
+            return {topic.kinds: list(numbers)}
+        placed: dict[frozenset[str], list[int]] = {}
+        for number in numbers:
+            placed.setdefault(racks[number], []).append(number)
         groups: dict[int, list[int]] = {}
-        for number in numbers if topic.shape.racks else ():
-            groups.setdefault(self._near_to(topic, number), []).append(number)
-        return groups or {topic.kinds: list(numbers)}
+        for alike in placed.values():
+            groups.setdefault(self._near_to(topic, alike[0]), []).extend(alike)
+        return groups
 
     def _near_to(self, topic: Topic, number: int) -> int:
         """The kinds in the rack of one of the partition's replicas, whether they subscribe to the topic or not."""
