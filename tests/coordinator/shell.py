@@ -5,15 +5,27 @@ After every step it checks what must always hold, also between two of a test's o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import assert_never, cast
+from typing import assert_never
 
-from kohort.coordinator import Effects, GroupConfig, GroupShard, GroupState, Record, RequestContext, Timer
+from kohort.coordinator import (
+    Effects,
+    GroupConfig,
+    GroupSettings,
+    GroupShard,
+    GroupState,
+    MetadataImage,
+    Record,
+    RequestContext,
+    Timer,
+    Topic,
+)
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.timers import (
     InitialDelay,
+    MemberRebalanceTimeout,
     OffsetExpiry,
     PendingMemberTimeout,
     RebalanceTimeout,
@@ -23,18 +35,18 @@ from kohort.coordinator.timers import (
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_records import (
-    GroupMetadataValue,
     OffsetCommitValue,
     decode_key,
     decode_value,
     encode_key,
     encode_value,
 )
+from tests.coordinator import consumer_checks
 
 TOPIC_IDS = 10
 """In this version of OffsetCommit and OffsetFetch topics have ids, which a broker translates to names and back."""
 
-Durable = dict[str, tuple[GroupMetadataValue | None, dict[TopicPartition, OffsetCommitValue]]]
+Durable = dict[str, tuple[object, dict[TopicPartition, OffsetCommitValue]]]
 
 
 @dataclass
@@ -45,6 +57,10 @@ class Shell:
     now: Millis = 1_000_000
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     timers: dict[Timer, tuple[Millis, int]] = field(default_factory=dict)
+    image: MetadataImage = field(default_factory=MetadataImage)
+    """The topics that there are."""
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    """Of every consumer group."""
     log_is_broken: bool = False
     """The log takes nothing, and so nobody is answered, until the shard has failed over."""
 
@@ -52,6 +68,7 @@ class Shell:
         self._ids = count(1)
         self._order = count()
         self.generations: dict[str, int] = {}
+        self.epochs = consumer_checks.Epochs()
         self._versions: dict[Hashable, int] = {}
         self.waiting: set[Hashable] = set()
         """Tokens that were not answered yet."""
@@ -59,7 +76,9 @@ class Shell:
         self.apply(self.shard.loaded(self.now))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.config, lambda: str(next(self._ids)))
+        shard = GroupShard(self.config, lambda: str(next(self._ids)), settings=lambda group_id: self.settings)
+        shard.metadata_changed(self.image, self.now)
+        return shard
 
     # Requests and time
 
@@ -90,6 +109,11 @@ class Shell:
             del self.timers[timer]
             yield self.apply(self.shard.fire(timer, self.now))
         self.now = end
+
+    def change_topics(self, topics: Iterable[Topic]) -> Effects:
+        """These are the topics from now on."""
+        self.image = MetadataImage(topics, self.image.version + 1)
+        return self.apply(self.shard.metadata_changed(self.image, self.now))
 
     def fail_over(self) -> Effects:
         """Give the shard up and load it elsewhere; returns what those who wait were told."""
@@ -146,6 +170,8 @@ class Shell:
         assert self.shard.parked == {parked.token for parked in waiting if parked.token is not None}
         for timer in self.timers:
             assert self._is_of_use(timer), f"{timer} has nothing left to end"
+        for consumer_group in self.shard.consumer_groups.values():
+            self.epochs.check(consumer_group, self.timers)
         if changed:
             live = durable(self.shard)
             assert durable(self.loaded()) == live, "replaying the log gives another state"
@@ -178,7 +204,7 @@ class Shell:
             return True
         group = self.shard.groups.get(timer.group_id)
         if group is None:
-            return False
+            return consumer_checks.is_of_use(timer, self.shard.consumer_groups.get(timer.group_id))
         match timer:
             case SessionTimeout():
                 return timer.member_id in group.members
@@ -190,6 +216,8 @@ class Shell:
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+            case MemberRebalanceTimeout():
+                return False
             case _:
                 assert_never(timer)
 
@@ -206,14 +234,11 @@ class Shell:
 
 def durable(shard: GroupShard) -> Durable:
     """What of a shard survives a failover."""
-    return {
+    consumer_groups = {one.group_id: consumer_checks.durable(one) for one in shard.consumer_groups.values()}
+    return consumer_groups | {
         group_id: (
             group.stored,
-            {
-                TopicPartition(topic, partition): cast(OffsetCommitValue, record.value)
-                for topic, stored in group.offsets.items()
-                for partition, record in stored.items()
-            },
+            consumer_checks.committed(group),
         )
         for group_id, group in shard.groups.items()
         if group.stored is not None or group.offsets

@@ -3,7 +3,8 @@
 `GroupShard` is one partition of `__consumer_offsets`; `Effects` is what it asks of the shell around it.
 """
 
-from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.config import GroupConfig, GroupSettings
+from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
 from kohort.coordinator.shard import GroupShard
@@ -14,10 +15,13 @@ __all__ = [
     "Effects",
     "GroupConfig",
     "GroupEvent",
+    "GroupSettings",
     "GroupShard",
     "GroupState",
+    "MetadataImage",
     "Record",
     "RequestContext",
     "Timer",
     "Token",
+    "Topic",
 ]

@@ -23,9 +23,30 @@ class GroupConfig:
     """Member ids handed out per group and not used yet; beyond, the oldest is forgotten. Kafka has no bound."""
     max_subscription_bytes: int = 1 << 20
     """What one member may say to all its assignors. Kafka takes any, and then cannot write the group's generation."""
+    consumer_max_size: int = 2**31 - 1
+    """group.consumer.max.size"""
+    consumer_regex_refresh_interval_ms: Millis = 600_000
+    """group.consumer.regex.refresh.interval.ms"""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes; as in Kafka it counts characters."""
     offsets_retention_ms: Millis = 10_080 * 60_000
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: Millis = 600_000
     """offsets.retention.check.interval.ms"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What counts for one consumer group: what it sets for itself, else what the broker sets for all."""
+
+    session_timeout_ms: Millis = 45_000
+    """consumer.session.timeout.ms"""
+    heartbeat_interval_ms: Millis = 5_000
+    """consumer.heartbeat.interval.ms"""
+    assignment_interval_ms: Millis = 1_000
+    """consumer.assignment.interval.ms: the least time between two target assignments (KIP-1263); 0 for none."""
+    assignor: str | None = None
+    """The server assignor that the group uses whatever its members ask for; None to let them ask. Kafka has none."""
+
+
+DEFAULT_SETTINGS = GroupSettings()

@@ -3,8 +3,11 @@
 from collections.abc import Collection, Iterable
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.records import no_group
+from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.coordinator.effects import Effects, Record, RequestContext
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.records import tombstone
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.subscriptions import CONSUMER
@@ -25,16 +28,22 @@ def delete_groups(groups: Groups, request: DeleteGroupsRequest, out: Effects) ->
     return [DeletableGroupResult(group_id=name, error_code=_delete(groups.get(name), out)) for name in wanted]
 
 
-def _delete(group: ClassicGroup | None, out: Effects) -> ErrorCode:
+def _delete(group: Group | None, out: Effects) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY:
+    if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     out.records += [Record(record.key, None) for stored in group.offsets.values() for record in stored.values()]
-    out.records.append(tombstone(group))
-    for member_id in group.pending:
-        out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
+    out.records += the_end(group)
+    if isinstance(group, ClassicGroup):
+        for member_id in group.pending:
+            out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
     return ErrorCode.NONE
+
+
+def the_end(group: Group) -> list[Record]:
+    """The records that end an empty group."""
+    return no_group(group) if isinstance(group, ConsumerGroup) else [tombstone(group)]
 
 
 def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: RequestContext, out: Effects) -> None:
@@ -46,7 +55,7 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
         return
     assert group is not None
     topics = []
-    is_subscribed = group.is_subscribed()
+    is_subscribed = group.is_subscribed if isinstance(group, ConsumerGroup) else group.is_subscribed()
     for topic in request.topics:
         indexes = [one.partition_index for one in topic.partitions]
         subscribed = is_subscribed(topic.name)
@@ -65,14 +74,16 @@ def forget_topics(groups: Groups, names: Collection[str], out: Effects) -> None:
             out.records += _tombstones(group, name, group.offsets.get(name, {}))
 
 
-def _refusal(group: ClassicGroup | None) -> ErrorCode:
+def _refusal(group: Group | None) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
         return ErrorCode.NON_EMPTY_GROUP  # what such members are subscribed to is not ours to know
     return ErrorCode.NONE
 
 
-def _tombstones(group: ClassicGroup, topic: str, indexes: Iterable[int]) -> list[Record]:
+def _tombstones(group: Group, topic: str, indexes: Iterable[int]) -> list[Record]:
     stored = group.offsets.get(topic, {})
     return [Record(stored[index].key, None) for index in dict.fromkeys(indexes) if index in stored]

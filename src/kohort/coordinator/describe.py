@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import CONSUMER
 from kohort.errors import ErrorCode
 from kohort.wire.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from kohort.wire.list_groups import ListedGroup, ListGroupsRequest
 
 _NOT_FOUND = 6
 """From this version of DescribeGroups on, a group that does not exist is an error; before, it is Dead (KIP-1043)."""
-_CLASSIC = "classic"
 
 
 def describe(groups: Groups, request: DescribeGroupsRequest, api_version: int) -> list[DescribedGroup]:
@@ -19,12 +20,12 @@ def describe(groups: Groups, request: DescribeGroupsRequest, api_version: int) -
     return [_describe(groups.get(group_id), group_id, api_version) for group_id in request.groups]
 
 
-def _describe(group: ClassicGroup | None, group_id: str, api_version: int) -> DescribedGroup:
-    if group is None:
+def _describe(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
+    if not isinstance(group, ClassicGroup):
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if api_version >= _NOT_FOUND:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} not found."
+            described.error_message = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
         return described
     return DescribedGroup(
         group_id=group_id,
@@ -54,15 +55,21 @@ def listed(groups: Groups, request: ListGroupsRequest) -> list[ListedGroup]:
     """The shard's groups, of the states (KIP-518) and types (KIP-848) that are asked for, whatever their case."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and _CLASSIC not in types:
-        return []
     return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=_CLASSIC,
-        )
+        _list(group)
         for group in groups.by_id.values()
-        if not states or group.state.value.lower() in states
+        if (not states or group.state.value.lower() in states) and (not types or _kind(group) in types)
     ]
+
+
+def _list(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=_kind(group),
+    )
+
+
+def _kind(group: Group) -> str:
+    return "consumer" if isinstance(group, ConsumerGroup) else "classic"

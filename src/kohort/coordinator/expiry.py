@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.deletion import the_end
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import tombstone
+from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
@@ -26,17 +27,25 @@ def expire(groups: Groups, now: Millis, out: Effects) -> None:
         ]
         out.records += [Record(record.key, None) for record in expired]
         left = sum(map(len, group.offsets.values())) - len(expired)
-        if not left and group.state is GroupState.EMPTY and not group.pending:
-            out.records.append(tombstone(group))
+        if not left and _is_deserted(group):
+            out.records += the_end(group)
     out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
 
 
-def _wish(group: ClassicGroup) -> Callable[[str], bool]:
+def _is_deserted(group: Group) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return not group.members
+    return group.state is GroupState.EMPTY and not group.pending
+
+
+def _wish(group: Group) -> Callable[[str], bool]:
     """A test whether the group may want its offsets of a topic.
 
     Of every topic in the middle of a rebalance: members that are about to return would find their offsets gone
     (KAFKA-13636).
     """
+    if isinstance(group, ConsumerGroup):
+        return group.is_subscribed
     if group.protocol_type is None or group.state is GroupState.EMPTY:
         return lambda topic: False
     if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER:
@@ -44,12 +53,17 @@ def _wish(group: ClassicGroup) -> Callable[[str], bool]:
     return group.is_subscribed()
 
 
-def _has_expired(group: ClassicGroup, record: Record, retention_ms: Millis, now: Millis) -> bool:
+def _has_expired(group: Group, record: Record, retention_ms: Millis, now: Millis) -> bool:
     value = record.value
     assert isinstance(value, OffsetCommitValue)
     if value.expire_timestamp >= 0:
         return now >= value.expire_timestamp
     unwanted_since = value.commit_timestamp
-    if group.protocol_type is not None and group.state is GroupState.EMPTY and group.since is not None:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.protocol_type is not None
+        and group.state is GroupState.EMPTY
+        and group.since is not None
+    ):
         unwanted_since = group.since
     return now - unwanted_since >= retention_ms

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone, MemberRejoined
 from kohort.coordinator.groups import Groups
@@ -46,8 +48,11 @@ class _Join:
 def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Answer, or park, one JoinGroup."""
     one = _Join(request, context, protocols_of(request.protocols), now)
-    group = groups.get(request.group_id)
+    found = groups.get(request.group_id)
+    group = found if isinstance(found, ClassicGroup) else None
     error = _refusal(groups, group, one)
+    if not error and isinstance(found, ConsumerGroup):
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if found.members else ErrorCode.NONE
     if error:
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and group is not None:
             _turn_away(groups, group, request.member_id, now, out)
@@ -55,7 +60,9 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
         out.replies[context.token] = join_refused(error, member_id, context.api_version)
         return
     if group is None:
-        group = groups.get_or_create(request.group_id)
+        if isinstance(found, ConsumerGroup):
+            out.records += no_group(found)
+        group = groups.make_classic(request.group_id)
         # The group is on record before anybody is told its id, as in Kafka: a failover must not forget who asked.
         out.records.append(empty_generation(group, 0, now))
     if request.member_id in group.pending:

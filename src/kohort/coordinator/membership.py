@@ -1,6 +1,8 @@
 """How members are heard of, and how they go: heartbeats, LeaveGroup, sessions and unused member ids that end."""
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.fencing import remove_by_admin
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
@@ -25,7 +27,7 @@ _POLL_TIMEOUT = "poll timeout"
 def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
     """Keep a member's session. The cheapest request there is, and the most frequent."""
     group = groups.by_id.get(request.group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
     member = group.members.get(request.member_id)
     if member is None or request.group_instance_id is not None:
@@ -65,6 +67,9 @@ def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, n
         out.replies[context.token] = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return
     group = groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        out.replies[context.token] = _left(identities, remove_by_admin(groups, group, identities, out), context)
+        return
     errors: list[ErrorCode] = []
     gone: list[Why] = []
     for identity in identities:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.offsets import commit_refusal, fetch_refusal
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.states import GroupState
@@ -41,15 +43,18 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     The hottest durable request: one look-up, one value and one record for each partition.
     """
     group = groups.by_id.get(request.group_id)
-    error = _commit_refusal(group, request, context)
+    if isinstance(group, ConsumerGroup):
+        error = commit_refusal(groups, group, request, context)
+    else:
+        error = _commit_refusal(group, request, context)
     if error:
         out.replies[context.token] = commit_refused(request, error)
         return
     offsets: Mapping[str, Mapping[int, Record]] = {}
     if group is not None:
         offsets = group.offsets
-        member = group.members.get(request.member_id)
-        if member is not None:
+        if isinstance(group, ClassicGroup) and request.member_id in group.members:
+            member = group.members[request.member_id]
             member.session_deadline = now + member.session_timeout_ms
     limit = groups.config.offset_metadata_max_bytes
     # A time to live by the client, below version 5, is the last that wins over offsets.retention.minutes (KIP-211).
@@ -155,7 +160,11 @@ def fetch(groups: Groups, request: OffsetFetchRequest, context: RequestContext, 
 
 
 def _fetch_group(groups: Groups, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    offsets = _offsets(groups, wanted.group_id)
+    group = groups.get(wanted.group_id)
+    error = fetch_refusal(group, wanted) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
+    if error:
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
+    offsets = {} if group is None else group.offsets
     if wanted.topics is None:
         topics = [_all_of_topic(name, stored) for name, stored in offsets.items()]
     else:
@@ -177,7 +186,8 @@ def _all_of_topic(name: str, stored: Mapping[int, Record]) -> OffsetFetchRespons
 
 
 def _fetch_one_group(groups: Groups, request: OffsetFetchRequest) -> list[OffsetFetchResponseTopic]:
-    offsets = _offsets(groups, request.group_id)
+    group = groups.get(request.group_id)
+    offsets = {} if group is None else group.offsets
     if request.topics is None:
         wanted: Iterable[tuple[str, Iterable[int]]] = offsets.items()
     else:
@@ -197,11 +207,6 @@ def _fetch_one_group(groups: Groups, request: OffsetFetchRequest) -> list[Offset
         )
         for name, indexes in wanted
     ]
-
-
-def _offsets(groups: Groups, group_id: str) -> Mapping[str, Mapping[int, Record]]:
-    group = groups.get(group_id)
-    return {} if group is None else group.offsets
 
 
 def _positions(

@@ -7,6 +7,7 @@ never depends on which of the two happened.
 from collections.abc import Iterable
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.replay import ConsumerGroupKey, replay_consumer_group
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.member import Member
@@ -40,7 +41,7 @@ def replay_all(groups: Groups, records: Iterable[Record]) -> None:
 
 
 def replay(groups: Groups, record: Record) -> None:
-    """Let one record take effect. Records of other kinds of groups pass by."""
+    """Let one record take effect. Records of kinds of groups that we do not have pass by."""
     key = record.key
     if type(key) is OffsetCommitKey:
         _replay_offset(groups, key, record)
@@ -51,6 +52,8 @@ def replay(groups: Groups, record: Record) -> None:
         value = record.value
         assert value is None or isinstance(value, GroupMetadataValue)
         _replay_group(groups, key.group, value)
+    elif isinstance(key, ConsumerGroupKey):
+        replay_consumer_group(groups, key, record.value)
 
 
 def _modernised(key: LegacyOffsetCommitKey, record: Record) -> Record:
@@ -68,7 +71,7 @@ def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None
     group = groups.by_id.get(key.group)
     if record.value is not None:
         if group is None:
-            group = groups.get_or_create(key.group)  # a simple consumer's: nobody ever joins it
+            group = groups.make_classic(key.group)  # a simple consumer's: nobody ever joins it
         stored = group.offsets.get(key.topic)
         if stored is None:
             stored = group.offsets[key.topic] = {}
@@ -83,11 +86,11 @@ def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None
 
 def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | None) -> None:
     if value is None:
-        group = groups.get(group_id)
+        group = groups.classic(group_id)
         if group is not None:
             _forget_generation(groups, group)
         return
-    group = groups.get_or_create(group_id)
+    group = groups.classic(group_id) or groups.make_classic(group_id)
     group.stored = value
     if group.state is GroupState.PREPARING_REBALANCE and value.generation <= group.generation:
         return  # the first record of a group that its first member is already entering
@@ -100,7 +103,7 @@ def _forget_generation(groups: Groups, group: ClassicGroup) -> None:
     group.transition_to(GroupState.DEAD)
     del groups.by_id[group.group_id]
     if group.offsets:
-        groups.get_or_create(group.group_id).offsets = group.offsets
+        groups.make_classic(group.group_id).offsets = group.offsets
 
 
 def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:

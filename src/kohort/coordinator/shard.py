@@ -3,8 +3,17 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import assert_never
 
+from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
+from kohort.coordinator.consumer.describe import describe_consumer_groups
+from kohort.coordinator.consumer.fencing import rebalance_timed_out as member_rebalance_timed_out
+from kohort.coordinator.consumer.fencing import session_timed_out as consumer_session_timed_out
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
+from kohort.coordinator.consumer.loading import resume
+from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.refresh import topics_changed
 from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
@@ -21,7 +30,9 @@ from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.sync import sync, sync_timed_out
 from kohort.coordinator.timers import (
+    GroupTimer,
     InitialDelay,
+    MemberRebalanceTimeout,
     OffsetExpiry,
     PendingMemberTimeout,
     RebalanceTimeout,
@@ -32,6 +43,8 @@ from kohort.coordinator.timers import (
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -54,15 +67,33 @@ class GroupShard:
     To load: `replay` every record of the partition in order, then `loaded`.
     """
 
-    def __init__(self, config: GroupConfig, fresh_id: Callable[[], str]) -> None:
-        """`fresh_id` gives ids that nobody can guess, such as random UUIDs: they become parts of member ids."""
-        self._groups = Groups(config, fresh_id)
+    def __init__(
+        self,
+        config: GroupConfig,
+        fresh_id: Callable[[], str],
+        *,
+        assignors: Iterable[ServerAssignor] = SERVER_ASSIGNORS.values(),
+        settings: Callable[[str], GroupSettings] = lambda group_id: DEFAULT_SETTINGS,
+    ) -> None:
+        """`fresh_id` gives ids that nobody can guess, such as random UUIDs: they become parts of member ids.
+
+        `assignors` are those that members of consumer groups may ask for, the default one first. `settings` says what
+        counts for a consumer group at this moment; it is asked at every heartbeat.
+        """
+        by_name = {assignor.name: assignor for assignor in assignors}
+        self._groups = Groups(config, fresh_id, by_name, settings)
+        self._loaded = False
         self._resigned = False
 
     @property
     def groups(self) -> Mapping[str, ClassicGroup]:
-        """All groups by id, to look at."""
-        return self._groups.by_id
+        """The classic groups by id, to look at."""
+        return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ClassicGroup)}
+
+    @property
+    def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
+        """The consumer groups by id, to look at."""
+        return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ConsumerGroup)}
 
     @property
     def parked(self) -> Set[Token]:
@@ -83,6 +114,8 @@ class GroupShard:
                 out.replies[context.token] = HeartbeatResponse(error_code=heartbeat(groups, request, now))
             case OffsetCommitRequest():
                 commit(groups, request, context, now, out)
+            case ConsumerGroupHeartbeatRequest():
+                consumer_heartbeat(groups, request, context, now, out)
             case JoinGroupRequest():
                 join(groups, request, context, now, out)
             case SyncGroupRequest():
@@ -94,6 +127,8 @@ class GroupShard:
             case DescribeGroupsRequest():
                 described = describe(groups, request, context.api_version)
                 out.replies[context.token] = DescribeGroupsResponse(groups=described)
+            case ConsumerGroupDescribeRequest():
+                out.replies[context.token] = describe_consumer_groups(groups, request)
             case ListGroupsRequest():
                 out.replies[context.token] = ListGroupsResponse(groups=listed(groups, request))
             case DeleteGroupsRequest():
@@ -108,24 +143,29 @@ class GroupShard:
         """`handle` for a heartbeat, without Effects: it needs no record, no timer and no second thought."""
         return heartbeat(self._groups, request, now)
 
+    def quiet_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, now: Millis
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """`handle` for a consumer group's heartbeat that has nothing to say and nothing to hear, without Effects.
+
+        None if it is not such a heartbeat: then `handle` must take it.
+        """
+        return quiet_heartbeat(self._groups, request, now)
+
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer whose time has come. One for what is gone meanwhile does nothing."""
         out = Effects()
         if isinstance(timer, OffsetExpiry):
             expire(self._groups, now, out)
             return out
-        group = self._groups.get(timer.group_id)
-        if group is not None:
-            self._fire(timer, group, now, out)
+        match self._groups.get(timer.group_id):
+            case ClassicGroup() as group:
+                self._fire(timer, group, now, out)
+            case ConsumerGroup() as group:
+                self._fire_of_consumer_group(timer, group, now, out)
         return out
 
-    def _fire(
-        self,
-        timer: SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout,
-        group: ClassicGroup,
-        now: Millis,
-        out: Effects,
-    ) -> None:
+    def _fire(self, timer: GroupTimer, group: ClassicGroup, now: Millis, out: Effects) -> None:
         groups = self._groups
         match timer:
             case SessionTimeout():
@@ -138,8 +178,19 @@ class GroupShard:
                 sync_timed_out(groups, group, now, out)
             case PendingMemberTimeout():
                 pending_member_timed_out(groups, group, timer.member_id, now, out)
+            case MemberRebalanceTimeout():
+                pass  # of a consumer group that had this id before
             case _:
                 assert_never(timer)
+
+    def _fire_of_consumer_group(self, timer: GroupTimer, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+        match timer:
+            case SessionTimeout():
+                consumer_session_timed_out(self._groups, group, timer.member_id, now, out)
+            case MemberRebalanceTimeout():
+                member_rebalance_timed_out(self._groups, group, timer.member_id, out)
+            case _:
+                pass  # of a classic group that had this id before
 
     def replay(self, record: Record) -> None:
         """Let a record take effect: one that was just appended, or one that is found when the shard is loaded."""
@@ -153,12 +204,28 @@ class GroupShard:
     def loaded(self, now: Millis) -> Effects:
         """After a load: give every member a whole session, since nobody knows when it was last heard of."""
         out = Effects()
+        self._loaded = True
         for group in self._groups.by_id.values():
+            if isinstance(group, ConsumerGroup):
+                resume(self._groups, group, now, out)
+                continue
             for member in group.members.values():
                 expect_heartbeat(group, member, now, out)
             if len(group.members) > self._groups.config.max_size:
                 begin_and_proceed(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
+        return out
+
+    def metadata_changed(self, image: MetadataImage, now: Millis) -> Effects:
+        """These are the topics from now on; also before `loaded`, which then looks at every group once.
+
+        Consumer groups are refused COORDINATOR_LOAD_IN_PROGRESS until the first. One that follows costs the groups that
+        ask for a topic that it changes.
+        """
+        out = Effects()
+        old, self._groups.metadata = self._groups.metadata, image
+        if self._loaded:
+            topics_changed(self._groups, old, now, out)
         return out
 
     def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
@@ -177,6 +244,9 @@ class GroupShard:
         out = Effects()
         groups = self._groups
         for group in groups.by_id.values():
+            if isinstance(group, ConsumerGroup):
+                _cancel_timers_of_members(group, out)
+                continue
             for member_id, parked in group.rebalance.joining.items():
                 refused = join_refused(ErrorCode.NOT_COORDINATOR, member_id, parked.api_version)
                 groups.answer(parked, refused, out)
@@ -199,3 +269,9 @@ def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
         out.timers[SessionTimeout(group_id, member_id)] = None
     for member_id in group.pending:
         out.timers[PendingMemberTimeout(group_id, member_id)] = None
+
+
+def _cancel_timers_of_members(group: ConsumerGroup, out: Effects) -> None:
+    for member_id in group.members:
+        out.timers[SessionTimeout(group.group_id, member_id)] = None
+        out.timers[MemberRebalanceTimeout(group.group_id, member_id)] = None

@@ -23,7 +23,7 @@ _PROTOCOL_REQUIRED = 5
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Answer, or park, one SyncGroup."""
-    group = groups.get(request.group_id)
+    group = groups.classic(request.group_id)
     error = _refusal(group, request, context)
     if error:
         out.replies[context.token] = sync_refused(error)

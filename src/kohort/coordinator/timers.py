@@ -41,8 +41,21 @@ class PendingMemberTimeout:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberRebalanceTimeout:
+    """A member of a consumer group has not given up in time what it was told to."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetExpiry:
     """Look for offsets past offsets.retention.minutes, in every group of the shard."""
 
 
-Timer = SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout | OffsetExpiry
+GroupTimer = (
+    SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout | MemberRebalanceTimeout
+)
+"""Those of one group."""
+
+Timer = GroupTimer | OffsetExpiry

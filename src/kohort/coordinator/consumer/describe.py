@@ -1,0 +1,71 @@
+"""ConsumerGroupDescribe: the epochs, the members, what they own and what they should own."""
+
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.target import chosen_assignor
+from kohort.coordinator.groups import Groups
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+_CONSUMER = 1
+"""A member that speaks the consumer protocol (KIP-1099)."""
+
+
+def describe_consumer_groups(groups: Groups, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    """The groups that are asked for, in that order."""
+    return ConsumerGroupDescribeResponse(groups=[_describe(groups, group_id) for group_id in request.group_ids])
+
+
+def _describe(groups: Groups, group_id: str) -> DescribedGroup:
+    group = groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.",
+        )
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=chosen_assignor(groups, group),
+        members=[_member(groups, group, member) for member in group.members.values()],
+    )
+
+
+def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscription.names),
+        subscribed_topic_regex=member.subscription.expression or "",
+        # What it must give up it still has, so tools must not show it as nobody's (KAFKA-20431).
+        assignment=_assignment(groups, member.assigned | member.revoking),
+        target_assignment=_assignment(groups, group.target_of(member.member_id)),
+        member_type=_CONSUMER,
+    )
+
+
+def _assignment(groups: Groups, partitions: Partitions) -> Assignment:
+    """By name, too; topics that are gone are left out."""
+    topics = groups.metadata.by_id
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topics[topic_id].name, partitions=sorted(numbers))
+            for topic_id, numbers in partitions.by_topic.items()
+            if topic_id in topics
+        ]
+    )

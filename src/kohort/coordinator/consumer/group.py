@@ -1,0 +1,209 @@
+"""A consumer group: its epochs, its members, who has which partition, and what they ask for (KIP-848)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, ConsumerMember
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
+from kohort.coordinator.consumer.planning import Planning
+from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
+from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
+from kohort.coordinator.effects import Record
+from kohort.model import UUID, Millis
+
+_Key = TypeVar("_Key", int, str)
+
+FIRST_EPOCH = 1
+"""Of a group that nobody has asked anything of yet; its first member with a subscription makes it 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who has a partition, and the epoch that it had when it was given it (KIP-1251). Shared by many partitions."""
+
+    member_id: str
+    since_epoch: int
+
+
+class ConsumerGroup:
+    """One group. All but the plan and the sessions is written by replay alone.
+
+    Nothing in here costs what the group is large: a change of one member touches that member, its partitions, and the
+    topics that it alone asks for.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "assignors",
+        "epoch",
+        "group_id",
+        "has_partition_metadata",
+        "members",
+        "metadata_hash",
+        "offsets",
+        "owners",
+        "planning",
+        "static_ids",
+        "target_at",
+        "target_epoch",
+        "targets",
+        "topics",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        """Of the subscribed topics as they were at the epoch."""
+        self.target_epoch = FIRST_EPOCH
+        """The group epoch that the target assignment was computed for."""
+        self.target_at: Millis = 0
+        """When it was computed; 0 for never, or where the next one need not wait (KIP-1263)."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_ids: dict[str, str] = {}
+        """Member id by instance id."""
+        self.targets: dict[str, Partitions] = {}
+        """What each member should own; who is not in it should own nothing."""
+        self.owners: dict[UUID, dict[int, Owner]] = {}
+        """Who has each partition, be it that it was told to give it up."""
+        self.topics = SubscribedTopics()
+        self.assignors: Counter[str] = Counter()
+        """How many members ask for each server assignor."""
+        self.offsets: dict[str, dict[int, Record]] = {}
+        """By topic and partition the record that was written last, as in a classic group."""
+        self.has_partition_metadata = False
+        """A broker before 4.1 wrote what the topics looked like; it is deleted at the next occasion."""
+        self.planning = Planning()
+        self._arrived: Counter[int] = Counter()
+        """How many members are stable, by epoch."""
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """Where the group stands."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if self._arrived[self.target_epoch] < len(self.members):
+            return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    # What others ask
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        """The holder of an instance id."""
+        member_id = self.static_ids.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str) -> Partitions:
+        """What a member should own."""
+        return self.targets.get(member_id, NOTHING)
+
+    def taken(self, wanted: Partitions) -> Partitions:
+        """Those of `wanted` that somebody has."""
+        found: list[tuple[UUID, frozenset[int]]] = []
+        for topic_id, partitions in wanted.by_topic.items():
+            owners = self.owners.get(topic_id)
+            if owners:
+                found.append((topic_id, frozenset(one for one in partitions if one in owners)))
+        return Partitions.of(found)
+
+    def owner(self, topic_id: UUID, partition: int) -> Owner | None:
+        """Who has a partition."""
+        return self.owners.get(topic_id, {}).get(partition)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member asks for a topic, by its name or by an expression."""
+        return topic in self.topics.counts
+
+    # What replay writes
+
+    def put(self, member: ConsumerMember) -> Collection[str]:
+        """Have this member as it is now. What it has no longer is free; what it has anew is noted by `give`.
+
+        As `remove` and `resolve` do, returns the topics that nobody in the group asked for before, or asks for now.
+        """
+        member_id = member.member_id
+        old = self.members.get(member_id)
+        self.members[member_id] = member
+        self._name(old, member)
+        if old is not None:
+            self._release(member_id, (old.assigned | old.revoking) - (member.assigned | member.revoking))
+        return self._count(old, member)
+
+    def remove(self, member_id: str) -> Collection[str]:
+        """Forget a member, and free what it had."""
+        old = self.members.pop(member_id, None)
+        if old is None:
+            return ()
+        self._name(old, None)
+        self._release(member_id, old.assigned | old.revoking)
+        return self._count(old, None)
+
+    def give(self, member_id: str, partitions: Iterable[tuple[UUID, int, int]]) -> None:
+        """A member has these partitions, each with the epoch in which it was given it."""
+        by_epoch: dict[int, Owner] = {}
+        for topic_id, partition, epoch in partitions:
+            owner = by_epoch.get(epoch)
+            if owner is None:
+                owner = by_epoch[epoch] = Owner(member_id, epoch)
+            self.owners.setdefault(topic_id, {})[partition] = owner
+
+    def resolve(self, expression: str, resolved: ResolvedExpression | None) -> Collection[str]:
+        """An expression that members subscribe to matches these topics now."""
+        changed = self.topics.resolve(expression, resolved)
+        self.planning.topics_changed(changed)
+        self.planning.members_changed(
+            [m.member_id for m in self.members.values() if m.subscription.expression == expression]
+        )
+        return changed
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """There is something else under names that the group asks for."""
+        self.planning.topics_changed(names)
+        stale = self.topics.topics_changed(names)
+        self.planning.members_changed([m.member_id for m in self.members.values() if m.subscription in stale])
+
+    def _count(self, old: ConsumerMember | None, new: ConsumerMember | None) -> Collection[str]:
+        if old is not None and old.state is MemberState.STABLE:
+            _subtract(self._arrived, old.epoch)
+        if new is not None and new.state is MemberState.STABLE:
+            self._arrived[new.epoch] += 1
+        if old is not None and old.server_assignor is not None:
+            _subtract(self.assignors, old.server_assignor)
+        if new is not None and new.server_assignor is not None:
+            self.assignors[new.server_assignor] += 1
+        before = NO_SUBSCRIPTION if old is None else old.subscription
+        after = NO_SUBSCRIPTION if new is None else new.subscription
+        changed = self.topics.replace(before, after)
+        self.planning.topics_changed(changed)
+        return changed
+
+    def _name(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        # A member may come with another instance id: the old one must not go on naming it (KAFKA-20747).
+        if old is not None and old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
+            del self.static_ids[old.instance_id]
+        if new is not None and new.instance_id is not None:
+            self.static_ids[new.instance_id] = new.member_id
+
+    def _release(self, member_id: str, partitions: Partitions) -> None:
+        """Free what this member has; what another was given meanwhile stays the other's."""
+        for topic_id, numbers in partitions.by_topic.items():
+            owners = self.owners.get(topic_id, {})
+            for number in numbers:
+                owner = owners.get(number)
+                if owner is not None and owner.member_id == member_id:
+                    del owners[number]
+            if not owners:
+                self.owners.pop(topic_id, None)
+
+
+def _subtract(counts: Counter[_Key], key: _Key) -> None:
+    if counts[key] == 1:
+        del counts[key]
+    else:
+        counts[key] -= 1

@@ -1,0 +1,68 @@
+"""One member of a consumer group (KIP-848)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
+from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.events import MemberFacts
+from kohort.model import Millis
+
+JOINING = 0
+"""As a member epoch: it enters the group, or comes back after it was fenced."""
+LEAVING = -1
+"""As a member epoch: it leaves for good."""
+AWAY = -2
+"""As a member epoch: a static member leaves, and will be back within its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member asks for: topics by name, and those that an expression matches. Who asks the same shares one."""
+
+    names: frozenset[str] = frozenset()
+    expression: str | None = None
+    """In RE2's syntax; it must match whole topic names."""
+
+
+NO_SUBSCRIPTION = Subscription()
+
+
+@dataclass(slots=True)
+class ConsumerMember:
+    """What the group knows of a member. Replaced, not changed, but for the session's deadline.
+
+    All of it is durable but the deadline. Its epoch is the last one that it was told; `previous_epoch` the one before,
+    under which it may come once more if it never got the answer.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscription: Subscription = NO_SUBSCRIPTION
+    rebalance_timeout_ms: Millis = -1
+    server_assignor: str | None = None
+    """The server assignor that it asks for."""
+
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = NOTHING
+    """What it may use; it has been told so."""
+    revoking: Partitions = NOTHING
+    """What it was told to give up, and did not report gone yet. Nobody else may have it."""
+
+    session_deadline: Millis = field(default=0, compare=False)
+    """When the session ends unless the member is heard of; a heartbeat only moves this."""
+
+    @property
+    def facts(self) -> MemberFacts:
+        """Who it is, for the recorder."""
+        return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
+
+    def is_at(self, target_epoch: int) -> bool:
+        """Whether nothing is left to do until the next target."""
+        return self.state is MemberState.STABLE and self.epoch == target_epoch

@@ -1,0 +1,63 @@
+"""What the coordinator knows of topics: a value that the shell hands in whenever topics change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from struct import pack
+from types import MappingProxyType
+
+from kohort.assignor.server import TopicShape
+from kohort.model import UUID
+
+HASH_RANGE = 1 << 64
+"""Hashes of topics are added up modulo this."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic: its identity, and its shape. One that is made anew under the same name has another id."""
+
+    name: str
+    topic_id: UUID
+    shape: TopicShape
+
+    @cached_property
+    def digest(self) -> int:
+        """64 bits that change when the topic does. A group's are the sum of its topics', so that one more costs one."""
+        told = blake2b(digest_size=8)
+        told.update(self.topic_id.bytes + pack(">i", self.shape.partitions) + self.name.encode("utf-8", "replace"))
+        for racks in self.shape.racks or ():
+            told.update(b"\0" + b"\1".join(sorted(rack.encode("utf-8", "replace") for rack in racks)))
+        return int.from_bytes(told.digest(), "big")
+
+
+class MetadataImage:
+    """All topics of the cluster at one moment. Immutable; two images compare by identity."""
+
+    __slots__ = ("__weakref__", "by_id", "by_name", "version")
+
+    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
+        """`version` grows with every change of topics; it is written with the topics that an expression matched."""
+        self.by_name: Mapping[str, Topic] = MappingProxyType({topic.name: topic for topic in topics})
+        self.by_id: Mapping[UUID, Topic] = MappingProxyType({t.topic_id: t for t in self.by_name.values()})
+        self.version = version
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        """The ids of those topics that exist."""
+        by_name = self.by_name
+        return frozenset(by_name[name].topic_id for name in names if name in by_name)
+
+
+UNKNOWN = MetadataImage()
+"""Before the shell has said anything: not the same as that there are no topics."""
+
+
+@lru_cache(maxsize=8)
+def changed_names(old: MetadataImage, new: MetadataImage) -> frozenset[str]:
+    """The names under which there is something else than before. All shards of a broker ask for the same two images."""
+    before, after = old.by_name, new.by_name
+    changed = {name for name, topic in after.items() if before.get(name) != topic}
+    return frozenset(changed.union(name for name in before if name not in after))

@@ -1,0 +1,61 @@
+"""Who may commit and fetch the offsets of a consumer group: a member, by its epoch (KIP-848, KIP-1251)."""
+
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.effects import RequestContext
+from kohort.coordinator.groups import Groups
+from kohort.errors import ErrorCode
+from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kohort.wire.offset_fetch import OffsetFetchRequestGroup
+
+_MEMBER_EPOCH = 9
+"""From this version of OffsetCommit on, a member says its epoch."""
+
+
+def commit_refusal(
+    groups: Groups, group: ConsumerGroup, request: OffsetCommitRequest, context: RequestContext
+) -> ErrorCode:
+    """Whether all of the commit is taken."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE  # a simple consumer, or an admin
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if context.api_version < _MEMBER_EPOCH:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if epoch < member.epoch and all(_had_all(groups, group, member, topic, epoch) for topic in request.topics):
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _had_all(
+    groups: Groups, group: ConsumerGroup, member: ConsumerMember, topic: OffsetCommitRequestTopic, epoch: int
+) -> bool:
+    """Whether the member has had these partitions since that epoch, without a break.
+
+    Its epoch moves while a commit is on the way; what it has had all the time nobody else can have committed.
+    """
+    topic_id = _topic_id(groups, topic)
+    owners = (group.owner(topic_id, one.partition_index) for one in topic.partitions)
+    return all(o is not None and o.member_id == member.member_id and o.since_epoch <= epoch for o in owners)
+
+
+def _topic_id(groups: Groups, topic: OffsetCommitRequestTopic) -> UUID:
+    if topic.topic_id != NO_TOPIC_ID:
+        return topic.topic_id
+    known = groups.metadata.by_name.get(topic.name)
+    return NO_TOPIC_ID if known is None else known.topic_id
+
+
+def fetch_refusal(group: ConsumerGroup, wanted: OffsetFetchRequestGroup) -> ErrorCode:
+    """Whether who asks may know: everybody who names neither member nor epoch, else a member at its epoch."""
+    if wanted.member_id is None and wanted.member_epoch < 0:
+        return ErrorCode.NONE
+    member = group.members.get(wanted.member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if wanted.member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH

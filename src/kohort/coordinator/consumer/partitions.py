@@ -1,0 +1,92 @@
+"""A set of partitions by topic id: what members own, should own, or must give up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from kohort.model import UUID
+
+
+class Partitions:
+    """An immutable set of partitions with the algebra of sets.
+
+    Kept by topic, as the log and the wire have it, so that each operation is one of `frozenset` per topic. No topic in
+    it is empty.
+    """
+
+    __slots__ = ("by_topic",)
+
+    def __init__(self, by_topic: Mapping[UUID, frozenset[int]]) -> None:
+        """`by_topic` belongs to the new value: nobody changes it any more."""
+        assert all(by_topic.values())
+        self.by_topic = by_topic
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[UUID, Iterable[int]]]) -> Partitions:
+        """What the wire or the log says; a topic that is named twice counts as one."""
+        by_topic: dict[UUID, frozenset[int]] = {}
+        for topic_id, partitions in pairs:
+            found = frozenset(partitions)
+            if found:
+                by_topic[topic_id] = by_topic[topic_id] | found if topic_id in by_topic else found
+        return cls(by_topic) if by_topic else NOTHING
+
+    def __and__(self, other: Partitions) -> Partitions:
+        theirs = other.by_topic
+        return self._made({t: own & theirs[t] for t, own in self.by_topic.items() if t in theirs})
+
+    def __sub__(self, other: Partitions) -> Partitions:
+        theirs = other.by_topic
+        return self._made({t: own - theirs[t] if t in theirs else own for t, own in self.by_topic.items()})
+
+    def __or__(self, other: Partitions) -> Partitions:
+        if not other:
+            return self
+        if not self:
+            return other
+        both = dict(self.by_topic)
+        for topic_id, partitions in other.by_topic.items():
+            both[topic_id] = both[topic_id] | partitions if topic_id in both else partitions
+        return Partitions(both)
+
+    def __le__(self, other: Partitions) -> bool:
+        theirs = other.by_topic
+        return all(t in theirs and own <= theirs[t] for t, own in self.by_topic.items())
+
+    def __bool__(self) -> bool:
+        return bool(self.by_topic)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partitions) and self.by_topic == other.by_topic
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.by_topic.items()))
+
+    def __iter__(self) -> Iterator[tuple[UUID, int]]:
+        return ((topic_id, one) for topic_id, partitions in self.by_topic.items() for one in partitions)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_topic.values()))
+
+    def __repr__(self) -> str:
+        return f"Partitions({ {topic_id: sorted(own) for topic_id, own in self.by_topic.items()} })"
+
+    def overlaps(self, other: Partitions) -> bool:
+        """Whether a partition is in both."""
+        theirs = other.by_topic
+        return any(t in theirs and not own.isdisjoint(theirs[t]) for t, own in self.by_topic.items())
+
+    def of_topics(self, topic_ids: Collection[UUID]) -> Partitions:
+        """Those of these topics alone; itself where that is all of them."""
+        if all(topic_id in topic_ids for topic_id in self.by_topic):
+            return self
+        return self._made({t: own for t, own in self.by_topic.items() if t in topic_ids})
+
+    def _made(self, by_topic: dict[UUID, frozenset[int]]) -> Partitions:
+        by_topic = {topic_id: partitions for topic_id, partitions in by_topic.items() if partitions}
+        if not by_topic:
+            return NOTHING
+        return Partitions(by_topic)
+
+
+NOTHING = Partitions({})

@@ -1,0 +1,125 @@
+"""The target assignment of a group, kept up to date by a server assignor's plan.
+
+Soft state: a plan is made anew after a failover, from the targets that the log has. It is told what changed since the
+last update, so that a member that comes or goes costs as much in a large group as in a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kohort.assignor.server import MemberShape, Plan, ServerAssignor, Target
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.metadata import MetadataImage, Topic
+from kohort.model import UUID, Millis
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A member as it will be once the records of this request are replayed."""
+
+    member: ConsumerMember
+    topics: frozenset[str]
+    """The names that its subscription will come to."""
+    replaces: str | None = None
+    """The id that this static member had before."""
+
+
+class Planning:
+    """One group's plan, and what it has not been told yet."""
+
+    __slots__ = ("_assignor", "_members", "_plan", "_told", "_topics", "failed_at")
+
+    def __init__(self) -> None:
+        self._members: dict[str, None] = {}
+        """Who came, went, or asks for something else since the last update, the first first."""
+        self._topics: set[str] = set()
+        """Names that changed, or that are asked for only now, or no longer."""
+        self._plan: Plan | None = None
+        self._assignor = ""
+        self._told: dict[str, Topic] = {}
+        """The topics that the plan knows."""
+        self.failed_at: Millis = 0
+        """When a user's assignor failed the last time."""
+
+    def member_changed(self, member_id: str) -> None:
+        """A member came, went, or asks for something else."""
+        self._members[member_id] = None
+
+    def members_changed(self, member_ids: Collection[str]) -> None:
+        """What these members ask for comes to other topics than before."""
+        self._members.update(dict.fromkeys(member_ids))
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """There is something else under these names, or they are asked for only now, or no longer."""
+        self._topics.update(names)
+
+    def rename(self, old: str, new: str) -> None:
+        """A static member came back under another id, and keeps its target."""
+        if self._plan is not None:
+            self._plan.rename_member(old, new)
+
+    def why(self, member_id: str) -> str | None:
+        """Why a member should have what it should have, if a plan of this coordinator's says so."""
+        return None if self._plan is None else self._plan.reason(member_id)
+
+    def update(
+        self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None
+    ) -> Mapping[str, Target]:
+        """Compute; return the members whose target changed, each with its whole new target. Raises AssignorError."""
+        if self._plan is None or self._assignor != assignor.name:
+            self._begin(group, assignor, image, coming)
+        else:
+            self._tell(self._plan, group, image, coming)
+        assert self._plan is not None
+        return self._plan.update()
+
+    def _begin(
+        self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None
+    ) -> None:
+        """Another assignor, or the first since this coordinator has the group: go on from what the log says."""
+        plan = assignor.plan()
+        self._told = {}
+        self._topics.update(group.topics.counts)
+        self._members.update(dict.fromkeys(group.members))
+        self._tell(plan, group, image, coming)
+        targets = {member_id: target.by_topic for member_id, target in group.targets.items()}
+        if coming is not None and coming.replaces is not None:
+            targets[coming.member.member_id] = targets.pop(coming.replaces, {})
+        plan.restore(targets)
+        self._plan, self._assignor = plan, assignor.name
+
+    def _tell(self, plan: Plan, group: ConsumerGroup, image: MetadataImage, coming: Coming | None) -> None:
+        wanted = group.topics.counts.keys() | (coming.topics if coming is not None else ())
+        for name in sorted(self._topics | (coming.topics if coming is not None else frozenset())):
+            self._tell_topic(plan, name, image.by_name.get(name) if name in wanted else None)
+        for member_id in self._members:
+            member = group.members.get(member_id)
+            if member is None or (coming is not None and member_id == coming.replaces):
+                plan.remove_member(member_id)
+            else:
+                plan.set_member(member_id, _shape(member, group.topics.ids_of(member.subscription, image)))
+        if coming is not None:
+            plan.set_member(coming.member.member_id, _shape(coming.member, image.ids_of(coming.topics)))
+        self._topics.clear()
+        self._members.clear()
+
+    def _tell_topic(self, plan: Plan, name: str, topic: Topic | None) -> None:
+        old = self._told.get(name)
+        if old == topic:
+            return
+        if old is not None and (topic is None or topic.topic_id != old.topic_id):
+            plan.remove_topic(old.topic_id)
+            del self._told[name]
+        if topic is not None:
+            plan.set_topic(topic.topic_id, topic.shape)
+            self._told[name] = topic
+
+
+def _shape(member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
+    return MemberShape(topics=topic_ids, rack=member.rack_id, instance_id=member.instance_id)

@@ -1,0 +1,166 @@
+"""From the records of a consumer group to its state: the only writer of what is durable.
+
+Compaction may have taken any record that a later one of the same key replaced, so a record is taken as it comes: a
+partition may have two holders for a moment while the log is loaded, and the later record wins.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember, Subscription
+from kohort.coordinator.consumer.metadata import HASH_RANGE
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
+from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer.topics import ResolvedExpression
+from kohort.coordinator.groups import Groups
+from kohort.model import UUID
+from kohort.wire.codec import Message
+from kohort.wire.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartitions,
+)
+
+ConsumerGroupKey = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+)
+
+
+def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message | None) -> None:
+    """Let one record take effect. A tombstone of what is not there does nothing."""
+    group = groups.consumer(key.group_id)
+    if value is None:
+        if group is not None:
+            _forget(groups, group, key)
+        return
+    if group is None:
+        group = groups.make_consumer(key.group_id)
+    match key:
+        case ConsumerGroupMetadataKey():
+            assert isinstance(value, ConsumerGroupMetadataValue)
+            group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
+        case ConsumerGroupPartitionMetadataKey():
+            group.has_partition_metadata = True
+        case ConsumerGroupMemberMetadataKey():
+            assert isinstance(value, ConsumerGroupMemberMetadataValue)
+            _put_metadata(groups, group, key.member_id, value)
+        case ConsumerGroupTargetAssignmentMetadataKey():
+            assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
+            group.target_epoch, group.target_at = value.assignment_epoch, value.assignment_timestamp
+        case ConsumerGroupTargetAssignmentMemberKey():
+            assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+            _put_target(group, key.member_id, value)
+        case ConsumerGroupCurrentMemberAssignmentKey():
+            assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            _put_current(group, key.member_id, value)
+        case ConsumerGroupRegularExpressionKey():
+            assert isinstance(value, ConsumerGroupRegularExpressionValue)
+            resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp)
+            groups.list_topics(group, group.resolve(key.regular_expression, resolved))
+        case _:
+            assert_never(key)
+
+
+def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None:
+    match key:
+        case ConsumerGroupMetadataKey():
+            groups.forget_consumer(group)
+        case ConsumerGroupPartitionMetadataKey():
+            group.has_partition_metadata = False
+        case ConsumerGroupMemberMetadataKey():
+            groups.list_topics(group, group.remove(key.member_id))
+            group.planning.member_changed(key.member_id)
+        case ConsumerGroupTargetAssignmentMetadataKey():
+            group.target_epoch, group.target_at = FIRST_EPOCH, 0
+        case ConsumerGroupTargetAssignmentMemberKey():
+            group.targets.pop(key.member_id, None)
+        case ConsumerGroupCurrentMemberAssignmentKey():
+            member = group.members.get(key.member_id)
+            if member is not None:
+                group.put(
+                    replace(
+                        member, epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned=NOTHING, revoking=NOTHING
+                    )
+                )
+        case ConsumerGroupRegularExpressionKey():
+            groups.list_topics(group, group.resolve(key.regular_expression, None))
+        case _:
+            assert_never(key)
+
+
+def _put_metadata(
+    groups: Groups, group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMetadataValue
+) -> None:
+    subscription = Subscription(frozenset(value.subscribed_topic_names), value.subscribed_topic_regex or None)
+    member = group.members.get(member_id) or ConsumerMember(member_id)
+    changed = group.put(
+        replace(
+            member,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            subscription=group.topics.shared(subscription),
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+        )
+    )
+    groups.list_topics(group, changed)
+    group.planning.member_changed(member_id)
+
+
+def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
+    target = Partitions.of((one.topic_id, one.partitions) for one in value.topic_partitions)
+    if target:
+        group.targets[member_id] = target
+    else:
+        group.targets.pop(member_id, None)
+
+
+def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+    member = group.members.get(member_id) or ConsumerMember(member_id)
+    assigned = Partitions.of((one.topic_id, one.partitions) for one in value.assigned_partitions)
+    target = group.targets.get(member_id)
+    group.put(
+        replace(
+            member,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=_STATES.get(value.state, MemberState.UNKNOWN),
+            # Most members own exactly their target; a large group then keeps one value for both.
+            assigned=target if target is not None and target == assigned else assigned,
+            revoking=Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
+        )
+    )
+    group.give(member_id, _given(value.assigned_partitions, value.member_epoch))
+    group.give(member_id, _given(value.partitions_pending_revocation, value.member_epoch))
+
+
+_STATES = {state.value: state for state in MemberState}
+
+
+def _given(topics: Iterable[TopicPartitions], member_epoch: int) -> Iterator[tuple[UUID, int, int]]:
+    """Each partition with the epoch in which it was given; before KIP-1251 that was not written."""
+    for topic in topics:
+        epochs = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
+        for partition, epoch in zip(topic.partitions, epochs, strict=False):
+            yield topic.topic_id, partition, epoch

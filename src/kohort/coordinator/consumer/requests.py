@@ -1,0 +1,58 @@
+"""Whether a ConsumerGroupHeartbeat makes sense by itself, before any group is looked at.
+
+What is refused, and in which order, is as in Apache Kafka 4.3.
+"""
+
+from collections.abc import Collection
+
+from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING
+from kohort.errors import ErrorCode, KafkaError
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+_MEMBER_MAKES_ITS_ID = 1
+"""From this version on a member comes with an id of its own making (KIP-1082)."""
+
+
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str], max_subscription: int
+) -> None:
+    """Raise KafkaError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+
+    `max_subscription` bounds what a member may subscribe to, in characters; Kafka has no bound.
+    """
+    needs_id = api_version >= _MEMBER_MAKES_ITS_ID or request.member_epoch > 0 or request.member_epoch == LEAVING
+    if needs_id and not request.member_id.strip():
+        raise _invalid("the member id is empty")
+    for value, name in (
+        (request.group_id, "group id"),
+        (request.instance_id, "instance id"),
+        (request.rack_id, "rack id"),
+    ):
+        if value is not None and not value.strip():
+            raise _invalid(f"the {name} is empty")
+    if request.member_epoch == JOINING:
+        _check_join(request)
+    elif request.member_epoch == AWAY and request.instance_id is None:
+        raise _invalid("only a static member leaves for a while (epoch -2), and it names its instance id")
+    elif request.member_epoch < AWAY:
+        raise _invalid("no member epoch lies below -2")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"there is no server assignor {request.server_assignor!r}; this broker has {', '.join(assignors)}",
+        )
+    if request.subscribed_topic_names and sum(map(len, request.subscribed_topic_names)) > max_subscription:
+        raise _invalid(f"the names of the subscribed topics are longer than {max_subscription} characters")
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("who joins says its rebalance timeout")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("who joins owns nothing, and says so")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("who joins says what it subscribes to, if only to nothing")
+
+
+def _invalid(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)

@@ -1,0 +1,66 @@
+"""When a new target assignment is computed, by which assignor, and what of it is written."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kohort.coordinator.consumer import records
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
+from kohort.coordinator.consumer.planning import Coming
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.groups import Groups
+from kohort.errors import KohortError
+from kohort.model import Millis
+
+
+def update_target(
+    groups: Groups, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis, out: Effects
+) -> Mapping[str, Partitions] | None:
+    """Compute the target for a group epoch that `out` may only be about to write, and write it.
+
+    Returns the targets that change, by member id; None where the last target counts on: it is new enough, the interval
+    since it is not over (KIP-1263), or the assignor failed.
+    """
+    if group.target_epoch >= epoch or not _is_due(groups, group, now):
+        return None
+    before = None if coming is None else group.members.get(coming.replaces or coming.member.member_id)
+    name = chosen_assignor(
+        groups,
+        group,
+        None if before is None else before.server_assignor,
+        None if coming is None else coming.member.server_assignor,
+    )
+    try:
+        changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming)
+    except KohortError:
+        # A user's assignor. The members go on with what they have, and it is asked again after the interval.
+        group.planning.failed_at = now
+        return None
+    targets = {
+        member_id: Partitions(by_topic) if by_topic else NOTHING for member_id, by_topic in sorted(changed.items())
+    }
+    out.records += [records.target(group.group_id, member_id, target) for member_id, target in targets.items()]
+    out.records.append(records.target_epoch(group.group_id, epoch, now))
+    return targets
+
+
+def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = None, after: str | None = None) -> str:
+    """The name of the assignor that computes for the group, once one member asks for `after` instead of `before`.
+
+    The group's own setting, else what most members ask for; of equals the one that the broker names first.
+    """
+    configured = groups.settings(group.group_id).assignor
+    if configured is not None and configured in groups.assignors:
+        return configured
+    votes: Mapping[str, int] = group.assignors
+    if before != after:
+        votes = Counter(votes)
+        votes.subtract([name for name in (before,) if name is not None])
+        votes.update([name for name in (after,) if name is not None])
+    return max(groups.assignors, key=lambda name: votes.get(name, 0))
+
+
+def _is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
+    since = max(group.target_at, group.planning.failed_at)
+    interval = groups.settings(group.group_id).assignment_interval_ms
+    return since == 0 or interval == 0 or now >= since + interval
