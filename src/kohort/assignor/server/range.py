@@ -77,7 +77,7 @@ class RangePlan:
     def reason(self, member_id: str) -> str:
         """See `Plan.reason`."""
         member, target = self._members[member_id], self._targets.get(member_id, {})
-        subscribers = {id(self._subscribers[t]): self._subscribers[t] for t in self._existing(member.topics)}
+        subscribers = {id(s): s for topic_id in member.topics if (s := self._subscribers.get(topic_id))}
         if member.drained or not subscribers:
             return why_nothing(member)
         places = sorted({members.index(member_id) + 1 for members in subscribers.values()})
