@@ -15,7 +15,7 @@ from kohort.coordinator.records import empty_generation
 from kohort.coordinator.replies import join_refused, joined, rejoined_as
 from kohort.coordinator.sessions import expect_heartbeat, expect_within
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.static_members import fence, take_over
+from kohort.coordinator.static_members import fence, keep_new_id, take_over
 from kohort.coordinator.subscriptions import are_readable, change, owned_partitions
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
@@ -235,5 +235,6 @@ def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Jo
     # In CompletingRebalance the leader is about to assign to the old id, so the new one would get nothing
     # (KAFKA-9801): everybody joins again.
     began = begin(groups, group, Why(Cause.STATIC_MEMBER_RETURNED, member_id, one.request.reason), one.now, out)
+    keep_new_id(group, old_id, member_id, out)
     _park(groups, group, member, one, out)
     proceed(groups, group, began, one.now, out)

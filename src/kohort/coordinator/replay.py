@@ -93,7 +93,9 @@ def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | Non
     group = groups.classic(group_id) or groups.make_classic(group_id)
     group.stored = value
     if group.state is GroupState.PREPARING_REBALANCE and value.generation <= group.generation:
-        return  # the first record of a group that its first member is already entering
+        return  # the first record of a group that its first member is already entering, or a static member's new id
+    if group.state is GroupState.COMPLETING_REBALANCE and value.generation < group.generation:
+        return  # a static member's new id, with which the rebalance got its last member
     _adopt(group, value)
 
 

@@ -1,7 +1,9 @@
 """A static member's next life takes over from the one before (KIP-345)."""
 
+from copy import copy
+
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.effects import Effects
+from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.records import generation
@@ -10,6 +12,7 @@ from kohort.coordinator.sync import assignment_made
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
+from kohort.wire.group_records import GroupMetadataKey, MemberMetadata
 
 
 def fence(groups: Groups, group: ClassicGroup, old_id: str, out: Effects) -> None:
@@ -34,3 +37,23 @@ def take_over(group: ClassicGroup, now: Millis, out: Effects) -> None:
     assignment = {member.member_id: member.assignment for member in group.members.values()}
     out.records.append(generation(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
+
+
+def keep_new_id(group: ClassicGroup, old_id: str, new_id: str, out: Effects) -> None:
+    """Write the new id into the last generation, while the next one is made.
+
+    It is told its id before that one is written. A failover in between would know the instance by its old id alone, and
+    fence the living member for ever: KAFKA-10284 once more, in the middle of a rebalance.
+    """
+    if group.stored is None or all(one.member_id != old_id for one in group.stored.members):
+        return
+    stored = copy(group.stored)
+    stored.members = [_renamed(one, new_id) if one.member_id == old_id else one for one in stored.members]
+    stored.leader = new_id if stored.leader == old_id else stored.leader
+    out.records.append(Record(GroupMetadataKey(group=group.group_id), stored))
+
+
+def _renamed(member: MemberMetadata, new_id: str) -> MemberMetadata:
+    renamed = copy(member)
+    renamed.member_id = new_id
+    return renamed
