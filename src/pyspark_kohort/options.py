@@ -1,23 +1,16 @@
-"""The options of `format("kohort")`: spark-sql-kafka's under their names, and five of our own.
+"""The options of reading by `format("kohort")`: spark-sql-kafka's under their names, and five of our own."""
 
-Spark hands all options over as text, with names that it has put into lower case; an unknown one is an error that names
-the nearest known one, for a misspelt limit would otherwise be no limit.
-"""
-
-import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
 
 from kohort.errors import ConfigError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import offsets
+from pyspark_kohort.given import Given, Names
 from pyspark_kohort.offsets import AtTime, Bound, Earliest, Exact, Latest
-
-T = TypeVar("T")
 
 
 class GroupMode(Enum):
@@ -119,7 +112,7 @@ _REFUSED = {
     "kafka.value.deserializer": "values are binary; cast them in the query",
     "kafka.interceptor.classes": "there is no Java consumer to intercept",
 }
-_KNOWN = {name.lower(): name for name in (_NAMES + _WITHOUT_EFFECT).split()}
+_OPTIONS = Names((_NAMES + _WITHOUT_EFFECT).split(), _REFUSED)
 _ASSIGNORS = {
     "range": "range",
     "roundrobin": "roundrobin",
@@ -130,12 +123,11 @@ _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
-_UNITS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
     """Raises ConfigError with one sentence for whatever is unknown, missing, malformed or contradictory."""
-    given = _Given(options)
+    given = Given(options, _OPTIONS)
     broker = _broker(given)
     topics = _topics(given)
     group = _group(given)
@@ -175,73 +167,14 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
     )
 
 
-class _Given:
-    """What the user gave, by the names as we write them."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values: dict[str, str] = {}
-        for name, value in options.items():
-            self._values[_known(name)] = str(value)
-
-    @property
-    def names(self) -> Iterable[str]:
-        return self._values.keys()
-
-    def text(self, name: str) -> str | None:
-        return self._values.get(name)
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self._read(name, default, "true or false", lambda text: {"true": True, "false": False}[text.lower()])
-
-    def number(self, name: str, default: int) -> int:
-        return self._read(name, default, "a whole number from 1 on", _positive)
-
-    def limit(self, name: str) -> int | None:
-        """A number that has no default: without it there is no limit."""
-        return self.number(name, 1) if name in self._values else None
-
-    def duration(self, name: str, default: Millis) -> Millis:
-        return self._read(name, default, "a duration such as 500ms, 30s or 15m", _duration)
-
-    def one_of(self, name: str, kind: type[T], default: T) -> T:
-        assert issubclass(kind, Enum)
-        choices = " or ".join(str(choice.value) for choice in kind)
-        return self._read(name, default, choices, lambda text: kind(text.lower()))
-
-    def _read(self, name: str, default: T, what: str, read: Callable[[str], T]) -> T:
-        text = self._values.get(name)
-        if text is None:
-            return default
-        try:
-            return read(text.strip())
-        except (ValueError, KeyError):
-            raise ConfigError(f"Option {name} must be {what}, not {text!r}.") from None
-
-
-def _known(name: str) -> str:
-    lowered = name.lower()
-    if lowered in _KNOWN:
-        return _KNOWN[lowered]
-    if lowered in _REFUSED:
-        raise ConfigError(f"Option {name} is not supported: {_REFUSED[lowered]}.")
-    close = difflib.get_close_matches(lowered, _KNOWN, n=1)
-    hint = f" Did you mean {_KNOWN[close[0]]}?" if close else ""
-    raise ConfigError(f"Option {name} is unknown to format kohort.{hint}")
-
-
-def _broker(given: _Given) -> Broker:
-    servers = given.text("kafka.bootstrap.servers")
-    if not servers:
-        raise ConfigError("Option kafka.bootstrap.servers is missing: host:port of one or more brokers.")
-    protocol = given.text("kafka.security.protocol") or "PLAINTEXT"
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet; only PLAINTEXT is.")
+def _broker(given: Given) -> Broker:
+    bootstrap = given.bootstrap()
     isolation = given.text("kafka.isolation.level") or "read_uncommitted"
     if isolation not in ("read_uncommitted", "read_committed"):
         raise ConfigError(f"kafka.isolation.level must be read_uncommitted or read_committed, not {isolation!r}.")
     default = Broker(())
     return Broker(
-        bootstrap=tuple(_address(server) for server in servers.split(",")),
+        bootstrap=bootstrap,
         client_id=given.text("kafka.client.id") or default.client_id,
         request_timeout_ms=given.number("kafka.request.timeout.ms", default.request_timeout_ms),
         read_committed=isolation == "read_committed",
@@ -252,14 +185,7 @@ def _broker(given: _Given) -> Broker:
     )
 
 
-def _address(server: str) -> tuple[str, int]:
-    host, _, port = server.strip().rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"kafka.bootstrap.servers must be host:port,host:port..., not {server!r}.")
-    return host.strip("[]"), int(port)
-
-
-def _topics(given: _Given) -> Topics:
+def _topics(given: Given) -> Topics:
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name)]
     if len(chosen) != 1:
         raise ConfigError(f"Exactly one of subscribe, subscribePattern and assign must be given, not {len(chosen)}.")
@@ -291,7 +217,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(partitions))
 
 
-def _group(given: _Given) -> Group | None:
+def _group(given: Given) -> Group | None:
     group_id = given.text("kafka.group.id")
     protocol = (given.text("kafka.group.protocol") or "classic").lower()
     if protocol != "classic":
@@ -318,7 +244,7 @@ def _assignor(name: str) -> str:
         raise ConfigError(f"kafka.partition.assignment.strategy: the assignor {name!r} is unknown.") from None
 
 
-def _bound(given: _Given, side: str, default: Bound) -> Bound:
+def _bound(given: Given, side: str, default: Bound) -> Bound:
     """A time for each partition, else one for all, else offsets; spark-sql-kafka prefers the one time."""
     or_latest = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if or_latest not in ("error", "latest"):
@@ -332,17 +258,3 @@ def _bound(given: _Given, side: str, default: Bound) -> Bound:
     if text := given.text(by_offset):
         return offsets.parse_bound(text, by_offset)
     return default
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-def _duration(text: str) -> Millis:
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
-    if match is None:
-        raise ValueError
-    return int(match[1]) * _UNITS[match[2]]
