@@ -161,6 +161,10 @@ class ConfigError(KohortError, ValueError):
     """An option is unknown, of the wrong type, out of range, or contradicts another."""
 
 
+class AssignorError(KohortError):
+    """A user's server assignor failed, or gave what cannot be; the group's last targets count on."""
+
+
 class KafkaError(KohortError):
     """A broker answered with an error, or none answered in time (`NETWORK_EXCEPTION`, `REQUEST_TIMED_OUT`)."""
 
