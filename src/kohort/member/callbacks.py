@@ -42,6 +42,11 @@ class Callbacks:
         """The application at most prepares what it has won: no reason for a cooperative member not to join."""
         return not self._waiting and (self.running is None or self.running.kind is CallbackKind.ASSIGN)
 
+    @property
+    def about_to_assign(self) -> frozenset[TopicPartition]:
+        """What the application will have before it is told anything that is added now."""
+        return frozenset().union(*(one.partitions for one in self._waiting if one.kind is CallbackKind.ASSIGN))
+
     def add(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
         """Tell it when what came before is done."""
         self._waiting.append(Callback(kind, partitions))

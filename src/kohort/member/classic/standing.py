@@ -73,10 +73,12 @@ class Standing(AnyMember):
         self.phase_request = None
         if self.phase is not Phase.PREPARING:
             self.enter(Phase.PREPARING)
+        # An assignment and the wish for another can come at once: then what was won is given up again before the join.
+        has = self.owned | self.callbacks.about_to_assign
         if self.protocol is RebalanceProtocol.EAGER:
-            give_up = self.owned
+            give_up = has
         else:
-            give_up = frozenset(partition for partition in self.owned if partition.topic not in self.topics)
+            give_up = frozenset(partition for partition in has if partition.topic not in self.topics)
         if give_up:
             self.callbacks.add(CallbackKind.REVOKE, give_up)
 
