@@ -196,6 +196,10 @@ class BrokerConfig:
         assert isinstance(value, str)
         return value
 
+    def names(self, name: str) -> list[str]:
+        """A list's parts."""
+        return [part.strip() for part in self.text(name).split(",") if part.strip()]
+
 
 def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
     """Check every setting and fill in the defaults; ConfigError names the nearest key for an unknown one."""
@@ -209,6 +213,8 @@ def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
         _check_order(config, name, high)
     if config.number("group.consumer.heartbeat.interval.ms") >= config.number("group.consumer.session.timeout.ms"):
         raise ConfigError("group.consumer.session.timeout.ms must be larger than group.consumer.heartbeat.interval.ms.")
+    if "classic" not in config.names("group.coordinator.rebalance.protocols"):
+        raise ConfigError("group.coordinator.rebalance.protocols must have classic among them, as in Kafka.")
     return config
 
 

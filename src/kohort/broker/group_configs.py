@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kohort.broker.config import BOUNDS, SETTINGS, BrokerConfig, Setting, known_setting
 from kohort.broker.live_config import LiveConfig, Setter, Source
+from kohort.coordinator import GroupSettings
 from kohort.errors import ConfigError
 from kohort.log.api import LogStore
 
@@ -21,8 +22,19 @@ GROUP_SETTINGS: Mapping[str, Setting] = {name: SETTINGS[broker_name] for name, b
 class GroupConfigs:
     """What groups set for themselves."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: LogStore, broker: BrokerConfig) -> None:
         self._store = store
+        self.follow(broker)
+
+    def follow(self, broker: BrokerConfig) -> None:
+        """These are the broker's settings from now on."""
+        self._broker = broker
+        self._default = _settings({}, broker)
+        self._of_group = {group_id: _settings(configs, broker) for group_id, configs in self.all().items()}
+
+    def settings(self, group_id: str) -> GroupSettings:
+        """What counts for the group now. Asked at every heartbeat."""
+        return self._of_group.get(group_id, self._default)
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """By group id, those that set something."""
@@ -35,6 +47,10 @@ class GroupConfigs:
     def change(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Make these all that the group sets; they were checked. Durable when it returns."""
         self._store.keep_configs(_KIND, group_id, configs)
+        if configs:
+            self._of_group[group_id] = _settings(configs, self._broker)
+        else:
+            self._of_group.pop(group_id, None)
 
 
 def check_group_configs(configs: Mapping[str, str], broker: BrokerConfig) -> None:
@@ -61,6 +77,14 @@ def group_number(name: str, configs: Mapping[str, str], broker: BrokerConfig) ->
         return broker.number(broker_name)
     low, high = BOUNDS[broker_name]
     return min(max(int(own), broker.number(low)), broker.number(high))
+
+
+def _settings(configs: Mapping[str, str], broker: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        session_timeout_ms=group_number("consumer.session.timeout.ms", configs, broker),
+        heartbeat_interval_ms=group_number("consumer.heartbeat.interval.ms", configs, broker),
+        assignment_interval_ms=group_number("consumer.assignment.interval.ms", configs, broker),
+    )
 
 
 def group_setters(name: str, configs: Mapping[str, str], live: LiveConfig) -> list[Setter]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.shard import Shard
 from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.coordinator import MetadataImage
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -57,6 +58,11 @@ class Groups:
         """Forget what any group committed for these topics, as Kafka does."""
         for shard in self._shards:
             shard.topics_deleted(names)
+
+    def topics_changed(self, image: MetadataImage) -> None:
+        """These are the topics from now on: consumer groups that ask for others than before are assigned anew."""
+        for shard in self._shards:
+            shard.topics_changed(image)
 
     def load(self) -> None:
         """Begin to load every shard; requests meanwhile get COORDINATOR_LOAD_IN_PROGRESS."""

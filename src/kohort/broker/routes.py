@@ -6,6 +6,7 @@ from typing import Any
 from kohort.broker.apis import (
     alter_configs,
     api_versions,
+    consumer_groups,
     create_partitions,
     create_topics,
     delete_groups,
@@ -67,6 +68,8 @@ _HANDLERS: dict[int, tuple[Handler, int]] = {
     47: (delete_groups.offsets, 0),
     60: (describe_cluster.handle, 2),
     61: (describe_producers.handle, 0),
+    68: (consumer_groups.heartbeat, 1),
+    69: (consumer_groups.describe, 1),
     74: (list_config_resources.handle, 1),
     75: (describe_topic_partitions.handle, 0),
 }

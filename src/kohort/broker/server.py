@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from kohort.assignor.server import find_server_assignors
 from kohort.broker.apis import api_versions
 from kohort.broker.call import Call
 from kohort.broker.cleaner import Cleaner
@@ -30,6 +31,7 @@ from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.timers import Timers
 from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
+from kohort.broker.topics_image import TopicsImage
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
@@ -80,6 +82,9 @@ class Broker:
         self.log_directory = "memory" if options.data is None else str(options.data.absolute())
         """Where the log lies, as tools print it."""
         self._group_config = _group_config(self.config)
+        self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
+        self.protocols = self.config.names("group.coordinator.rebalance.protocols")
+        """What groups may use."""
         self._connections: dict[Connection, None] = {}  # in their order, so that a simulated broker is always the same
         self._throttled: dict[Connection, None] = {}
         self._stopped = False
@@ -93,7 +98,7 @@ class Broker:
         self.store.change_defaults(store_defaults(self.config))
         self.cluster_id = self.store.cluster_id
         try:
-            self.group_configs = GroupConfigs(self.store)
+            self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
                 configs = {
@@ -101,6 +106,8 @@ class Broker:
                     "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
                 }
                 self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
+            self.topics_image = TopicsImage(self, loop)
+            self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
             self.timers = Timers(loop, self.now)
             self.parked_fetches = ParkedFetches()
@@ -165,7 +172,14 @@ class Broker:
 
     def new_group_shard(self) -> GroupShard:
         """An empty shard with this broker's settings."""
-        return GroupShard(self._group_config, lambda: str(self.fresh_id()))
+        shard = GroupShard(
+            self._group_config,
+            lambda: str(self.fresh_id()),
+            assignors=self._assignors,
+            settings=self.group_configs.settings,
+        )
+        shard.metadata_changed(self.topics_image.current, self.now())  # nothing follows from it before it is loaded
+        return shard
 
     def partition(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's log, by the topic's name."""
@@ -208,6 +222,7 @@ class Broker:
         """Have other settings from now on. Raises ConfigError, and then nothing is changed."""
         self.live_config.change(source, configs)
         self._follow_config()
+        self.group_configs.follow(self.config)
         self.store.change_defaults(store_defaults(self.config))
 
     def _follow_config(self) -> None:
@@ -309,6 +324,8 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         max_session_timeout_ms=config.number("group.max.session.timeout.ms"),
         initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
         max_size=config.number("group.max.size"),
+        consumer_max_size=config.number("group.consumer.max.size"),
+        consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
         offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),

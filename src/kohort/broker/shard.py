@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from kohort.broker.durability import Commit
 from kohort.broker.refusals import refusal
-from kohort.coordinator import Effects, Record, RequestContext, Timer
+from kohort.coordinator import Effects, MetadataImage, Record, RequestContext, Timer
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import DecodeError, Message
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.group_records import decode_key, decode_value, encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import batches, decode_records, encode_pairs
@@ -80,6 +81,16 @@ class Shard:
         code = self._machine.heartbeat(request, self._broker.now())
         self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, context: RequestContext
+    ) -> None:
+        """`handle` for a member of a consumer group, which mostly has nothing to say and nothing to hear."""
+        quiet = self._machine.quiet_heartbeat(request, self._broker.now()) if self.ready else None
+        if quiet is None:
+            self.handle(request, waiter, context)
+        else:
+            self._answer(waiter, quiet)
+
     def abandoned(self, token: Hashable) -> None:
         """The connection of a parked request is gone."""
         if self.ready:
@@ -93,6 +104,12 @@ class Shard:
             return
         now = self._broker.now()
         self._apply(self._machine.topics_deleted(names, now), now)
+
+    def topics_changed(self, image: MetadataImage) -> None:
+        """These are the topics from now on; a shard that is loading looks at its groups when it has loaded."""
+        if not self._resigned:
+            now = self._broker.now()
+            self._apply(self._machine.metadata_changed(image, now), now)
 
     def _fire(self, timer: Timer, now: Millis) -> None:
         self._apply(self._machine.fire(timer, now), now)

@@ -41,6 +41,8 @@ class Topics:
         self._by_name: dict[str, Topic] = dict(store.topics())
         self._by_id: dict[UUID, Topic] = {topic.topic_id: topic for topic in self._by_name.values()}
         self._logs: dict[tuple[UUID, int], PartitionLog] = {}
+        self.changed: Callable[[], None] = lambda: None
+        """Called when topics came, grew or went."""
 
     def all(self) -> Mapping[str, Topic]:
         """Every topic by name."""
@@ -89,6 +91,7 @@ class Topics:
         topic = self.check_new(name, partitions, configs or {})
         self._store.create_topic(topic)
         self._keep(topic)
+        self.changed()
         return topic
 
     def grow(self, topic: Topic, partitions: int) -> Topic:
@@ -96,6 +99,7 @@ class Topics:
         grown = replace(topic, partitions=partitions)
         self._store.alter_topic(grown)
         self._keep(grown)
+        self.changed()
         return grown
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> Topic:
@@ -111,6 +115,7 @@ class Topics:
         del self._by_name[topic.name], self._by_id[topic.topic_id]
         for partition in range(topic.partitions):
             self._logs.pop(PartitionKey(topic.topic_id, partition), None)
+        self.changed()
 
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

@@ -1,0 +1,54 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups whose coordinator computes the assignment (KIP-848)."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.operations import GROUP_OPERATIONS
+from kohort.broker.call import Call
+from kohort.broker.gather import Gather
+from kohort.broker.refusals import refusal
+from kohort.coordinator import RequestContext
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+PROTOCOL = "consumer"
+"""Among group.coordinator.rebalance.protocols."""
+
+
+def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+    """All that a member ever says; it may be parked until there is something to answer."""
+    if PROTOCOL not in broker.protocols:
+        call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
+        return
+    broker.topics_image.tell()
+    shard = broker.groups.shard(request.group_id)
+    connection = call.connection
+    shard.consumer_heartbeat(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+    if call.open:
+        call.on_abandon = lambda: shard.abandoned(call)
+
+
+def describe(broker: "Broker", call: Call, request: ConsumerGroupDescribeRequest) -> None:
+    """Each group from its own shard, in the order asked for."""
+    if PROTOCOL not in broker.protocols:
+        call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
+        return
+
+    def join(answers: list[ConsumerGroupDescribeResponse]) -> None:
+        groups = [group for answer in answers for group in answer.groups]
+        if request.include_authorized_operations:
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = GROUP_OPERATIONS
+        call.reply(ConsumerGroupDescribeResponse(groups=groups))
+
+    gather = Gather(len(request.group_ids), join, ConsumerGroupDescribeResponse)
+    for place, group_id in enumerate(request.group_ids):
+        part = ConsumerGroupDescribeRequest(
+            group_ids=[group_id], include_authorized_operations=request.include_authorized_operations
+        )
+        waiter = gather.waiter(place, part, call.version)
+        broker.groups.shard(group_id).handle(part, waiter, RequestContext(waiter, call.version))

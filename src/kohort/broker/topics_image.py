@@ -1,0 +1,50 @@
+"""Which topics there are, told to every shard of the coordinator: one image for all of them (KIP-848)."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kohort.assignor.server import TopicShape
+from kohort.coordinator import MetadataImage, Topic
+from kohort.model import UUID
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+class TopicsImage:
+    """Made anew once per turn of the event loop in which topics came, grew or went, however many did."""
+
+    def __init__(self, broker: "Broker", loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._known: dict[UUID, Topic] = {}
+        self._is_due = False
+        self.current = self._made(0)
+
+    def changed(self) -> None:
+        """Topics are not what they were."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self.tell)
+
+    def tell(self) -> None:
+        """Tell the shards now, if there is something to tell: before a request that must not miss it."""
+        if self._is_due:
+            self._is_due = False
+            self.current = self._made(self.current.version)
+            self._broker.groups.topics_changed(self.current)
+
+    def _made(self, after_version: int) -> MetadataImage:
+        # A version is kept with what was resolved at it, so it rises over restarts, too.
+        return MetadataImage(self._topics(), max(after_version + 1, self._broker.now()))
+
+    def _topics(self) -> Iterator[Topic]:
+        """Values that did not change are the same objects, which know their hashes already."""
+        before, self._known = self._known, {}
+        for one in self._broker.topics.all().values():
+            topic = before.get(one.topic_id)
+            if topic is None or topic.shape.partitions != one.partitions:
+                topic = Topic(one.name, one.topic_id, TopicShape(one.partitions))
+            self._known[one.topic_id] = topic
+            yield topic
