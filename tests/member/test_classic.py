@@ -192,7 +192,7 @@ def test_a_changed_subscription_gives_up_what_is_no_longer_wanted() -> None:
 def test_an_eager_member_gives_up_what_it_wins_when_it_wants_other_topics_already() -> None:
     # Found by the simulation: the wish came just before the assignment, and the member joined with both hands full.
     world = World({"a": 1, "b": 1})
-    one = world.host("one", "a", assignors=EAGER)
+    one = world.host("one", "a", assignors=EAGER, callback_ms=50)
     world.run_until(lambda: phase_of(one) is Phase.SYNCING)
     one.handle(Subscribe(frozenset({"b"})))
     world.run_until(lambda: one.told == ["assigned 0", "revoked 0"])
