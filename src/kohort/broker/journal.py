@@ -38,7 +38,7 @@ class BrokerJournal:
         """Something happened in a group."""
         self._write(self._journal.observe(event, now))
         if self._timer is None:
-            # Whether there is a reason to is looked for then: it takes a look at every group, and events come in crowds.
+            # Whether there is a reason to is found out then: it takes a look at every group, and events come in crowds.
             self._timer = asyncio.get_running_loop().call_later(_LOOK_AFTER_S, self._look)
 
     def fetched(self, client_id: str, client_host: str, topic: str, partition: int, now: Millis) -> None:
