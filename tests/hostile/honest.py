@@ -1,0 +1,66 @@
+"""Two members that do as they should, all the time, while something else happens to their broker."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kohort.errors import ErrorCode
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.interop.crowd import HEARTBEAT, Crowd, Line
+from tests.interop.process import until
+
+INTERVAL_S = 0.05
+SESSION_MS = 6_000
+LATEST_S = 2.0
+"""A heartbeat is due every third of a session; an answer that takes so long has delayed nobody yet."""
+
+
+@dataclass
+class Honest:
+    """What the two have heard."""
+
+    beats: int = 0
+    codes: set[int] = field(default_factory=set)
+    slowest_s: float = 0.0
+
+
+@contextlib.contextmanager
+def honest_group(bootstrap: str, group: str) -> Iterator[Honest]:
+    """A Stable group whose members beat until the block ends; none of them may see a rebalance, or wait for long."""
+    heard, done = Honest(), threading.Event()
+    with Crowd(bootstrap, [group] * 2, lines=2, session_ms=SESSION_MS) as members:
+        members.take_ids()
+        members.sync(members.join())
+        beating = [
+            threading.Thread(target=_beat, args=(bootstrap, members, number, heard, done), daemon=True)
+            for number in range(2)
+        ]
+        for thread in beating:
+            thread.start()
+        try:
+            yield heard
+            so_far = heard.beats
+            until(SESSION_MS / 1000, "they go on", lambda: heard.beats >= so_far + 10)
+        finally:
+            done.set()
+            for thread in beating:
+                thread.join(10.0)
+        assert heard.codes == {ErrorCode.NONE}
+        assert heard.slowest_s < LATEST_S
+
+
+def _beat(bootstrap: str, members: Crowd, number: int, heard: Honest, done: threading.Event) -> None:
+    request = HeartbeatRequest(
+        group_id=members.groups[number], generation_id=members.generations[number], member_id=members.ids[number]
+    )
+    line = Line(bootstrap)
+    while not done.wait(INTERVAL_S):
+        began = time.monotonic()
+        heard.codes.add(line.ask(request, HEARTBEAT, HeartbeatResponse).error_code)
+        heard.slowest_s = max(heard.slowest_s, time.monotonic() - began)
+        heard.beats += 1
+    line.close()
