@@ -58,7 +58,7 @@ class BatchBuilder:
                 signed_varint(offset - self._base_offset),
                 b"\1" if key is None else signed_varint(len(key)) + key,
                 b"\1" if value is None else signed_varint(len(value)) + value,
-                _pack_headers(headers) if headers else b"\0",
+                pack_headers(headers) if headers else b"\0",
             )
         )
         length = signed_varint(len(body))
@@ -127,6 +127,29 @@ def encode_batch(
     )
 
 
+def pack_batch(
+    records: bytes, count: int, timestamp: Millis, codec: Codec, producer_id: int, producer_epoch: int, sequence: int
+) -> bytearray:
+    """One batch of so many records that are packed already, offset deltas from 0 on, all at the batch's one time."""
+    packed = compress(codec, records)
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=HEADER_SIZE - _LENGTH_FROM + len(packed),
+        leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes_of(codec),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+    return sealed(header, [packed])
+
+
 def recompress(batch: Buffer, codec: Codec, *, max_bytes: int = MAX_INFLATED_BYTES) -> bytearray:
     """The one batch in `batch` with its records, as they are, in another codec; BatchError where they do not unpack."""
     header = read_header(batch, 0)
@@ -185,7 +208,8 @@ def sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
     return batch
 
 
-def _pack_headers(headers: Sequence[Header]) -> bytes:
+def pack_headers(headers: Sequence[Header]) -> bytes:
+    """A record's headers, their count in front."""
     parts = [signed_varint(len(headers))]
     for key, value in headers:
         name = key.encode()

@@ -12,7 +12,7 @@ from kohort.wire.batch import (
 )
 from kohort.wire.compression import MAX_INFLATED_BYTES, BatchError, Buffer, Codec
 from kohort.wire.record_reader import Header, Record, decode_records
-from kohort.wire.record_writer import BatchBuilder, encode_batch, encode_pairs, recompress
+from kohort.wire.record_writer import BatchBuilder, encode_batch, encode_pairs, pack_batch, pack_headers, recompress
 
 __all__ = [
     "HEADER_SIZE",
@@ -30,6 +30,8 @@ __all__ = [
     "decode_records",
     "encode_batch",
     "encode_pairs",
+    "pack_batch",
+    "pack_headers",
     "place",
     "read_header",
     "recompress",

@@ -1,0 +1,138 @@
+"""From Arrow columns to the records of batches v2, a partition's rows at a time. `pack_batch` makes batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kohort.columns import encode_kernels
+from kohort.wire.records import pack_headers
+
+_NO_BYTES = np.zeros(0, np.uint8)
+_NO_HEADERS = b"\0"
+_SMALLEST = 16 << 10
+_PER_RECORD = 32
+"""More than a record's own bytes beside its key, value and headers: varints and attributes."""
+
+
+class Column(NamedTuple):
+    """One column of bytes: where each row's end, the bytes, and which rows are not null."""
+
+    ends: Any
+    data: Any
+    valid: Any
+
+
+class Columns(NamedTuple):
+    """What records are made of; all columns have the same rows."""
+
+    key: Column
+    value: Column
+    headers: Column
+
+    def room(self, row: int) -> int:
+        """Bytes that the record of that row takes at most."""
+        return _PER_RECORD + sum(int(column.ends[row + 1]) - int(column.ends[row]) for column in self)
+
+
+def columns_of(key: pa.Array[Any] | None, value: pa.Array[Any], headers: pa.Array[Any] | None) -> Columns:
+    """Keys and values are binary or string, null where the record's is; headers are lists of (key, value)."""
+    rows = len(value)
+    return Columns(_column(key, rows), _column(value, rows), _header_column(headers, rows))
+
+
+def place_keys(key: Column, count: int, partitions: Any) -> None:
+    """Set in `partitions` (int32, by row) where each row with a key belongs among `count` partitions."""
+    encode_kernels.place_keys(key.ends, key.data, key.valid, count, partitions)
+
+
+class PartitionEncoder:
+    """Gathers the records of one partition, and gives a batch whenever `limit` bytes of them are full."""
+
+    __slots__ = ("_at", "_out", "count", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+        """Records that wait for their batch."""
+        self._out = np.empty(min(_SMALLEST, limit), np.uint8)
+        self._at = 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes held."""
+        return len(self._out)
+
+    def add(self, columns: Columns, rows: Any) -> Iterator[tuple[int, bytes]]:
+        """Take these rows (int64, rising), in order; yields (count, records) of every batch that became full."""
+        first = 0
+        while True:
+            taken, self._at = _encode(columns, rows[first:], self._out, self._at, self.count)
+            self.count += taken
+            first += taken
+            if first == len(rows):
+                return
+            if len(self._out) < self.limit:
+                self._grow(min(self.limit, 2 * len(self._out)))
+            elif self.count:
+                yield self.take()
+            else:
+                # A record larger than the limit goes alone; the broker says whether it takes it.
+                out = np.empty(columns.room(int(rows[first])), np.uint8)
+                _, end = _encode(columns, rows[first : first + 1], out, 0, 0)
+                yield 1, out[:end].tobytes()
+                first += 1
+
+    def take(self) -> tuple[int, bytes]:
+        """What has been gathered: how many records, and their bytes; empty from here on."""
+        taken = self.count, self._out[: self._at].tobytes()
+        self.count = self._at = 0
+        return taken
+
+    def _grow(self, size: int) -> None:
+        out = np.empty(size, np.uint8)
+        out[: self._at] = self._out[: self._at]
+        self._out = out
+
+
+def _encode(columns: Columns, rows: Any, out: Any, at: int, count: int) -> tuple[int, int]:
+    """How many of the rows `out` took from `at` on, behind `count` others, and where they end."""
+    taken: tuple[int, int] = encode_kernels.encode_records(
+        rows, *columns.key, *columns.value, *columns.headers[:2], out, at, count
+    )
+    return taken
+
+
+def _column(array: pa.Array[Any] | None, rows: int) -> Column:
+    if array is None:
+        return Column(np.zeros(rows + 1, np.int32), _NO_BYTES, np.zeros(rows, np.uint8))
+    assert len(array) == rows
+    _, ends, data = array.buffers()
+    if ends is None or data is None:
+        return Column(np.zeros(rows + 1, np.int32), _NO_BYTES, _valid(array))
+    all_ends = np.frombuffer(ends, np.int32)  # type: ignore[call-overload]  # pyarrow's buffers are buffers
+    return Column(all_ends[array.offset : array.offset + rows + 1], np.frombuffer(data, np.uint8), _valid(array))  # type: ignore[call-overload]
+
+
+def _valid(array: pa.Array[Any]) -> Any:
+    if not array.null_count:
+        return np.ones(len(array), np.uint8)
+    return array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+
+
+def _header_column(headers: pa.Array[Any] | None, rows: int) -> Column:
+    """Headers are rare and small, so they are packed one by one."""
+    packed: Sequence[bytes]
+    if headers is None or headers.null_count == rows:
+        packed = [_NO_HEADERS] * rows
+    else:
+        packed = [
+            pack_headers([(one["key"], one["value"]) for one in some]) if some else _NO_HEADERS
+            for some in headers.to_pylist()
+        ]
+    ends = np.zeros(rows + 1, np.int32)
+    np.cumsum([len(one) for one in packed], out=ends[1:])
+    return Column(ends, np.frombuffer(b"".join(packed), np.uint8), np.ones(rows, np.uint8))
