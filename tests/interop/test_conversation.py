@@ -15,7 +15,7 @@ from tests.conftest import need_jars
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import EXPECTED
 from tests.interop.conversation.play import Difference, differences, play
-from tests.interop.conversation.settings import PARTS
+from tests.interop.conversation.settings import KAFKAS_OWN, PARTS
 from tests.interop.conversation.stage import SCENES
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
@@ -27,7 +27,7 @@ async def differences_in(part: str) -> list[Difference]:
     """Play one part to both brokers at once."""
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in settings.items()}
-    with running_kafka(settings) as kafka, running_kohort(**ours) as kohort:
+    with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(play(kafka.bootstrap, SCENES[part]), play(kohort.bootstrap, SCENES[part]))
     return list(differences(*told))
 

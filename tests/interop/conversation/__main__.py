@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import EXPECTED
 from tests.interop.conversation.play import differences, play
-from tests.interop.conversation.settings import PARTS
+from tests.interop.conversation.settings import KAFKAS_OWN, PARTS
 from tests.interop.conversation.stage import SCENES, Scene
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
@@ -22,7 +22,7 @@ async def show(part: str, chosen: Mapping[str, Scene], *, spoken: bool) -> None:
     """Play one part's chosen scenes."""
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in settings.items()}
-    with running_kafka(settings) as kafka, running_kohort(**ours) as kohort:
+    with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(play(kafka.bootstrap, chosen), play(kohort.bootstrap, chosen))
     if spoken:
         for scene, exchanges in told[0].items():

@@ -79,6 +79,46 @@ _GROUPS = (
     ),
 )
 
+# Consumer groups
+
+_AT_ITS_TARGET = """\
+A group that everybody left is at its target, so that who joins next need not wait (KAFKA-20442); Kafka's is behind."""
+_REASSIGNS = "Another server assignor assigns anew at once; Kafka waits for another reason to (KAFKA-20434)."
+_TOLD_AGAIN = """\
+A member that comes with its epoch before never got the last answer, and is told its assignment again; by Kafka not."""
+_LOOKED_UP = """\
+A regular expression is looked up before the heartbeat that brings it is answered; by Kafka a little later, and again
+after a change of topics within 10 s."""
+_MORE_CONFIGS = "Of a group's configs those of consumer groups are told, not those of share and streams groups."
+
+_CONSUMER_GROUPS = (
+    *(
+        Expected(_AT_ITS_TARGET, scene, exchange, "groups[[]0].assignment_epoch")
+        for scene, exchange in (
+            ("bad-consumer-joins", "the group after them"),
+            ("consumer-joins-that-are-odd-and-taken", "the empty group of *"),
+            ("one-consumer-member", "nobody is left"),
+            ("static-members-that-stay-away", "*"),
+            ("offsets-of-an-empty-consumer-group", "the group is there"),
+        )
+    ),
+    Expected(_REASSIGNS, "another-assignor"),
+    Expected(_REASSIGNS, "the-majoritys-assignor", "by range again", "*epoch"),
+    Expected(_TOLD_AGAIN, "member-epochs", "the previous epoch*", "assignment*"),
+    Expected(_LOOKED_UP, "two-members-of-two-expressions", "? joins"),
+    Expected(
+        "A member id that the coordinator makes up is a UUID in hexadecimal; Kafka's is one in base64.",
+        "a-member-of-version-0",
+        field="member_id",
+    ),
+    Expected(
+        "Who asks for offsets at an epoch without a member id is unknown; Kafka fails with an internal error.",
+        "reading-offsets-as-a-consumer-member",
+        "as nobody at an epoch",
+    ),
+    Expected(_MORE_CONFIGS, "configs-of-a-group", "*", "*.configs.*", kohort="(not there)"),
+)
+
 # Topics
 
 _ONE_NODE = "One node: no followers, no features to vote on, no fetch sessions (KIP-227 leaves them to the broker)."
@@ -224,4 +264,4 @@ _ADMIN = (
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*_bytes"),
 )
 
-EXPECTED = _GROUPS + _BROKER + _ADMIN
+EXPECTED = _GROUPS + _CONSUMER_GROUPS + _BROKER + _ADMIN

@@ -20,12 +20,15 @@ Plain = Any
 """A dict, a list, a str, a number or None."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 _SENTENCES = {"error_message", "batch_index_error_message"}
 _MEMBER_IDS = {"member_id", "leader"}
 # Kafka keeps these in hash maps, or asks its coordinators one after the other: the order says nothing.
 _SORTED = {
     "JoinGroupResponse.members": "member_id",
     "DescribedGroup.members": "member_id",
+    "Assignment.topic_partitions": "topic_id",
+    "ConsumerGroupDescribeResponse.groups": "group_id",
     "ListGroupsResponse.groups": "group_id",
     "DescribeGroupsResponse.groups": "group_id",
     "DeleteGroupsResponse.results": "group_id",
@@ -50,6 +53,7 @@ _SORTED = {
     "OffsetForLeaderEpochResponse.topics": "topic",
     "DescribeProducersResponse.topics": "name",
 }
+_SETS = {"Member.subscribed_topic_names"}
 # Told apart by name, so that one that only one broker has does not move all others.
 _KEYED = {
     "ApiVersionsResponse.api_keys": "api_key",
@@ -76,6 +80,8 @@ class Names:
         return self.known[kind, value]
 
     def _member(self, member_id: str) -> str:
+        if _BASE64_UUID.fullmatch(member_id):
+            return self.of("base64", member_id)
         matched = _UUID.search(member_id)
         if matched is None:
             return member_id
@@ -91,6 +97,8 @@ class Names:
             order = _SORTED.get(f"{kind}.{one.name}")
             if order is not None and value:
                 value = sorted(value, key=lambda row: str(row[order]))
+            if f"{kind}.{one.name}" in _SETS:
+                value = sorted(value)
             key = _KEYED.get(f"{kind}.{one.name}")
             if key is not None and value is not None:
                 value = {str(row.pop(key)): row for row in value}

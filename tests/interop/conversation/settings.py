@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+KAFKAS_OWN = {"group.consumer.assignor.offload.enable": "false"}
+"""Of Kafka alone. It computes assignments in other threads by default, so that no answer could be foretold."""
+
 _COMMON = {
     # Few, so that all coordinators are soon there.
     "offsets.topic.num.partitions": "5",
@@ -23,5 +26,12 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "offset.metadata.max.bytes": "8",
         "auto.create.topics.enable": "false",
         "message.max.bytes": "2000",
+    },
+    "consumer": {
+        **_COMMON,
+        # Every change of a group is assigned at once.
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
     },
 }

@@ -17,6 +17,7 @@ from kohort.wire.codec import Message, decode, encode
 from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.wire.fetch import FetchableTopicResponse, FetchResponse
 from kohort.wire.header import read_response_header, request_header
+from kohort.wire.list_config_resources import ListConfigResourcesResponse
 from kohort.wire.list_groups import ListGroupsResponse
 from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -24,6 +25,8 @@ from tests.interop.conversation.plain import Names, Plain
 
 PATIENCE = 12.0
 """Seconds that any answer may take; nothing waits so long when all is well."""
+_GROUP = 32
+"""A kind of resource that has configs."""
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as one that waits."""
 
@@ -106,6 +109,11 @@ class Stage:
             answer.groups = [group for group in answer.groups if group.group_id.startswith(self.scene)]
         if isinstance(answer, MetadataResponse) and len(answer.topics) > 5:
             answer.topics = [topic for topic in answer.topics if (topic.name or "").startswith(self.scene)]
+        if isinstance(answer, ListConfigResourcesResponse):
+            resources = answer.config_resources
+            answer.config_resources = [
+                one for one in resources if one.resource_type != _GROUP or one.resource_name.startswith(self.scene)
+            ]
         if isinstance(answer, FetchResponse):
             answer.responses = _by_topic(answer.responses)
         return self.names.plain(answer)

@@ -26,6 +26,8 @@ def describe_consumer_groups(groups: Groups, request: ConsumerGroupDescribeReque
 
 def _describe(groups: Groups, group_id: str) -> DescribedGroup:
     group = groups.get(group_id)
+    if not group_id:
+        return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, error_message="A group's id is not empty.")
     if not isinstance(group, ConsumerGroup):
         return DescribedGroup(
             group_id=group_id,

@@ -3,6 +3,11 @@
 from tests.interop.conversation.scenes import (
     admin,
     brokers,
+    consumer_configs,
+    consumer_joining,
+    consumer_moving,
+    consumer_offsets,
+    consumer_topics,
     joining,
     members_in_a_group,
     offsets,
@@ -15,6 +20,11 @@ from tests.interop.conversation.scenes import (
 __all__ = [
     "admin",
     "brokers",
+    "consumer_configs",
+    "consumer_joining",
+    "consumer_moving",
+    "consumer_offsets",
+    "consumer_topics",
     "joining",
     "members_in_a_group",
     "offsets",
