@@ -221,6 +221,7 @@ def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Jo
     old_id = group.static_ids.get(instance_id)
     if old_id is None:
         _enter(groups, group, member_id, one, out)
+        keep_new_id(group, instance_id, member_id, out)
         return
     old_leader_id = group.leader_id
     fence(groups, group, old_id, out)
@@ -235,6 +236,6 @@ def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Jo
     # In CompletingRebalance the leader is about to assign to the old id, so the new one would get nothing
     # (KAFKA-9801): everybody joins again.
     began = begin(groups, group, Why(Cause.STATIC_MEMBER_RETURNED, member_id, one.request.reason), one.now, out)
-    keep_new_id(group, old_id, member_id, out)
+    keep_new_id(group, instance_id, member_id, out)
     _park(groups, group, member, one, out)
     proceed(groups, group, began, one.now, out)

@@ -39,17 +39,20 @@ def take_over(group: ClassicGroup, now: Millis, out: Effects) -> None:
     out.events.append(assignment_made(group, assignment))
 
 
-def keep_new_id(group: ClassicGroup, old_id: str, new_id: str, out: Effects) -> None:
-    """Write the new id into the last generation, while the next one is made.
+def keep_new_id(group: ClassicGroup, instance_id: str, new_id: str, out: Effects) -> None:
+    """Write the new id into the last generation, if the instance was in it, while the next one is made.
 
-    It is told its id before that one is written. A failover in between would know the instance by its old id alone, and
-    fence the living member for ever: KAFKA-10284 once more, in the middle of a rebalance.
+    The member is told its id before that one is written. A failover in between would know the instance by its old id
+    alone, also where the group had removed it, and fence the living member for ever: KAFKA-10284 in a rebalance.
     """
-    if group.stored is None or all(one.member_id != old_id for one in group.stored.members):
+    if group.stored is None or all(one.group_instance_id != instance_id for one in group.stored.members):
         return
     stored = copy(group.stored)
-    stored.members = [_renamed(one, new_id) if one.member_id == old_id else one for one in stored.members]
-    stored.leader = new_id if stored.leader == old_id else stored.leader
+    stored.members = [
+        _renamed(one, new_id) if one.group_instance_id == instance_id else one for one in group.stored.members
+    ]
+    led = any(one.group_instance_id == instance_id and one.member_id == stored.leader for one in group.stored.members)
+    stored.leader = new_id if led else stored.leader
     out.records.append(Record(GroupMetadataKey(group=group.group_id), stored))
 
 
