@@ -5,11 +5,12 @@ After every step it checks what must always hold, also between two of a test's o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
 
+from kohort.assignor.server import TopicShape
 from kohort.coordinator import (
     Effects,
     GroupConfig,
@@ -24,6 +25,7 @@ from kohort.coordinator import (
 )
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.timers import (
+    ExpressionRefresh,
     InitialDelay,
     MemberRebalanceTimeout,
     OffsetExpiry,
@@ -32,7 +34,7 @@ from kohort.coordinator.timers import (
     SessionTimeout,
     SyncTimeout,
 )
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_records import (
     OffsetCommitValue,
@@ -61,6 +63,8 @@ class Shell:
     """The topics that there are."""
     settings: GroupSettings = field(default_factory=GroupSettings)
     """Of every consumer group."""
+    is_down: bool = False
+    """The shard hears nothing of topics that change, until it has failed over."""
     log_is_broken: bool = False
     """The log takes nothing, and so nobody is answered, until the shard has failed over."""
 
@@ -70,6 +74,7 @@ class Shell:
         self.generations: dict[str, int] = {}
         self.epochs = consumer_checks.Epochs()
         self._versions: dict[Hashable, int] = {}
+        self._names: dict[UUID, str] = {}
         self.waiting: set[Hashable] = set()
         """Tokens that were not answered yet."""
         self.shard = self._new_shard()
@@ -110,9 +115,30 @@ class Shell:
             yield self.apply(self.shard.fire(timer, self.now))
         self.now = end
 
+    @property
+    def names(self) -> Mapping[UUID, str]:
+        """The names of all topics that there ever were, by id."""
+        return self._names
+
+    def topic_id(self, name: str) -> UUID:
+        """The id of the topic that has that name now."""
+        return self.image.by_name[name].topic_id
+
+    def set_topics(self, topics: Mapping[str, int]) -> Effects:
+        """Have topics of these names with so many partitions; one that was not there before gets a new id."""
+        made = []
+        for name, partitions in topics.items():
+            old = self.image.by_name.get(name)
+            topic_id = UUID(int=len(self._names) + 1) if old is None else old.topic_id
+            self._names[topic_id] = name
+            made.append(Topic(name, topic_id, TopicShape(partitions)))
+        return self.change_topics(made)
+
     def change_topics(self, topics: Iterable[Topic]) -> Effects:
         """These are the topics from now on."""
         self.image = MetadataImage(topics, self.image.version + 1)
+        if self.is_down:
+            return Effects()
         return self.apply(self.shard.metadata_changed(self.image, self.now))
 
     def fail_over(self) -> Effects:
@@ -216,7 +242,7 @@ class Shell:
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-            case MemberRebalanceTimeout():
+            case MemberRebalanceTimeout() | ExpressionRefresh():
                 return False
             case _:
                 assert_never(timer)

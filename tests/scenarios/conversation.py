@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from kohort.coordinator import Effects, GroupConfig
+from kohort.coordinator import Effects, GroupConfig, GroupSettings
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, encode
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kohort.wire.consumer_protocol import (
     Assignment,
     ConsumerProtocolPartitions,
@@ -48,7 +49,8 @@ from kohort.wire.offset_fetch import (
 )
 from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
-from tests.scenarios import hearing
+from tests.scenarios import consumer_hearing, hearing
+from tests.scenarios.consumer_commands import ConsumerCommands, Topics
 
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATIONS = {
@@ -59,6 +61,7 @@ _DURATIONS = {
 
 _NUMBERS = {
     "max-size": "max_size",
+    "consumer-max-size": "consumer_max_size",
     "max-pending": "max_pending_members",
     "max-metadata": "offset_metadata_max_bytes",
     "max-subscription": "max_subscription_bytes",
@@ -78,7 +81,7 @@ def partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-class Coordinator(Protocol):
+class Coordinator(Topics, Protocol):
     """Who takes the requests: what `Shell` does, a real broker can do too."""
 
     @property
@@ -110,8 +113,9 @@ class Conversation:
     """One transcript being played, to a shard or to a broker."""
 
     def __init__(self, coordinator: Coordinator | None = None) -> None:
-        self._shell = Shell()
-        self._coordinator = coordinator or self._shell
+        self._shell = Shell(settings=GroupSettings(assignment_interval_ms=0))
+        self._coordinator = self.topics = coordinator or self._shell
+        self._consumer = ConsumerCommands(self)
         self._clients: dict[str, Client] = {}
         self._tokens = count()
 
@@ -134,9 +138,10 @@ class Conversation:
     def _client(self, name: str) -> Client:
         return self._clients.setdefault(name, Client(name))
 
-    def _send(self, client: str, request: Message, version: int) -> Iterator[str]:
+    def send(self, client: str, request: Message, version: int) -> Iterator[str]:
+        """Send a client's request; what is heard then."""
         token = (client, type(request).__name__.removesuffix("Request"), next(self._tokens))
-        yield from self._heard(self._coordinator.handle(request, token, version, client))
+        yield from self.heard(self._coordinator.handle(request, token, version, client))
         if token in self._coordinator.waiting:
             yield f"{client} waits"
 
@@ -150,16 +155,26 @@ class Conversation:
         self._shell.config = GroupConfig(**settings)
         return self._do_failover(targets, {})
 
+    def _do_settings(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        """`settings session=45s heartbeat=5s interval=1s assignor=range`: of every consumer group, from now on."""
+        names = {"session": "session_timeout_ms", "heartbeat": "heartbeat_interval_ms"}
+        names["interval"] = "assignment_interval_ms"
+        assignor = options.pop("assignor", None)
+        durations = {names[key]: milliseconds(value) for key, value in options.items()}
+        self._shell.settings = GroupSettings(**{"assignment_interval_ms": 0, **durations}, assignor=assignor)
+        shard = self._shell.shard
+        yield from self.heard(self._shell.apply(shard.settings_changed(list(shard.consumer_groups), self._shell.now)))
+
     def _do_failover(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`failover`: another broker loads the log."""
-        yield from self._heard(self._shell.fail_over())
+        yield from self.heard(self._shell.fail_over())
         yield from self._states()
 
     def _do_wait(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`wait 3s`: virtual time."""
         start = self._coordinator.now
         for effects in self._coordinator.wait(milliseconds(targets[0])):
-            heard = list(self._heard(effects))
+            heard = list(self.heard(effects))
             if heard:
                 yield f"after {(self._coordinator.now - start) / 1000:g}s:"
                 yield from (f"  {line}" for line in heard)
@@ -168,7 +183,7 @@ class Conversation:
         """`disconnect a`: the connection of what `a` waits for breaks."""
         waiting = self._coordinator.waiting
         for token in [token for token in waiting if isinstance(token, tuple) and token[0] == targets[0]]:
-            yield from self._heard(self._coordinator.disconnect(token))
+            yield from self.heard(self._coordinator.disconnect(token))
 
     def _do_forget(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`forget a`: the client's process restarts: it knows neither its member id nor its generation."""
@@ -179,11 +194,39 @@ class Conversation:
 
     def _do_delete_topic(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`delete-topic orders`: the broker has deleted these topics."""
-        yield from self._heard(self._shell.apply(self._shell.shard.topics_deleted(targets, self._shell.now)))
+        yield from self.heard(self._shell.apply(self._shell.shard.topics_deleted(targets, self._shell.now)))
 
     def _do_state(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`state`: every group."""
         yield from self._states()
+
+    # Consumer groups (KIP-848): see consumer_commands
+
+    def _do_topics(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        return self._consumer.topics(targets, options)
+
+    def _do_unseen(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        """`unseen topics orders=1`: topics change while the coordinator is down; `failover` comes next."""
+        self._shell.is_down = True
+        yield from self._consumer.topics([word for word in targets if word != "topics"], options)
+        self._shell.is_down = False
+
+    def _do_beat(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        return self._consumer.beat(targets, options)
+
+    def _do_quit(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        for name in targets:
+            yield from self._consumer.leave(name, -1, options)
+
+    def _do_pause(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        for name in targets:
+            yield from self._consumer.leave(name, -2, options)
+
+    def _do_restart(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        return self._consumer.restart(targets)
+
+    def _do_describe_consumer(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
+        return self._consumer.describe(targets)
 
     # Requests
 
@@ -203,7 +246,7 @@ class Conversation:
                 protocols=list(_protocols(said)),
                 reason=said.pop("reason", None),
             )
-            yield from self._send(name, request, int(said.get("v", "9")))
+            yield from self.send(name, request, int(said.get("v", "9")))
 
     def _do_sync(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`sync a a:orders-0,orders-1 b:orders-2`: the first named is who sends; shares make it the leader's."""
@@ -226,7 +269,7 @@ class Conversation:
             protocol_name=None if options.get("protocol") == "" else options.get("protocol", client.protocol[1]),
             assignments=assignments,
         )
-        yield from self._send(name, request, int(options.get("v", "5")))
+        yield from self.send(name, request, int(options.get("v", "5")))
 
     def _do_heartbeat(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`heartbeat a b`."""
@@ -238,7 +281,7 @@ class Conversation:
                 member_id=options.get("member", client.member_id),
                 group_instance_id=options.get("instance", client.options.get("instance")),
             )
-            yield from self._send(name, request, 4)
+            yield from self.send(name, request, 4)
 
     def _do_leave(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`leave a b reason="..."`: in one batch; `leave admin instance=i` as an admin does."""
@@ -259,7 +302,7 @@ class Conversation:
             request = LeaveGroupRequest(group_id=group_id, member_id=identities[0].member_id)
         else:
             request = LeaveGroupRequest(group_id=group_id, members=identities)
-        yield from self._send(targets[0], request, version)
+        yield from self.send(targets[0], request, version)
 
     def _do_commit(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`commit a orders-0=5 metadata=x`: as member, or with `gen=-1 member=` as a simple consumer."""
@@ -286,10 +329,10 @@ class Conversation:
             retention_time_ms=milliseconds(options.get("retention", "0ms")) or int(options.get("retention-ms", "-1")),
             topics=[OffsetCommitRequestTopic(name=t, topic_id=topic_id, partitions=p) for t, p in topics.items()],
         )
-        yield from self._send(name, request, _version(options))
+        yield from self.send(name, request, _version(options))
 
     def _do_fetch(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
-        """`fetch orders-0 orders-1` or `fetch all`."""
+        """`fetch orders-0 orders-1` or `fetch all`; `as=a` as a member of a consumer group, at its epoch."""
         version = _version(options)
         group_id = options.get("group", "g")
         wanted: dict[str, list[int]] = {}
@@ -301,15 +344,18 @@ class Conversation:
                 OffsetFetchRequestTopics(name=t, topic_id=topic_id, partition_indexes=p) for t, p in wanted.items()
             ]
             group = OffsetFetchRequestGroup(group_id=group_id, topics=None if targets == ["all"] else topics)
+            if "as" in options:
+                group.member_id = options["as"]
+                group.member_epoch = int(options.get("epoch", self._client(options["as"]).generation))
             request = OffsetFetchRequest(groups=[group])
         else:
             old = [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in wanted.items()]
             request = OffsetFetchRequest(group_id=group_id, topics=None if targets == ["all"] else old)
-        yield from self._send("admin", request, version)
+        yield from self.send("admin", request, version)
 
     def _do_describe(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`describe g`."""
-        yield from self._send("admin", DescribeGroupsRequest(groups=targets), int(options.get("v", "6")))
+        yield from self.send("admin", DescribeGroupsRequest(groups=targets), int(options.get("v", "6")))
 
     def _do_list(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`list states=stable types=classic`."""
@@ -317,11 +363,11 @@ class Conversation:
             states_filter=options["states"].split(",") if "states" in options else [],
             types_filter=options["types"].split(",") if "types" in options else [],
         )
-        yield from self._send("admin", request, 5)
+        yield from self.send("admin", request, 5)
 
     def _do_delete(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`delete g`."""
-        yield from self._send("admin", DeleteGroupsRequest(groups_names=targets), 2)
+        yield from self.send("admin", DeleteGroupsRequest(groups_names=targets), 2)
 
     def _do_delete_offsets(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`delete-offsets orders-0`."""
@@ -329,17 +375,22 @@ class Conversation:
             OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p)])
             for t, p in map(partition, targets)
         ]
-        yield from self._send("admin", OffsetDeleteRequest(group_id=options.get("group", "g"), topics=topics), 0)
+        yield from self.send("admin", OffsetDeleteRequest(group_id=options.get("group", "g"), topics=topics), 0)
 
     # What is heard
 
-    def _heard(self, effects: Effects) -> Iterator[str]:
+    def heard(self, effects: Effects) -> Iterator[str]:
+        """What was told, written and answered."""
+        names = self.topics.names
         yield from (f"event: {hearing.event(event)}" for event in effects.events)
         yield from hearing.written(effects)
+        yield from consumer_hearing.written(effects, names)
         for token, response in effects.replies.items():
             assert isinstance(token, tuple)
             self._remember(self._client(token[0]), response)
-            yield from (f"{token[0]} {line}" for line in hearing.reply(response))
+            self._consumer.remember(token, response)
+            lines = consumer_hearing.reply(response, names) or hearing.reply(response)
+            yield from (f"{token[0]} {line}" for line in lines)
 
     def _remember(self, client: Client, response: Message) -> None:
         if isinstance(response, JoinGroupResponse):
@@ -352,10 +403,15 @@ class Conversation:
                     response.protocol_name or "",
                 )
 
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and response.error_code == ErrorCode.NONE:
+            client.member_id, client.generation = response.member_id or "", response.member_epoch
+
     def _states(self) -> Iterator[str]:
         groups = self._shell.shard.groups.values()
+        consumer_groups = self._shell.shard.consumer_groups.values()
         yield from (hearing.state(group) for group in groups)
-        if not groups:
+        yield from (consumer_hearing.state(group, self.topics.names) for group in consumer_groups)
+        if not groups and not consumer_groups:
             yield "no groups"
 
 

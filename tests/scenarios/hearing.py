@@ -107,6 +107,7 @@ def reply(response: Message) -> Iterator[str]:
         case OffsetFetchResponse():
             topics: list[Any] = [topic for group in response.groups for topic in group.topics] or response.topics
             found = [f"{t.name}-{p.partition_index}={_position(p)}" for t in topics for p in t.partitions]
+            found += [_error(group.error_code) for group in response.groups if group.error_code]
             yield f"fetched {' '.join(found) or 'nothing'}"
         case DescribeGroupsResponse():
             for group in response.groups:

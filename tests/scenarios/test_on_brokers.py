@@ -22,7 +22,9 @@ from tests.scenarios.wire_coordinator import WireCoordinator
 
 FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
-OURS_ALONE = re.compile(r"^(config|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE)
+OURS_ALONE = re.compile(
+    r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE
+)
 """Commands that reach into the shard, or that Kafka no longer serves."""
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
@@ -134,14 +136,20 @@ def kafka_says() -> dict[str, tuple[list[str], list[str]]]:
         jars()
     except Unavailable as missing:
         pytest.skip(str(missing))
-    config = {"group.initial.rebalance.delay.ms": "3000", "offsets.topic.num.partitions": "4"}
+    config = {
+        "group.initial.rebalance.delay.ms": "3000",
+        "offsets.topic.num.partitions": "4",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.migration.policy": "disabled",
+    }
     with running_kafka(config) as kafka:
         return play_all(kafka.bootstrap)
 
 
 @pytest.fixture(scope="module")
 def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
-    with running_kohort(group_initial_rebalance_delay_ms="3000") as broker:
+    settings = {"group_initial_rebalance_delay_ms": "3000", "group_consumer_assignment_interval_ms": "0"}
+    with running_kohort(**settings, group_consumer_migration_policy="disabled") as broker:
         return play_all(broker.bootstrap)
 
 

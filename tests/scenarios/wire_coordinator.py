@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
 import time
-from collections.abc import Hashable, Iterator, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 
 from kohort.coordinator import Effects
-from kohort.model import Millis
+from kohort.model import UUID, Millis
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, Member
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.header import read_response_header, request_header
 from kohort.wire.list_groups import ListGroupsResponse
-from kohort.wire.offset_fetch import OffsetFetchRequest
+from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as parked."""
@@ -32,6 +41,9 @@ class WireCoordinator:
         self._address = host, int(port)
         self._prefix = f"{prefix}."
         self._open: dict[Hashable, tuple[socket.socket, Message, int, bytes]] = {}
+        self._topics: dict[str, tuple[UUID, int]] = {}
+        """Id and partitions of the topics that this transcript made for itself, under its prefix."""
+        self._names: dict[UUID, str] = {}
 
     @property
     def now(self) -> Millis:
@@ -41,16 +53,77 @@ class WireCoordinator:
     def waiting(self) -> Set[Hashable]:
         return self._open.keys()
 
+    # Topics
+
+    @property
+    def names(self) -> Mapping[UUID, str]:
+        """The names of the transcript's topics, by id, be it that they are gone."""
+        return self._names
+
+    def topic_id(self, name: str) -> UUID:
+        """The id of a topic of the transcript's own."""
+        return self._topics[name][0]
+
+    def set_topics(self, topics: Mapping[str, int]) -> Effects:
+        """Have topics of these names with so many partitions, under the prefix; wait until the broker says so."""
+        for name in [name for name in self._topics if name not in topics]:
+            self._delete(name)
+        for name, partitions in topics.items():
+            if name not in self._topics:
+                self._create(name, partitions)
+            elif self._topics[name][1] != partitions:
+                self._grow(name, partitions)
+        return Effects()
+
+    def _create(self, name: str, partitions: int) -> None:
+        topic = CreatableTopic(name=self._prefix + name, num_partitions=partitions, replication_factor=1)
+        answer = self._ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        assert isinstance(answer, CreateTopicsResponse) and answer.topics[0].error_code == 0, answer
+        self._topics[name] = answer.topics[0].topic_id, partitions
+        self._names[answer.topics[0].topic_id] = name
+        self._await(lambda found: found.get(self._prefix + name, 0) == partitions)
+
+    def _grow(self, name: str, partitions: int) -> None:
+        topic = CreatePartitionsTopic(name=self._prefix + name, count=partitions)
+        self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=10_000), 3)
+        self._topics[name] = self._topics[name][0], partitions
+        self._await(lambda found: found.get(self._prefix + name, 0) == partitions)
+
+    def _delete(self, name: str) -> None:
+        self._ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=self._prefix + name)], timeout_ms=10_000), 6)
+        del self._topics[name]
+        self._await(lambda found: self._prefix + name not in found)
+
+    def _await(self, arrived: Callable[[dict[str, int]], bool]) -> None:
+        """Wait until the broker's metadata is so; its coordinator hears of it at the same time."""
+        for _ in range(100):
+            answer = self._ask(MetadataRequest(topics=None), 12)
+            assert isinstance(answer, MetadataResponse)
+            if arrived({topic.name or "": len(topic.partitions) for topic in answer.topics}):
+                return
+            list(self.wait(20))
+        raise AssertionError("the broker's topics do not change")
+
+    def _ask(self, request: Message, version: int) -> Message:
+        token = f"setup of {self._prefix}"
+        self._send(request, token, version, "setup")
+        return self._collect(10.0, until=token).replies[token]
+
+    # Requests
+
     def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
         """Send a request; returns what was answered to anybody until nothing more came."""
         self._mark(request)
+        self._send(request, token, version, client_id)
+        out = self._collect(PARKED_AFTER, until=token)
+        out.replies.update(self._collect(QUIET_AFTER).replies)
+        return out
+
+    def _send(self, request: Message, token: Hashable, version: int, client_id: str) -> None:
         body = request_header(request.KEY, version, 1, client_id) + encode(request, version)
         connection = socket.create_connection(self._address)
         connection.sendall(struct.pack(">i", len(body)) + body)
         self._open[token] = connection, request, version, b""
-        out = self._collect(PARKED_AFTER, until=token)
-        out.replies.update(self._collect(QUIET_AFTER).replies)
-        return out
 
     def wait(self, duration: Millis) -> Iterator[Effects]:
         """Let real time pass."""
@@ -99,8 +172,26 @@ class WireCoordinator:
         elif isinstance(request, OffsetFetchRequest) and request.groups:
             for group in request.groups:
                 group.group_id = self._prefix + group.group_id if group.group_id else ""
+        elif isinstance(request, ConsumerGroupDescribeRequest):
+            request.group_ids = [self._prefix + name for name in request.group_ids]
         elif getattr(request, "group_id", ""):
             request.group_id = self._prefix + request.group_id  # type: ignore[attr-defined]
+        if self._topics or self._names:
+            self._mark_topics(request)
+
+    def _mark_topics(self, request: Message) -> None:
+        match request:
+            case ConsumerGroupHeartbeatRequest(subscribed_topic_names=names, subscribed_topic_regex=expression):
+                if names is not None:
+                    request.subscribed_topic_names = [self._prefix + name for name in names]
+                if expression:
+                    request.subscribed_topic_regex = f"{re.escape(self._prefix)}({expression})"
+            case OffsetCommitRequest(topics=topics) | OffsetDeleteRequest(topics=topics):
+                for topic in topics:
+                    topic.name = self._prefix + topic.name
+            case OffsetFetchRequest(groups=groups):
+                for wanted in [topic for group in groups for topic in group.topics or ()]:
+                    wanted.name = self._prefix + wanted.name
 
     def _unmark(self, response: Message) -> None:
         match response:
@@ -110,7 +201,26 @@ class WireCoordinator:
             case DeleteGroupsResponse(results=results):
                 for result in results:
                     result.group_id = result.group_id.removeprefix(self._prefix)
+            case ConsumerGroupDescribeResponse(groups=described):
+                for found in described:
+                    found.group_id = found.group_id.removeprefix(self._prefix)
+                    for member in found.members:
+                        self._unmark_member(member)
+            case OffsetCommitResponse(topics=topics) | OffsetDeleteResponse(topics=topics):
+                for topic in topics:
+                    topic.name = topic.name.removeprefix(self._prefix)
+            case OffsetFetchResponse(groups=fetched):
+                for committed in [topic for group in fetched for topic in group.topics]:
+                    committed.name = committed.name.removeprefix(self._prefix)
             case ListGroupsResponse():
                 response.groups = [group for group in response.groups if group.group_id.startswith(self._prefix)]
                 for one in response.groups:
                     one.group_id = one.group_id.removeprefix(self._prefix)
+
+    def _unmark_member(self, member: Member) -> None:
+        member.subscribed_topic_names = [name.removeprefix(self._prefix) for name in member.subscribed_topic_names]
+        if member.subscribed_topic_regex:
+            member.subscribed_topic_regex = member.subscribed_topic_regex.removeprefix(re.escape(self._prefix))[1:-1]
+        for share in (member.assignment, member.target_assignment):
+            for topic in share.topic_partitions:
+                topic.topic_name = topic.topic_name.removeprefix(self._prefix)

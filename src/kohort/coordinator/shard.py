@@ -13,7 +13,8 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
 from kohort.coordinator.consumer.loading import resume
 from kohort.coordinator.consumer.metadata import MetadataImage
-from kohort.coordinator.consumer.refresh import topics_changed
+from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
+from kohort.coordinator.consumer.subscribing import refresh
 from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
@@ -30,6 +31,7 @@ from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.sync import sync, sync_timed_out
 from kohort.coordinator.timers import (
+    ExpressionRefresh,
     GroupTimer,
     InitialDelay,
     MemberRebalanceTimeout,
@@ -178,7 +180,7 @@ class GroupShard:
                 sync_timed_out(groups, group, now, out)
             case PendingMemberTimeout():
                 pending_member_timed_out(groups, group, timer.member_id, now, out)
-            case MemberRebalanceTimeout():
+            case MemberRebalanceTimeout() | ExpressionRefresh():
                 pass  # of a consumer group that had this id before
             case _:
                 assert_never(timer)
@@ -189,6 +191,8 @@ class GroupShard:
                 consumer_session_timed_out(self._groups, group, timer.member_id, now, out)
             case MemberRebalanceTimeout():
                 member_rebalance_timed_out(self._groups, group, timer.member_id, out)
+            case ExpressionRefresh():
+                refresh(self._groups, group, now, out)
             case _:
                 pass  # of a classic group that had this id before
 
@@ -226,6 +230,12 @@ class GroupShard:
         old, self._groups.metadata = self._groups.metadata, image
         if self._loaded:
             topics_changed(self._groups, old, now, out)
+        return out
+
+    def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
+        """`settings` says something else of these groups: a shorter session counts at once, as does another assignor."""
+        out = Effects()
+        settings_changed(self._groups, group_ids, now, out)
         return out
 
     def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
@@ -272,6 +282,7 @@ def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
 
 
 def _cancel_timers_of_members(group: ConsumerGroup, out: Effects) -> None:
+    out.timers[ExpressionRefresh(group.group_id)] = None
     for member_id in group.members:
         out.timers[SessionTimeout(group.group_id, member_id)] = None
         out.timers[MemberRebalanceTimeout(group.group_id, member_id)] = None

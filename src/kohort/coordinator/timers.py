@@ -49,12 +49,25 @@ class MemberRebalanceTimeout:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpressionRefresh:
+    """The expressions of a consumer group are to be looked up among all topics (or further, if that is under way)."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetExpiry:
     """Look for offsets past offsets.retention.minutes, in every group of the shard."""
 
 
 GroupTimer = (
-    SessionTimeout | RebalanceTimeout | InitialDelay | SyncTimeout | PendingMemberTimeout | MemberRebalanceTimeout
+    SessionTimeout
+    | RebalanceTimeout
+    | InitialDelay
+    | SyncTimeout
+    | PendingMemberTimeout
+    | MemberRebalanceTimeout
+    | ExpressionRefresh
 )
 """Those of one group."""
 

@@ -14,7 +14,7 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -99,6 +99,7 @@ def remove_members(
         # An empty group is at its target; and whoever joins next shall not wait for the interval since the last
         # one (KAFKA-20442).
         out.records.append(records.target_epoch(group_id, epoch, 0))
+        out.timers[ExpressionRefresh(group_id)] = None
 
 
 def _let_go(group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
+from kohort.coordinator.consumer.search import Search
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
 from kohort.coordinator.effects import Record
@@ -47,6 +48,7 @@ class ConsumerGroup:
         "offsets",
         "owners",
         "planning",
+        "search",
         "static_ids",
         "target_at",
         "target_epoch",
@@ -78,6 +80,8 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         """A broker before 4.1 wrote what the topics looked like; it is deleted at the next occasion."""
         self.planning = Planning()
+        self.search: Search | None = None
+        """A look-up of all expressions that takes more than one slice."""
         self._arrived: Counter[int] = Counter()
         """How many members are stable, by epoch."""
 

@@ -20,7 +20,7 @@ from kohort.coordinator.consumer.planning import Coming
 from kohort.coordinator.consumer.reconcile import reconcile, withdraw
 from kohort.coordinator.consumer.requests import check_request
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.consumer.subscribing import look_up
+from kohort.coordinator.consumer.subscribing import keep_fresh, look_up
 from kohort.coordinator.consumer.target import chosen_assignor, update_target
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects, RequestContext
@@ -140,6 +140,8 @@ class _Beat:
         if old.expression not in (None, new.expression) and group.topics.expressions[old.expression or ""] == 1:
             out.records.append(records.no_expression(group_id, old.expression or ""))
         out.records += [records.resolved_expression(group_id, name, found) for name, found in self.fresh.items()]
+        if old.expression != new.expression:
+            keep_fresh(self.groups, group, after, self.fresh, self.now, out)
         if not self._calls_for_a_target():
             return group.epoch
         return bump(self.groups, group, out, group.topics.changes([old], new, self.fresh))
@@ -159,7 +161,10 @@ class _Beat:
             return True
         if old.expression != new.expression:
             found = self.fresh.get(new.expression or "")
-            if found is None or found.topics:
+            if found is None:
+                # Somebody else asks by it, too, or it takes long to look up: then its topics call for a target later.
+                return new.expression is None or new.expression in self.group.topics.resolved
+            if found.topics:
                 return True
         asked, asks = self.before.server_assignor, self.after.server_assignor
         return asked != asks and chosen_assignor(self.groups, self.group) != chosen_assignor(

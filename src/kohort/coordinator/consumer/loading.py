@@ -6,7 +6,7 @@ from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.model import Millis
 
 
@@ -21,3 +21,5 @@ def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> N
             out.timers[timer] = now + max(member.rebalance_timeout_ms, 0)
     if groups.metadata is not UNKNOWN:
         bump_if_topics_changed(groups, group, out)
+        if group.topics.expressions:
+            out.timers[ExpressionRefresh(group.group_id)] = now

@@ -64,6 +64,10 @@ class Planning:
         if self._plan is not None:
             self._plan.rename_member(old, new)
 
+    def is_of_another(self, assignor: str) -> bool:
+        """Whether the plan is another assignor's than that one's."""
+        return self._plan is not None and self._assignor != assignor
+
     def why(self, member_id: str) -> str | None:
         """Why a member should have what it should have, if a plan of this coordinator's says so."""
         return None if self._plan is None else self._plan.reason(member_id)

@@ -1,26 +1,58 @@
-"""What a change of topics means to consumer groups: their target must be computed anew."""
+"""What a change of topics, or of settings, means to consumer groups: their target must be computed anew."""
 
-from kohort.coordinator.consumer.epochs import bump_if_topics_changed
+from collections.abc import Iterable
+
+from kohort.coordinator.consumer.epochs import bump, bump_if_topics_changed
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage, changed_names
+from kohort.coordinator.consumer.subscribing import topics_renamed
+from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.timers import ExpressionRefresh, SessionTimeout
 from kohort.model import Millis
 
 
 def topics_changed(groups: Groups, old: MetadataImage, now: Millis, out: Effects) -> None:
-    """Look at the groups that ask for a topic that is another now; at all of them if topics were not known before."""
-    names = changed_names(old, groups.metadata)
-    concerned: dict[str, set[str]] = {}
-    for name in sorted(names):
+    """Look at the groups that ask for a topic that is another now, or by an expression that a new name may match."""
+    if old is UNKNOWN:
+        topics_known(groups, now, out)
+        return
+    names = sorted(changed_names(old, groups.metadata))
+    renamed = [name for name in names if (name in old.by_name) != (name in groups.metadata.by_name)]
+    concerned: dict[str, list[str]] = {}
+    for name in names:
         for group_id in groups.by_topic.get(name, ()):
-            concerned.setdefault(group_id, set()).add(name)
-    for group_id, of_group in concerned.items():
+            concerned.setdefault(group_id, []).append(name)
+    for group_id in dict.fromkeys([*concerned, *(groups.with_expressions if renamed else ())]):
         group = groups.consumer(group_id)
         assert group is not None
-        group.topics_changed(of_group)
-        bump_if_topics_changed(groups, group, out)
-    if old is UNKNOWN:
-        for one in groups.by_id.values():
-            if isinstance(one, ConsumerGroup) and one.group_id not in concerned:
-                bump_if_topics_changed(groups, one, out)
+        group.topics_changed(concerned.get(group_id, ()))
+        written = len(out.records)
+        if renamed and group_id in groups.with_expressions:
+            topics_renamed(groups, group, renamed, now, out)
+        if written == len(out.records):
+            bump_if_topics_changed(groups, group, out)
+
+
+def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
+    """Topics are known for the first time since the log was read; meanwhile all of them may have changed."""
+    for group in groups.by_id.values():
+        if isinstance(group, ConsumerGroup):
+            bump_if_topics_changed(groups, group, out)
+            if group.topics.expressions:
+                out.timers[ExpressionRefresh(group.group_id)] = now
+
+
+def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
+    """These groups have other settings: a shorter session counts at once, and so does another assignor."""
+    for group_id in group_ids:
+        group = groups.consumer(group_id)
+        if group is None:
+            continue
+        latest = now + groups.settings(group_id).session_timeout_ms
+        for member in group.members.values():
+            if not 0 < member.session_deadline < latest:
+                out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline = latest
+        if group.members and group.planning.is_of_another(chosen_assignor(groups, group)):
+            bump(groups, group, out)

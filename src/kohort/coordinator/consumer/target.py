@@ -9,7 +9,7 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Coming
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
-from kohort.errors import KohortError
+from kohort.errors import AssignorError
 from kohort.model import Millis
 
 
@@ -32,8 +32,8 @@ def update_target(
     )
     try:
         changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming)
-    except KohortError:
-        # A user's assignor. The members go on with what they have, and it is asked again after the interval.
+    except AssignorError:
+        # A user's. The members go on with what they have, and it is asked again after the interval.
         group.planning.failed_at = now
         return None
     targets = {

@@ -167,6 +167,15 @@ class SubscribedTopics:
                 digest += topic.digest if not before else -topic.digest
         return digest % HASH_RANGE
 
+    def changes_by(self, fresh: Mapping[str, ResolvedExpression]) -> Counter[str]:
+        """How the counts will change when these expressions match these topics."""
+        changes: Counter[str] = Counter()
+        for asked in self._asked.values() if fresh else ():
+            if asked.subscription.expression in fresh:
+                changes.update(self.topics_of(asked.subscription, fresh))
+                changes.subtract(asked.topics)
+        return changes
+
     def changes(
         self,
         dropped: Collection[Subscription],
