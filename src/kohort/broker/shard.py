@@ -12,16 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kohort.broker.durability import Commit
+from kohort.broker.loading import load
 from kohort.broker.refusals import refusal
 from kohort.coordinator import Effects, MetadataImage, Record, RequestContext, Timer
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
-from kohort.wire.codec import DecodeError, Message
+from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.group_records import decode_key, decode_value, encode_records
+from kohort.wire.group_records import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.records import batches, decode_records, encode_pairs
+from kohort.wire.records import encode_pairs
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.broker")
 
 _ALIVE = HeartbeatResponse()
-_LOAD_BYTES = 1 << 20
 _BATCH_RECORDS = 4_000
+_LOAD_AGAIN_S = 1.0
 
 
 class Waiter(Protocol):
@@ -186,29 +187,17 @@ class Shard:
                 cast("Waiter", token).reply(response)
 
     async def _load(self) -> None:
-        offset, end, count = self._log.start_offset, self._log.stable_offset, 0
-        while offset < end:
-            for buffer in self._log.read(offset, _LOAD_BYTES):
-                for position, header in batches(buffer):
-                    for record in decode_records(buffer, position):
-                        count += 1
-                        self._replay(record.key, record.value)
-                    offset = header.next_offset
-            await asyncio.sleep(0)
+        while True:
+            try:
+                count = await load(self.partition, self._log, self._machine.replay_all)
+                break
+            except OSError as error:
+                log.error("cannot load shard=%d, trying again: %s", self.partition, error)
+                self._machine = self._broker.new_group_shard()
+                await asyncio.sleep(_LOAD_AGAIN_S)
         log.info("loaded shard=%d records=%d", self.partition, count)
         self._loading = None
         self._loaded()
-
-    def _replay(self, key_bytes: bytes | None, value_bytes: bytes | None) -> None:
-        try:
-            key = decode_key(key_bytes or b"")
-            if key is None:
-                return  # a newer Kafka's record type: not ours to judge, and kept in the log
-            value = None if value_bytes is None else decode_value(key, value_bytes)
-        except DecodeError as error:
-            log.error("skipped an unreadable record of __consumer_offsets-%d: %s", self.partition, error)
-            return
-        self._machine.replay(Record(key, value))
 
     def _loaded(self) -> None:
         self.ready = True

@@ -8,6 +8,7 @@ from kohort.model import Millis
 from kohort.wire.batch import BatchHeader
 from kohort.wire.compression import Buffer
 from kohort.wire.record_filter import Scanned, scan_records, with_records
+from kohort.wire.record_pairs import decode_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,14 @@ class Cleaning:
         """The batch as it is, or with fewer records, or None where nothing of it needs to stay. Raises BatchError."""
         if header.base_offset >= self.end:
             return batch
-        if header.base_offset >= self.dirty_from and not self.newest.within(header.base_offset, header.last_offset):
+        if header.base_offset >= self.dirty_from:
+            newest = len(self.newest.within(header.base_offset, header.last_offset))
+        else:
+            newest = None
+        if newest == 0:
             kept, data, total = [], b"", header.record_count
+        elif (newest is None or newest == header.record_count) and self._all_stay(batch, newest):
+            return batch
         else:
             header, data, records = scan_records(batch)
             kept, total = [one for one in records if self._stays(one, header)], len(records)
@@ -39,6 +46,14 @@ class Cleaning:
         if len(kept) == total and horizon is None:
             return batch
         return with_records(header, data, kept, horizon)
+
+    def _all_stay(self, batch: Buffer, newest: int | None) -> bool:
+        """Whether that is plain without looking closer: nothing is replaced and nothing is a tombstone."""
+        _, pairs = decode_pairs(batch)
+        return all(
+            value is not None and key is not None and (newest is not None or not self.newest.seen(key))
+            for key, value in pairs
+        )
 
     def _stays(self, record: Scanned, header: BatchHeader) -> bool:
         if record.key is None:

@@ -138,9 +138,11 @@ class FileWorkshop:
             names = {entry.name for entry in entries}
         for name in names:
             swap = swap_of(name)
-            if swap is not None and segment_name(swap[0]) + CLEANED in names:
+            cleaned = None if swap is None else segment_name(swap[0]) + CLEANED
+            if cleaned in names:
                 os.unlink(name, dir_fd=self._directory)
                 os.fsync(self._directory)
+                os.unlink(cleaned, dir_fd=self._directory)
 
     def _open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o644, dir_fd=self._directory)

@@ -1,0 +1,86 @@
+"""The records of `__consumer_offsets` by the million: from keys and values as bytes to messages.
+
+Nearly all are committed offsets, of few groups and topics each, without metadata: those are read by their fixed places,
+everything else by the compiled decoders.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from struct import Struct
+from typing import TypeVar
+
+from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.codec import DecodeError, Message
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key
+from kohort.wire.record_pairs import Pair
+
+R = TypeVar("R")
+
+_COMMIT = Struct(">hqibqb")
+"""Version, offset, leader epoch, length of the metadata and one, time, number of tagged fields."""
+_COMMIT_SIZE = _COMMIT.size
+_TAGGED_ID = b"\0\x10"
+"""Tag 0 and its size."""
+_TAGGED_SIZE = _COMMIT_SIZE + len(_TAGGED_ID) + 16
+_PARTITION = Struct(">i")
+_OFFSET_KEY = b"\0\1"
+
+
+def decode_group_records(
+    pairs: Iterable[Pair], record: Callable[[Message, Message | None], R], unreadable: Callable[[DecodeError], None]
+) -> list[R]:
+    """Each pair as `record(key, value)`, in order.
+
+    Left out are types of a newer Kafka, which are not ours to judge, and what is damaged: `unreadable` is told of it.
+    """
+    found: list[R] = []
+    for pair in pairs:
+        try:
+            key, value = _decode_commit(*pair) or _decode(*pair)
+        except DecodeError as error:
+            unreadable(error)
+        else:
+            if key is not None:
+                found.append(record(key, value))
+    return found
+
+
+def _decode_commit(key: bytes | None, value: bytes | None) -> tuple[Message, Message] | None:
+    """Key and value of a committed offset without metadata, as this version of Kafka and ours write it; else None."""
+    if key is None or value is None or not key.startswith(_OFFSET_KEY):
+        return None
+    size = len(value)
+    if size != _COMMIT_SIZE and (size != _TAGGED_SIZE or value[24:26] != _TAGGED_ID):
+        return None
+    version, offset, epoch, metadata, time, tags = _COMMIT.unpack_from(value)
+    names = _group_and_topic(key[:-4])
+    if version != 4 or metadata != 1 or tags != (size != _COMMIT_SIZE) or names is None:
+        return None
+    (partition,) = _PARTITION.unpack_from(key, len(key) - 4)
+    topic_id = _topic_id(value[26:]) if tags else NO_TOPIC_ID
+    return (
+        OffsetCommitKey(group=names[0], topic=names[1], partition=partition),
+        OffsetCommitValue(offset=offset, leader_epoch=epoch, commit_timestamp=time, topic_id=topic_id),
+    )
+
+
+def _decode(key_bytes: bytes | None, value_bytes: bytes | None) -> tuple[Message | None, Message | None]:
+    key = decode_key(key_bytes or b"")
+    return key, None if key is None or value_bytes is None else decode_value(key, value_bytes)
+
+
+@lru_cache(maxsize=8192)
+def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
+    """What an offset's key begins with, before the partition; None where that is not all."""
+    whole = prefix + bytes(4)
+    try:
+        key = decode_key(whole)
+    except DecodeError:
+        return None
+    assert isinstance(key, OffsetCommitKey)
+    return (key.group, key.topic) if encode_key(key) == whole else None
+
+
+@lru_cache(maxsize=8192)
+def _topic_id(data: bytes) -> UUID:
+    return UUID(bytes=data)

@@ -1,0 +1,66 @@
+"""A shard is loaded in slices and without what is replaced anyway, and is the same as if replayed record by record."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.broker import loading
+from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.log import MemoryStore, PartitionLog
+from kohort.wire.codec import Message
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, encode_records
+from kohort.wire.records import encode_pairs
+from tests.coordinator.shell import durable
+from tests.coordinator.test_replay import COMMITS, GENERATIONS, shard_of
+from tests.log.logs import NOW, flush, topic_in
+
+
+def log_of(*batches: list[tuple[Message, Message | None]]) -> PartitionLog:
+    store = MemoryStore()
+    log = store.partition(topic_in(store), 0)
+    for records in batches:
+        log.append(encode_pairs(encode_records([Record(*one) for one in records]), NOW), log.leader_epoch)
+    flush(store)
+    return log
+
+
+def load(log: PartitionLog) -> tuple[int, GroupShard]:
+    shard = GroupShard(GroupConfig(), lambda: "id")
+    return asyncio.run(loading.load(0, log, shard.replay_all)), shard
+
+
+@pytest.mark.parametrize("window", [1, 3, 100_000])
+@given(batches=st.lists(st.lists(COMMITS | GENERATIONS, min_size=1, max_size=6), max_size=8))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_it_is_the_shard_that_lived_through_all(
+    window: int, batches: list[list[tuple[Message, Message | None]]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "_WINDOW_KEYS", window)
+        count, loaded = load(log_of(*batches))
+    records = [record for batch in batches for record in batch]
+    assert count == len(records)
+    assert durable(loaded) == durable(shard_of(*records))
+
+
+def test_a_damaged_batch_costs_its_own_records_only(caplog: pytest.LogCaptureFixture) -> None:
+    def commit(partition: int) -> tuple[Message, Message | None]:
+        return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5)
+
+    log = log_of([commit(0)], [commit(1)], [commit(2)])
+    damaged = bytearray(log.read(0, 1 << 20)[0])
+    second = len(damaged) // 3
+    damaged[second + 70] ^= 1
+
+    class Damaged:
+        start_offset, stable_offset = log.start_offset, log.stable_offset
+
+        def read(self, offset: int, max_bytes: int) -> list[bytearray]:
+            return [damaged]
+
+    _, loaded = load(Damaged())  # type: ignore[arg-type]
+    assert set(loaded.groups["g"].offsets["t"]) == {0, 2}
+    assert "skipped a batch of __consumer_offsets-0" in caplog.text
+    assert "the checksum of the batch at offset 1 is wrong" in caplog.text
