@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -71,9 +72,15 @@ def confluent(place: Place, said: Said) -> None:
             "auto.offset.reset": place.choices.reset,
             "topic.metadata.refresh.interval.ms": place.choices.metadata_ms,
             "enable.auto.commit": False,
-            "partition.assignment.strategy": place.strategy,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
-            "session.timeout.ms": place.session_ms,
+            **(
+                {"group.protocol": "consumer", "group.remote.assignor": place.strategy}
+                if place.choices.protocol == "consumer"
+                else {
+                    "partition.assignment.strategy": place.strategy,
+                    "heartbeat.interval.ms": HEARTBEAT_MS,
+                    "session.timeout.ms": place.session_ms,
+                }
+            ),
             **({"group.instance.id": place.choices.instance} if place.choices.instance else {}),
         }
     )
@@ -114,6 +121,10 @@ def kafka_python(place: Place, said: Said) -> None:
 
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             said.revoked(spots(revoked))
+            if place.strategy != "cooperative-sticky":
+                # Version 3.0.12 keeps its position in what it has given up, and goes on from there if it gets it back:
+                # what another member read in between it reads again. Java forgets all of it here, as this does.
+                consumer._subscription.assign_from_subscribed([])
 
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
             said.lost(spots(lost))
@@ -212,7 +223,7 @@ async def aiokafka(place: Place, said: Said) -> None:
 
 
 def kohort(place: Place, said: Said) -> None:
-    from kohort import KafkaError, OffsetAndMetadata, TopicPartition, blocking
+    from kohort import KafkaError, OffsetAndMetadata, SubscriptionPattern, TopicPartition, blocking
     from kohort.client import CommitFailedError
 
     pause = Pause(place.choices.pause_ms)
@@ -222,8 +233,13 @@ def kohort(place: Place, said: Said) -> None:
         if pause.begins():
             consumer.pause(first(partitions))
 
+    newer = place.choices.protocol == "consumer"
+    classic = {
+        "partition_assignment_strategy": place.strategy,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "session_timeout_ms": place.session_ms,
+    }
     consumer = blocking.Consumer(
-        place.topic,
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
         group_id=place.group,
@@ -231,13 +247,17 @@ def kohort(place: Place, said: Said) -> None:
         metadata_max_age_ms=place.choices.metadata_ms,
         group_instance_id=place.choices.instance or None,
         enable_auto_commit=False,
-        partition_assignment_strategy=place.strategy,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        session_timeout_ms=place.session_ms,
         on_assigned=assigned,
         on_revoked=lambda partitions: said.revoked(spots(partitions)),
         on_lost=lambda partitions: said.lost(spots(partitions)),
+        **({"group_protocol": "consumer", "group_remote_assignor": place.strategy} if newer else classic),
     )
+    if not place.choices.pattern:
+        consumer.subscribe([place.topic])
+    elif newer:
+        consumer.subscribe(SubscriptionPattern(place.topic))
+    else:
+        consumer.subscribe(re.compile(place.topic))
     while not said.stopping.is_set():
         records = consumer.poll(timeout=POLL_S)
         if records:
