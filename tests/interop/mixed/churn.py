@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.interop.mixed.kinds import Kind, Place
+from tests.interop.mixed.kinds import Choices, Kind, Place
 from tests.interop.mixed.member import Member, now_ms
 from tests.interop.mixed.view import GroupWatch
 from tests.interop.process import until
@@ -134,13 +134,18 @@ class MixedGroup:
         least = min(count.values())
         return self.rng.choice([kind for kind in self.kinds if count[kind.name] == least])
 
-    def _join(self, kind: Kind, strategy: str) -> None:
+    def _join(self, kind: Kind, strategy: str, choices: Choices | None = None) -> None:
         name = f"{kind.name}-{next(self._numbers)}"
-        place = Place(self.bootstrap, self.group, self.topic, strategy, name, SESSION_MS)
+        chosen = self._choices(name) if choices is None else choices
+        place = Place(self.bootstrap, self.group, self.topic, strategy, name, SESSION_MS, chosen)
         member = Member(kind, place, self.directory)
         self._note(f"join {name}")
         self.live.append(member)
         self.lives.append(member)
+
+    def _choices(self, name: str) -> Choices:
+        """What the member of that name does otherwise than the others."""
+        return Choices()
 
     def _leave(self, member: Member) -> None:
         self._note(f"leave {member.name}")

@@ -41,6 +41,8 @@ class Choices:
     """It pauses partition 0 as soon as it has it, for so long."""
     note: str = ""
     """The metadata of its commits."""
+    protocol: str = "classic"
+    """Or `consumer` (KIP-848): then the strategy is an assignor of the coordinator's, who resolves patterns, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class Place:
         return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms), choices]
 
 
+CONSUMER_KINDS = ("librdkafka", "kohort", "java", "franz-go")
+"""The libraries that speak the consumer protocol."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A client library."""
@@ -73,7 +79,8 @@ class Kind:
 
 def _java(place: Place, directory: Path) -> Sequence[str]:
     """VerifiableConsumer; our own program where it has no option for what is chosen."""
-    if place.choices.pattern or place.choices.pause_ms or place.choices.note:
+    chosen = place.choices
+    if chosen.pattern or chosen.pause_ms or chosen.note or chosen.protocol == "consumer":
         return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
     config = directory / f"{place.name}.properties"
     settings = {

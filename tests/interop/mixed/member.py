@@ -26,6 +26,7 @@ class Member:
 
     def __init__(self, kind: Kind, place: Place, directory: Path) -> None:
         self.kind = kind
+        self.place = place
         self.name = place.name
         self.events: list[Event] = []
         self.killed_at: Millis | None = None

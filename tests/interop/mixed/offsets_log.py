@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from itertools import chain
 
 import confluent_kafka
 
+from kohort.model import UUID
 from kohort.wire.consumer_protocol import decode_assignment
 from kohort.wire.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -21,6 +25,9 @@ from kohort.wire.group_records import (
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+Owned = tuple[UUID, int]
+"""A topic's id and a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +39,28 @@ class Generation:
     owners: tuple[tuple[str, frozenset[int]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupLog:
     """The group's history."""
 
     generations: list[Generation] = field(default_factory=list)
     commits: dict[int, list[int]] = field(default_factory=dict)
     """The offsets that were committed for each partition, in order."""
+    owned: dict[str, frozenset[Owned]] = field(default_factory=dict)
+    """In a consumer group, by member id: what it has, or was told to give up and did not report gone."""
+    moves: int = 0
+    """How often a member of a consumer group was given something else."""
+    owned_twice: list[str] = field(default_factory=list)
+    """Partitions that two members of a consumer group had at the same time."""
+
+    def give(self, member_id: str, owned: frozenset[Owned]) -> None:
+        """A member has this now."""
+        self.moves += 1
+        for other, theirs in self.owned.items():
+            if other != member_id and owned & theirs:
+                shared = sorted(partition for _, partition in owned & theirs)
+                self.owned_twice.append(f"record {self.moves}: {member_id} and {other} both have partitions {shared}")
+        self.owned[member_id] = owned
 
 
 def read_group_log(bootstrap: str, group: str) -> GroupLog:
@@ -66,9 +88,11 @@ def read_group_log(bootstrap: str, group: str) -> GroupLog:
 
 
 def _note(log: GroupLog, group: str, key_bytes: bytes | None, value_bytes: bytes | None) -> None:
-    if key_bytes is None or value_bytes is None:
-        return  # a tombstone deletes, which no member does here
-    key = decode_key(key_bytes)
+    key = None if key_bytes is None else decode_key(key_bytes)
+    if key is None or value_bytes is None:
+        if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey) and key.group_id == group:
+            log.owned.pop(key.member_id, None)
+        return  # other tombstones delete, which no member does here
     match key:
         case OffsetCommitKey(group=name, partition=partition) if name == group:
             value = decode_value(key, value_bytes)
@@ -82,6 +106,11 @@ def _note(log: GroupLog, group: str, key_bytes: bytes | None, value_bytes: bytes
                 for member in value.members
             )
             log.generations.append(Generation(value.generation, value.protocol, owners))
+        case ConsumerGroupCurrentMemberAssignmentKey(group_id=name, member_id=member_id) if name == group:
+            value = decode_value(key, value_bytes)
+            assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            topics = chain(value.assigned_partitions, value.partitions_pending_revocation)
+            log.give(member_id, frozenset((one.topic_id, number) for one in topics for number in one.partitions))
 
 
 def java_hash(text: str) -> int:

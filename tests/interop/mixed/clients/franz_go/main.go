@@ -68,12 +68,13 @@ func main() {
 	defer stop()
 	bootstrap, group, topic, strategy, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
 	session, _ := strconv.Atoi(os.Args[6])
-	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer()}[strategy]
+	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer(),
+		"uniform": kgo.CooperativeStickyBalancer()}[strategy]
 	var choices struct {
-		Instance, Reset, Note string
-		Pattern               bool
-		MetadataMs            int64 `json:"metadata_ms"`
-		PauseMs               int64 `json:"pause_ms"`
+		Instance, Reset, Note, Protocol string
+		Pattern                         bool
+		MetadataMs                      int64 `json:"metadata_ms"`
+		PauseMs                         int64 `json:"pause_ms"`
 	}
 	if err := json.Unmarshal([]byte(os.Args[7]), &choices); err != nil {
 		panic(err)
@@ -97,6 +98,11 @@ func main() {
 			time.AfterFunc(time.Duration(choices.PauseMs)*time.Millisecond, func() { client.ResumeFetchPartitions(first) })
 		}),
 		kgo.OnPartitionsRevoked(partitions("partitions_revoked")), kgo.OnPartitionsLost(partitions("partitions_lost")),
+	}
+	if choices.Protocol == "consumer" {
+		// It asks for the range assignor by the balancer of that name, and for uniform by the sticky ones.
+		options = append(options, kgo.WithContext(
+			context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)))
 	}
 	if choices.Pattern {
 		options = append(options, kgo.ConsumeRegex())

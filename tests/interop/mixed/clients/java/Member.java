@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -55,12 +56,17 @@ public class Member {
 
     public static void main(String[] args) throws Exception {
         JsonNode choices = JSON.readTree(args[6]);
-        String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin").get(args[3]);
+        boolean newer = choices.get("protocol").asText().equals("consumer");
         Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", args[0], "group.id", args[1],
-            "client.id", args[4], "session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
-            "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor + "Assignor",
-            "enable.auto.commit", "false", "auto.offset.reset", choices.get("reset").asText(),
+            "client.id", args[4], "enable.auto.commit", "false", "auto.offset.reset", choices.get("reset").asText(),
             "metadata.max.age.ms", choices.get("metadata_ms").asText()));
+        if (newer) {
+            config.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", args[3]));
+        } else {
+            String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin").get(args[3]);
+            config.putAll(Map.of("session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
+                "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor + "Assignor"));
+        }
         if (!choices.get("instance").asText().isEmpty()) {
             config.put("group.instance.id", choices.get("instance").asText());
         }
@@ -91,8 +97,15 @@ public class Member {
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                 sayPlaces("partitions_revoked", partitions);
             }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                sayPlaces("partitions_lost", partitions);
+            }
         };
-        if (choices.get("pattern").asBoolean()) {
+        if (choices.get("pattern").asBoolean() && newer) {
+            consumer.subscribe(new SubscriptionPattern(args[2]), listener);
+        } else if (choices.get("pattern").asBoolean()) {
             consumer.subscribe(Pattern.compile(args[2]), listener);
         } else {
             consumer.subscribe(List.of(args[2]), listener);
