@@ -7,28 +7,31 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterator, Mapping, Set
 
 from kohort.coordinator import Effects
 from kohort.model import UUID, Millis
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, Member
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.header import read_response_header, request_header
+from kohort.wire.join_group import JoinGroupRequest
 from kohort.wire.list_groups import ListGroupsResponse
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.wire.sync_group import SyncGroupRequest
 
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as parked."""
+ANSWERED_WITHIN = 30.0
+"""Seconds for which the answer to a request that is never parked is awaited: the machine may be busy."""
 QUIET_AFTER = 0.05
 """Seconds for which the answers to others are awaited."""
 
@@ -81,25 +84,38 @@ class WireCoordinator:
         assert isinstance(answer, CreateTopicsResponse) and answer.topics[0].error_code == 0, answer
         self._topics[name] = answer.topics[0].topic_id, partitions
         self._names[answer.topics[0].topic_id] = name
-        self._await(lambda found: found.get(self._prefix + name, 0) == partitions)
+        self._await(name, partitions)
 
     def _grow(self, name: str, partitions: int) -> None:
-        topic = CreatePartitionsTopic(name=self._prefix + name, count=partitions)
+        topic = CreatePartitionsTopic(name=self._prefix + name, count=partitions, assignments=None)
         self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=10_000), 3)
         self._topics[name] = self._topics[name][0], partitions
-        self._await(lambda found: found.get(self._prefix + name, 0) == partitions)
+        self._await(name, partitions)
 
     def _delete(self, name: str) -> None:
         self._ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=self._prefix + name)], timeout_ms=10_000), 6)
         del self._topics[name]
-        self._await(lambda found: self._prefix + name not in found)
+        self._await(name, 0)
 
-    def _await(self, arrived: Callable[[dict[str, int]], bool]) -> None:
-        """Wait until the broker's metadata is so; its coordinator hears of it at the same time."""
-        for _ in range(100):
-            answer = self._ask(MetadataRequest(topics=None), 12)
-            assert isinstance(answer, MetadataResponse)
-            if arrived({topic.name or "": len(topic.partitions) for topic in answer.topics}):
+    def _await(self, name: str, partitions: int) -> None:
+        """Wait until the group coordinator knows it: Kafka's hears of topics later than whoever asks for metadata.
+
+        The answer of a member that joins says what it knows; its group is not the transcript's.
+        """
+        join = ConsumerGroupHeartbeatRequest(
+            group_id=f"{self._prefix}topics",
+            member_id="topics",
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=[self._prefix + name],
+            topic_partitions=[],
+        )
+        for _ in range(500):
+            answer = self._ask(join, 1)
+            assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+            given = answer.assignment.topic_partitions if answer.assignment is not None else []
+            if answer.error_code == 0 and sum(len(topic.partitions) for topic in given) == partitions:
+                join.member_epoch = -1
+                self._ask(join, 1)
                 return
             list(self.wait(20))
         raise AssertionError("the broker's topics do not change")
@@ -107,7 +123,7 @@ class WireCoordinator:
     def _ask(self, request: Message, version: int) -> Message:
         token = f"setup of {self._prefix}"
         self._send(request, token, version, "setup")
-        return self._collect(10.0, until=token).replies[token]
+        return self._collect(ANSWERED_WITHIN, until=token).replies[token]
 
     # Requests
 
@@ -115,7 +131,8 @@ class WireCoordinator:
         """Send a request; returns what was answered to anybody until nothing more came."""
         self._mark(request)
         self._send(request, token, version, client_id)
-        out = self._collect(PARKED_AFTER, until=token)
+        may_park = isinstance(request, JoinGroupRequest | SyncGroupRequest)
+        out = self._collect(PARKED_AFTER if may_park else ANSWERED_WITHIN, until=token)
         out.replies.update(self._collect(QUIET_AFTER).replies)
         return out
 
@@ -213,7 +230,8 @@ class WireCoordinator:
                 for committed in [topic for group in fetched for topic in group.topics]:
                     committed.name = committed.name.removeprefix(self._prefix)
             case ListGroupsResponse():
-                response.groups = [group for group in response.groups if group.group_id.startswith(self._prefix)]
+                ours = [group for group in response.groups if group.group_id.startswith(self._prefix)]
+                response.groups = [group for group in ours if group.group_id != f"{self._prefix}topics"]
                 for one in response.groups:
                     one.group_id = one.group_id.removeprefix(self._prefix)
 

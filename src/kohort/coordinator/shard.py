@@ -233,7 +233,7 @@ class GroupShard:
         return out
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
-        """`settings` says something else of these groups: a shorter session counts at once, as does another assignor."""
+        """`settings` says something else of these groups. A shorter session counts at once, and so does an assignor."""
         out = Effects()
         settings_changed(self._groups, group_ids, now, out)
         return out
