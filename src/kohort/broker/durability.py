@@ -53,9 +53,6 @@ class Writer:
         self._before_take: list[Callable[[], None]] = []
         self._running: asyncio.Future[None] | None = None
         self._scheduled = False
-        self.failure: OSError | None = None
-        """The first write that failed. What waited was refused, and so will be what follows while the cause lasts."""
-        self.on_failure: Callable[[], None] | None = None
 
     def current(self) -> Commit:
         """The commit that an append made now belongs to; asking for it schedules it."""
@@ -129,7 +126,3 @@ class Writer:
         commit.finish(failed=True)
         if behind is not None:
             behind.finish(failed=True)
-        if self.failure is None:
-            self.failure = error
-            if self.on_failure is not None:
-                self.on_failure()

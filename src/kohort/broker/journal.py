@@ -79,5 +79,9 @@ class BrokerJournal:
             for number, record in enumerate(records)
         ]
         # Compressed: the record of a large group is hundreds of kilobytes of much the same.
-        partition.append(encode_batch(entries, Codec.ZSTD), partition.leader_epoch)
+        try:
+            partition.append(encode_batch(entries, Codec.ZSTD), partition.leader_epoch)
+        except OSError as error:
+            log.error("the journal of rebalances cannot be kept: %s", error)
+            return
         self._broker.writer.current()

@@ -29,8 +29,6 @@ async def _serve(options: BrokerOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await broker.start()
-    # A broker that cannot write has nothing to offer but errors. As Kafka's it ends, so that its clients go elsewhere.
-    broker.writer.on_failure = stop.set
     # What start-up made lives as long as the process: collections need not look at it again. Requests make no cycles,
     # but thousands of objects that live until the next sync, at which the default thresholds look over and over.
     gc.collect()
@@ -40,8 +38,6 @@ async def _serve(options: BrokerOptions) -> int:
     sys.stdout.flush()
     await stop.wait()
     await broker.stop()
-    if broker.writer.failure is not None:
-        raise broker.writer.failure
     return 0
 
 

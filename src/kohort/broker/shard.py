@@ -31,7 +31,7 @@ log = logging.getLogger("kohort.broker")
 
 _ALIVE = HeartbeatResponse()
 _BATCH_RECORDS = 4_000
-_LOAD_AGAIN_S = 1.0
+_LOAD_AGAIN_S = 0.2
 
 
 class Waiter(Protocol):
@@ -161,7 +161,10 @@ class Shard:
             self._commit = None
             self.resign()
             self._machine = self._broker.new_group_shard()
-            self.load()
+            if self._log.stopped is None:
+                self._resigned = False
+                # Not at once: on a full disk the next append would fail too, and each load is work.
+                self._loading = asyncio.get_running_loop().create_task(self._load(_LOAD_AGAIN_S))
 
     # Loading and stopping
 
@@ -171,7 +174,7 @@ class Shard:
         if self._log.stable_offset == self._log.start_offset:
             self._loaded()
         else:
-            self._loading = asyncio.get_running_loop().create_task(self._load())
+            self._loading = asyncio.get_running_loop().create_task(self._load(0))
 
     def resign(self) -> None:
         """Answer nobody any more: parked requests are told that this is not their coordinator."""
@@ -186,15 +189,16 @@ class Shard:
             for token, response in effects.replies.items():
                 cast("Waiter", token).reply(response)
 
-    async def _load(self) -> None:
+    async def _load(self, wait_s: float) -> None:
         while True:
+            await asyncio.sleep(wait_s)
             try:
                 count = await load(self.partition, self._log, self._machine.replay_all)
                 break
             except OSError as error:
                 log.error("cannot load shard=%d, trying again: %s", self.partition, error)
                 self._machine = self._broker.new_group_shard()
-                await asyncio.sleep(_LOAD_AGAIN_S)
+                wait_s = _LOAD_AGAIN_S
         log.info("loaded shard=%d records=%d", self.partition, count)
         self._loading = None
         self._loaded()

@@ -89,6 +89,11 @@ class PartitionLog(Protocol):
         ...
 
     @property
+    def stopped(self) -> OSError | None:
+        """Why the partition takes no appends until the store is opened again; None where it does."""
+        ...
+
+    @property
     def producers(self) -> ProducerStates:
         """What idempotent producers appended, queued appends included: ask it before `append`, which updates it."""
         ...
@@ -97,7 +102,7 @@ class PartitionLog(Protocol):
         """Queue one or several whole batches, set their base offsets and leader epoch; return the first base offset.
 
         The caller has checked each batch's header and CRC. Takes ownership of the bytes: a bytearray is changed in
-        place. Raises StaleLeaderEpoch.
+        place. Raises StaleLeaderEpoch, PartitionStopped.
         """
         ...
 
@@ -204,7 +209,7 @@ class LogStore(Protocol):
         ...
 
     def sync(self, pending: Pending) -> None:
-        """In the writer thread: write it and make it durable. Raises OSError."""
+        """In the writer thread: write it and make it durable. Raises OSError, SyncFailed where that is not retried."""
         ...
 
     def settle(self, pending: Pending) -> None:
@@ -214,13 +219,26 @@ class LogStore(Protocol):
     def fail(self, pending: Pending, error: OSError) -> None:
         """On the event loop, after sync raised: drop what it held and all that was appended meanwhile, everywhere.
 
-        Every partition is back at its stable offset, its producers too; later appends may succeed again.
+        Every partition is back at its stable offset, its producers too. Later appends may succeed again, as on a disk
+        that was full; after SyncFailed the partitions concerned are stopped.
         """
         ...
 
     def close(self) -> None:
         """Sync, mark the shutdown as clean, release the locks."""
         ...
+
+
+class SyncFailed(OSError):
+    """The disk did not confirm what was written to it.
+
+    The kernel may take those pages for clean from now on, so that a second sync would succeed without having written
+    them: nothing is tried again, and what the files hold is found out by the next start.
+    """
+
+
+class PartitionStopped(OSError):
+    """An append to a partition whose disk failed it: it can be read, and written to again after a restart."""
 
 
 class StaleLeaderEpoch(KohortError):

@@ -1,10 +1,13 @@
 """The writer thread's half of the file store: gathered writes, then the cheapest way to make them durable."""
 
+import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from kohort.log.api import SyncFailed
 from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.directory import sync_directory
 from kohort.log.sync_choice import SyncChoice, syncfs_of
@@ -16,6 +19,22 @@ _MAX_PARTS = 1024
 
 Write = tuple[SegmentFile, int, list[Buffer]]
 """A file, where in it, and what."""
+
+
+class FilesNotSynced(SyncFailed):
+    """Which ones."""
+
+    def __init__(self, error: OSError, files: Sequence[SegmentFile]) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.files = frozenset(files)
+
+
+@contextmanager
+def _confirming(files: Sequence[SegmentFile]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FilesNotSynced(error, files) from error
 
 
 class Disk:
@@ -31,21 +50,29 @@ class Disk:
         """Directories with names in them that are not durable yet."""
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Durable when it returns. Raises OSError: then any part of it may be on disk."""
+        """Durable when it returns. Raises OSError: then any part of it may be on disk.
+
+        FilesNotSynced says which files the disk would not confirm; every other error leaves files as they can be cut.
+        """
         if not writes:
             return
         cost = len(writes) + 2 * sum(not file.exists for file, _, _ in writes)
         for file, position, parts in writes:
             self._write(file, position, parts)
         started = time.perf_counter()
+        files = [file for file, _, _ in writes]
         if self.choice.together(cost):
-            self._sync_file_system()
+            with _confirming(files):
+                self._sync_file_system()
             self.choice.learn_together(time.perf_counter() - started)
         else:
-            for file, _, _ in writes:
+            for file in files:
                 # Should it have been closed meanwhile: a sync is of a file, not of what wrote to it.
-                os.fdatasync(self._descriptors.get(file))
-            self._sync_new_names()
+                descriptor = self._descriptors.get(file)
+                with _confirming([file]):
+                    os.fdatasync(descriptor)
+            with _confirming(files):
+                self._sync_new_names()
             self.choice.learn_each(time.perf_counter() - started, cost)
 
     def create(self, file: SegmentFile) -> None:
@@ -66,7 +93,12 @@ class Disk:
         if file.cut_to is not None:
             os.ftruncate(descriptor, file.cut_to)
             file.cut_to = None
-        write_all(descriptor, parts, position)
+        try:
+            write_all(descriptor, parts, position)
+        except OSError as error:
+            if error.errno == errno.EIO:  # the disk is failing, not full
+                raise FilesNotSynced(error, [file]) from error
+            raise
 
     def _open(self, file: SegmentFile) -> int:
         if file.exists:

@@ -15,7 +15,7 @@ from kohort.log.api import Pending, Topic, TornTail
 from kohort.log.config import LogConfig
 from kohort.log.descriptors import SegmentFile
 from kohort.log.directory import DataDirectory, check_topic_name, write_durably
-from kohort.log.disk import Write
+from kohort.log.disk import FilesNotSynced, Write
 from kohort.log.kept_configs import KeptConfigs
 from kohort.log.names import START_OFFSET, segment_path, sidecar_path
 from kohort.log.partition import Queued, SegmentedLog
@@ -196,6 +196,12 @@ class FileStore:
 
     def sync(self, pending: Pending) -> None:
         assert isinstance(pending, Taken)
+        try:
+            self._write(pending)
+        finally:
+            self.files.do_chores()  # on a full disk they make room
+
+    def _write(self, pending: Taken) -> None:
         with self.files.writing:
             last: list[Write] = []
             for one, queued in pending.logs:
@@ -206,7 +212,6 @@ class FileStore:
                         self.files.disk.write([write])
                     last.append(growing)
             self.files.disk.write(last)
-        self.files.do_chores()
 
     def settle(self, pending: Pending) -> None:
         assert isinstance(pending, Taken)
@@ -219,6 +224,11 @@ class FileStore:
     def fail(self, pending: Pending, error: OSError) -> None:
         assert isinstance(pending, Taken)
         log.error("cannot write to %s: %s; dropped what was not acknowledged", self.directory.path, error)
+        if isinstance(error, FilesNotSynced):
+            for one, queued in pending.logs:
+                if not error.files.isdisjoint(_file(append.segment) for append in queued):
+                    one.stopped = error
+                    log.error("%s takes no appends until a restart, which will check what it holds", one.name)
         self._queue.drop(pending)
 
     def close(self) -> None:
@@ -226,14 +236,14 @@ class FileStore:
             self._sync_what_waits()
             for one in self._logs.values():
                 growing = one.segments[-1]
-                if growing.size and not growing.has_sidecar:
+                if one.stopped is None and growing.size and not growing.has_sidecar:
                     growing.producers_at_end = one.producers.snapshot()
                     self._keep_sidecar(growing)
             self.files.do_chores()
         except BaseException:
             self._release(clean=False)
             raise
-        self._release(clean=True)
+        self._release(clean=not any(one.stopped for one in self._logs.values()))
 
     def abandon(self) -> None:
         """Let go of the directory as a process does that dies: what waits is lost, the next owner recovers."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kohort.log.api import OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch
+from kohort.log.api import OffsetAndTime, OffsetOutOfRange, PartitionStopped, StaleLeaderEpoch
 from kohort.log.compaction import Compaction, Workshop, cleanable
 from kohort.log.config import LogConfig
 from kohort.log.placing import place_batches
@@ -63,6 +63,7 @@ class SegmentedLog:
         """Appends that are queued or taken, but not settled."""
         self.deleted = False
         """Its topic is gone: what it queued need not be written."""
+        self.stopped: OSError | None = None
         self.compacting = False
         """Whether full segments belong to a compaction, so that nothing else may remove them."""
         self._leader_epoch = leader_epoch
@@ -119,6 +120,8 @@ class SegmentedLog:
         if leader_epoch != self._leader_epoch:
             detail = f"{self.name} is at leader epoch {self._leader_epoch}, the append came with {leader_epoch}"
             raise StaleLeaderEpoch(detail)
+        if self.stopped is not None:
+            raise PartitionStopped(self.stopped.errno, f"{self.name} takes no appends until a restart: {self.stopped}")
         base_offset = self._end_offset
         parts, headers = place_batches(batches, base_offset, leader_epoch)
         assert headers and sum(header.size for header in headers) == len(batches), "an append is whole batches"

@@ -6,7 +6,7 @@ from kohort.broker.call import Call
 from kohort.broker.durability import Commit
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode
-from kohort.log.api import Topic
+from kohort.log.api import PartitionStopped, Topic
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import Buffer
@@ -89,7 +89,10 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
             if broker.stamps(topic):
                 append_time = broker.now()
                 stamp(records, append_time)
-            base_offset = log.append(records, log.leader_epoch)
+            try:
+                base_offset = log.append(records, log.leader_epoch)
+            except PartitionStopped as error:
+                return _refused(data.index, ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         case Duplicate(base_offset=base_offset):
             pass  # KIP-98: the answer was lost, so it is given again, once the batch is on disk
         case OutOfOrder(detail=detail):
