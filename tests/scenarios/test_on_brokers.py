@@ -35,14 +35,14 @@ DIFFERENT = {
     "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
     "pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
     "unused_id_leaves_a_stable_group.txt": "Kafka rebalances a group for one that never was in it",
-    "consumer_assignor_by_vote.txt": "Kafka 4.3 goes on with the old assignor until something else changes (KAFKA-20434)",
+    "consumer_assignor_by_vote.txt": "Kafka 4.3 keeps the old assignor until something else changes (KAFKA-20434)",
     "consumer_expression.txt": "Kafka answers a new expression before it has looked it up",
     "consumer_expression_and_names.txt": "Kafka answers a new expression before it has looked it up",
     "consumer_expression_meets_a_new_topic.txt": "Kafka answers a new expression before it has looked it up",
     "consumer_lost_answer.txt": "Kafka tells a member its epoch again, but not its assignment",
     "consumer_static_first_answer_lost.txt": "Kafka takes a static member for another than itself",
     "consumer_static_member_takes_another_id.txt": "Kafka 4.3 keeps the old instance id (KAFKA-20747)",
-    "consumer_static_restart_asks_for_something_else.txt": "Kafka 4.3 ignores the assignor that it asks for (KAFKA-20434)",
+    "consumer_static_restart_asks_for_something_else.txt": "Kafka 4.3 ignores its other assignor (KAFKA-20434)",
 }
 """Transcripts in which Kafka answers otherwise, and why we do not follow it."""
 
