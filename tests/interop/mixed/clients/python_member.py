@@ -247,17 +247,17 @@ def kohort(place: Place, said: Said) -> None:
         metadata_max_age_ms=place.choices.metadata_ms,
         group_instance_id=place.choices.instance or None,
         enable_auto_commit=False,
+        **({"group_protocol": "consumer", "group_remote_assignor": place.strategy} if newer else classic),
+    )
+    wanted: list[str] | re.Pattern[str] | SubscriptionPattern = [place.topic]
+    if place.choices.pattern:
+        wanted = SubscriptionPattern(place.topic) if newer else re.compile(place.topic)
+    consumer.subscribe(
+        wanted,
         on_assigned=assigned,
         on_revoked=lambda partitions: said.revoked(spots(partitions)),
         on_lost=lambda partitions: said.lost(spots(partitions)),
-        **({"group_protocol": "consumer", "group_remote_assignor": place.strategy} if newer else classic),
     )
-    if not place.choices.pattern:
-        consumer.subscribe([place.topic])
-    elif newer:
-        consumer.subscribe(SubscriptionPattern(place.topic))
-    else:
-        consumer.subscribe(re.compile(place.topic))
     while not said.stopping.is_set():
         records = consumer.poll(timeout=POLL_S)
         if records:
