@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.config import BOUNDS, SETTINGS, as_text, parse_assignments, parse_config, read_settings
+from kohort.broker.config import BOUNDS, SETTINGS, parse_assignments, parse_config, read_settings
+from kohort.broker.setting import as_text
 from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError
 

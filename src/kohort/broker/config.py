@@ -3,72 +3,14 @@
 Values arrive as strings (`--set NAME=VALUE`, or lines of a file) and are checked once, here.
 """
 
-import difflib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kohort.broker.idle_settings import IDLE
+from kohort.broker.setting import INT32, INT64, Setting, Value, known_setting
 from kohort.errors import ConfigError
 
-Value = int | bool | float | str
-
-# Python takes more for a number than other programs that read the same file: 1_000, and other scripts' digits.
-_WHOLE_NUMBER = re.compile(r" *[+-]?[0-9]{1,20} *")
-_FRACTION = re.compile(r" *[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}) *")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One configuration key: its default, its bounds, and what it means in a sentence."""
-
-    default: Value
-    doc: str
-    low: int | None = None
-    high: int | None = None
-    choices: frozenset[str] = frozenset()
-    """What a text may be; a list's parts, where it is one."""
-    is_list: bool = False
-    """Whether the text is a list with commas: parts can be added and taken away (KIP-339)."""
-    live: bool = False
-    """Whether an admin may change it while the broker runs (KIP-226)."""
-
-    def parse(self, name: str, text: str) -> Value:
-        """The value that `text` stands for; ConfigError where it is of the wrong type or out of range."""
-        match self.default:
-            case bool():
-                if text.lower() not in ("true", "false"):
-                    raise ConfigError(f"{name} takes true or false, not {text!r}.")
-                return text.lower() == "true"
-            case int():
-                if not _WHOLE_NUMBER.fullmatch(text):
-                    raise ConfigError(f"{name} takes a whole number, not {text[:40]!r}.")
-                return self._within(name, int(text))
-            case float():
-                if not _FRACTION.fullmatch(text):
-                    raise ConfigError(f"{name} takes a number, not {text[:40]!r}.")
-                return self._within(name, float(text))
-            case _:
-                parts = text.split(",") if self.is_list else [text]
-                if self.choices and not self.choices.issuperset(part.strip() for part in parts):
-                    known = ", ".join(sorted(self.choices))
-                    raise ConfigError(f"{name} cannot be {text!r} here; what it takes is: {known}.")
-                return text
-
-    def _within(self, name: str, number: int | float) -> int | float:
-        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
-            bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
-            raise ConfigError(f"{name} must be {bounds}, not {number}.")
-        return number
-
-
-def as_text(value: Value) -> str:
-    """A value as it is written in a file of settings and on the wire."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_INT32 = 2**31 - 1
-_INT64 = 2**63 - 1
 _DAY = 86_400_000
 
 CLEANUP_POLICIES = frozenset({"delete", "compact"})
@@ -80,60 +22,66 @@ COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "
 SETTINGS: Mapping[str, Setting] = {
     "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
-    "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, _INT64),
-    "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, _INT64),
+    "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, INT64),
+    "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, INT64),
     "compression.type": Setting(
         "producer", "what batches are compressed with; producer: kept as they come", choices=COMPRESSIONS, live=True
     ),
     "max.connections": Setting(
-        20_000, "accept no more connections than this (bounded by default here)", 1, _INT32, live=True
+        20_000, "accept no more connections than this (bounded by default here)", 1, INT32, live=True
     ),
-    "max.queued.requests.per.connection": Setting(1_000, "unanswered requests before reading stops (ours)", 1, _INT32),
-    "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, _INT32, live=True),
+    "max.queued.requests.per.connection": Setting(1_000, "unanswered requests before reading stops (ours)", 1, INT32),
+    "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, INT32, live=True),
     "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
-    "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, _INT64, live=True),
-    "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, _INT64),
-    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, _INT64),
+    "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, INT64, live=True),
+    "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, INT64),
+    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, INT64),
     "log.cleaner.enable": Setting(True, "compact topics with cleanup.policy=compact"),
     "log.cleaner.max.compaction.lag.ms": Setting(
-        _INT64, "a record waits no longer for compaction, whatever the ratio", 1, _INT64, live=True
+        INT64, "a record waits no longer for compaction, whatever the ratio", 1, INT64, live=True
     ),
     "log.cleaner.min.cleanable.ratio": Setting(
         0.5, "compact a partition when this part of it is new since the last time", 0, 1, live=True
     ),
-    "log.cleaner.min.compaction.lag.ms": Setting(0, "how long a record is safe from compaction", 0, _INT64, live=True),
+    "log.cleaner.min.compaction.lag.ms": Setting(0, "how long a record is safe from compaction", 0, INT64, live=True),
     "log.cleanup.policy": Setting(
         "delete", "delete, compact or both", choices=CLEANUP_POLICIES, is_list=True, live=True
     ),
     "log.message.timestamp.type": Setting(
         "CreateTime", "CreateTime, or LogAppendTime: the broker's clock counts", choices=TIMESTAMP_TYPES, live=True
     ),
-    "log.roll.ms": Setting(7 * _DAY, "age at which a log file is rolled", 1, _INT64, live=True),
-    "log.segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, _INT32, live=True),
-    "log.retention.ms": Setting(7 * _DAY, "drop segments older than this; -1 keeps all", -1, _INT64, live=True),
+    "log.message.timestamp.after.max.ms": Setting(
+        3_600_000, "how far ahead of the broker's clock a record's time may be", 0, INT64, live=True
+    ),
+    "log.message.timestamp.before.max.ms": Setting(
+        INT64, "how far behind the broker's clock a record's time may be", 0, INT64, live=True
+    ),
+    "log.roll.ms": Setting(7 * _DAY, "age at which a log file is rolled", 1, INT64, live=True),
+    "log.segment.bytes": Setting(1 << 30, "size at which a log file is rolled", 1_024, INT32, live=True),
+    "log.retention.ms": Setting(7 * _DAY, "drop segments older than this; -1 keeps all", -1, INT64, live=True),
     "log.retention.bytes": Setting(
-        -1, "drop the oldest segments of a partition over this size; -1 keeps all", -1, _INT64, live=True
+        -1, "drop the oldest segments of a partition over this size; -1 keeps all", -1, INT64, live=True
     ),
-    "log.retention.check.interval.ms": Setting(300_000, "how often retention is applied", 1, _INT64),
+    "log.retention.check.interval.ms": Setting(300_000, "how often retention is applied", 1, INT64),
     "socket.request.max.bytes": Setting(
-        104_857_600, "the largest request; a larger one closes its connection", 1, _INT32
+        104_857_600, "the largest request; a larger one closes its connection", 1, INT32
     ),
-    "store.queued.max.bytes": Setting(128 << 20, "unsynced bytes before producers are made to wait (ours)", 1, _INT64),
-    "fetch.max.bytes": Setting(57_671_680, "the largest answer to a fetch", 1_024, _INT32),
+    "store.queued.max.bytes": Setting(128 << 20, "unsynced bytes before producers are made to wait (ours)", 1, INT64),
+    "fetch.max.bytes": Setting(57_671_680, "the largest answer to a fetch", 1_024, INT32),
     "offsets.topic.num.partitions": Setting(50, "partitions of __consumer_offsets; fixed at first start", 1, 10_000),
-    "offsets.topic.segment.bytes": Setting(104_857_600, "segment size of __consumer_offsets", 1_024, _INT32),
-    "offset.metadata.max.bytes": Setting(4_096, "the longest metadata of a committed offset", 0, _INT32),
-    "offsets.retention.minutes": Setting(10_080, "forget offsets of a group that is empty for so long", 1, _INT32),
-    "offsets.retention.check.interval.ms": Setting(600_000, "how often expired offsets are looked for", 1, _INT64),
-    "group.min.session.timeout.ms": Setting(6_000, "the shortest session timeout of a classic member", 1, _INT32),
-    "group.max.session.timeout.ms": Setting(1_800_000, "the longest session timeout of a classic member", 1, _INT32),
-    "group.initial.rebalance.delay.ms": Setting(3_000, "wait for more members when an empty group starts", 0, _INT32),
-    "group.max.size": Setting(_INT32, "the most members of a classic group", 1, _INT32),
+    "offsets.topic.segment.bytes": Setting(104_857_600, "segment size of __consumer_offsets", 1_024, INT32),
+    "offset.metadata.max.bytes": Setting(4_096, "the longest metadata of a committed offset", 0, INT32),
+    "offsets.retention.minutes": Setting(10_080, "forget offsets of a group that is empty for so long", 1, INT32),
+    "offsets.retention.check.interval.ms": Setting(600_000, "how often expired offsets are looked for", 1, INT64),
+    "group.min.session.timeout.ms": Setting(6_000, "the shortest session timeout of a classic member", 1, INT32),
+    "group.max.session.timeout.ms": Setting(1_800_000, "the longest session timeout of a classic member", 1, INT32),
+    "group.initial.rebalance.delay.ms": Setting(3_000, "wait for more members when an empty group starts", 0, INT32),
+    "group.max.size": Setting(INT32, "the most members of a classic group", 1, INT32),
     "group.coordinator.rebalance.protocols": Setting(
         "classic,consumer", "which protocols groups may use", choices=PROTOCOLS, is_list=True
     ),
-    "group.consumer.max.size": Setting(_INT32, "the most members of a consumer group", 1, _INT32),
+    "group.consumer.max.size": Setting(INT32, "the most members of a consumer group", 1, INT32),
     "group.consumer.assignors": Setting(
         "uniform,range", "what may compute the assignment of a consumer group; the first is the default", is_list=True
     ),
@@ -143,23 +91,24 @@ SETTINGS: Mapping[str, Setting] = {
         choices=MIGRATION_POLICIES,
     ),
     "group.consumer.regex.refresh.interval.ms": Setting(
-        600_000, "resolve regular expressions of subscriptions again at least so often", 10_000, _INT32
+        600_000, "resolve regular expressions of subscriptions again at least so often", 10_000, INT32
     ),
     "group.consumer.session.timeout.ms": Setting(
-        45_000, "when a silent member of a consumer group is given up", 1, _INT32
+        45_000, "when a silent member of a consumer group is given up", 1, INT32
     ),
-    "group.consumer.min.session.timeout.ms": Setting(45_000, "the least that a group may set for it", 1, _INT32),
-    "group.consumer.max.session.timeout.ms": Setting(60_000, "the most that a group may set for it", 1, _INT32),
+    "group.consumer.min.session.timeout.ms": Setting(45_000, "the least that a group may set for it", 1, INT32),
+    "group.consumer.max.session.timeout.ms": Setting(60_000, "the most that a group may set for it", 1, INT32),
     "group.consumer.heartbeat.interval.ms": Setting(
-        5_000, "how often members of consumer groups are told to send heartbeats", 1, _INT32
+        5_000, "how often members of consumer groups are told to send heartbeats", 1, INT32
     ),
-    "group.consumer.min.heartbeat.interval.ms": Setting(5_000, "the least that a group may set for it", 1, _INT32),
-    "group.consumer.max.heartbeat.interval.ms": Setting(15_000, "the most that a group may set for it", 1, _INT32),
+    "group.consumer.min.heartbeat.interval.ms": Setting(5_000, "the least that a group may set for it", 1, INT32),
+    "group.consumer.max.heartbeat.interval.ms": Setting(15_000, "the most that a group may set for it", 1, INT32),
     "group.consumer.assignment.interval.ms": Setting(
-        1_000, "the least time between two assignments of a consumer group (KIP-1263)", 0, _INT32, live=True
+        1_000, "the least time between two assignments of a consumer group (KIP-1263)", 0, INT32, live=True
     ),
-    "group.consumer.min.assignment.interval.ms": Setting(0, "the least that a group may set for it", 0, _INT32),
-    "group.consumer.max.assignment.interval.ms": Setting(15_000, "the most that a group may set for it", 0, _INT32),
+    "group.consumer.min.assignment.interval.ms": Setting(0, "the least that a group may set for it", 0, INT32),
+    "group.consumer.max.assignment.interval.ms": Setting(15_000, "the most that a group may set for it", 0, INT32),
+    **IDLE,
 }
 
 BOUNDS: Mapping[str, tuple[str, str]] = {
@@ -242,13 +191,3 @@ def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
             raise ConfigError(f"{origin}: {pair!r} is not of the form NAME=VALUE.")
         settings[name.strip()] = value.strip()
     return settings
-
-
-def known_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
-    """The setting of that name; ConfigError names the nearest one where there is none."""
-    setting = settings.get(name)
-    if setting is None:
-        near = difflib.get_close_matches(name, settings, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; the documentation lists the names."
-        raise ConfigError(f"{name} is not a known configuration{hint}")
-    return setting

@@ -5,8 +5,9 @@ A group has configs whether or not it exists, as in Kafka, and keeps them when i
 
 from collections.abc import Mapping
 
-from kohort.broker.config import BOUNDS, SETTINGS, BrokerConfig, Setting, known_setting
+from kohort.broker.config import BOUNDS, SETTINGS, BrokerConfig
 from kohort.broker.live_config import LiveConfig, Setter, Source
+from kohort.broker.setting import Setting, known_setting
 from kohort.coordinator import GroupSettings
 from kohort.errors import ConfigError
 from kohort.log.api import LogStore

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from kohort.broker.config import SETTINGS, BrokerConfig, as_text, known_setting, parse_config
+from kohort.broker.config import SETTINGS, BrokerConfig, parse_config
+from kohort.broker.setting import as_text, known_setting
 from kohort.errors import ConfigError
 
 

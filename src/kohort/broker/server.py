@@ -201,6 +201,14 @@ class Broker:
         own = topic.configs.get("message.timestamp.type") if topic.configs else None
         return (self._timestamp_type if own is None else own) == "LogAppendTime"
 
+    def times(self, topic: Topic) -> tuple[Millis, Millis]:
+        """The first and the last time that a record of the topic may have now."""
+        configs = topic.configs
+        before = configs.get("message.timestamp.before.max.ms", self._time_before)
+        after = configs.get("message.timestamp.after.max.ms", self._time_after)
+        now = self.now()
+        return now - int(before), now + int(after)
+
     def compacts(self, topic: Topic) -> bool:
         """Whether the topic keeps each key's newest record, so that every record must have a key."""
         own = topic.configs.get("cleanup.policy") if topic.configs else None
@@ -229,6 +237,8 @@ class Broker:
         self.config: BrokerConfig = self.live_config.current
         self._max_batch_bytes = self.config.number("message.max.bytes")
         self._timestamp_type = self.config.text("log.message.timestamp.type")
+        self._time_before = self.config.number("log.message.timestamp.before.max.ms")
+        self._time_after = self.config.number("log.message.timestamp.after.max.ms")
         self._cleanup_policy = self.config.text("log.cleanup.policy")
         self._compression = self.config.text("compression.type")
 

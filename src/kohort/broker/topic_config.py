@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.config import SETTINGS, BrokerConfig, Setting, as_text, known_setting
+from kohort.broker.config import SETTINGS, BrokerConfig
+from kohort.broker.idle_settings import IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
 from kohort.broker.live_config import LiveConfig, Setter, Source
+from kohort.broker.setting import Setting, as_text, known_setting
 
 BROKER_NAMES: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -11,6 +13,8 @@ BROKER_NAMES: Mapping[str, str] = {
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.type": "log.message.timestamp.type",
     "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
     "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
@@ -19,10 +23,14 @@ BROKER_NAMES: Mapping[str, str] = {
     "retention.ms": "log.retention.ms",
     "segment.bytes": "log.segment.bytes",
     "segment.ms": "log.roll.ms",
+    **IDLE_TOPIC_NAMES,
 }
 """By the topic config's name, the broker's setting of the same meaning: a topic's default is what that is now."""
 
-TOPIC_SETTINGS: Mapping[str, Setting] = {name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()}
+TOPIC_SETTINGS: Mapping[str, Setting] = {
+    **{name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()},
+    **IDLE_OF_TOPICS,
+}
 
 
 def check_topic_configs(configs: Mapping[str, str]) -> None:
@@ -34,7 +42,10 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
 def topic_setters(name: str, configs: Mapping[str, str], live: LiveConfig) -> list[Setter]:
     """Who sets `name` for a topic with these configs, the one that counts first."""
     own = configs.get(name)
-    default = live.setters(BROKER_NAMES[name])
+    if name in IDLE_OF_TOPICS:
+        default = [Setter(Source.DEFAULT, name, as_text(IDLE_OF_TOPICS[name].default))]
+    else:
+        default = live.setters(BROKER_NAMES[name])
     return default if own is None else [Setter(Source.TOPIC, name, own), *default]
 
 

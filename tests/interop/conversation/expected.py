@@ -217,12 +217,6 @@ _BROKER = (
         "one by name, one by id",
     ),
     Expected(
-        "A new topic is told with the configs that do something here, not with all of Kafka's.",
-        "create-topics",
-        field="*.configs.*",
-        kohort="(not there)",
-    ),
-    Expected(
         "min.insync.replicas is a default here; KRaft sets it for the cluster.",
         "create-topics",
         field="*.min.insync.replicas.config_source",

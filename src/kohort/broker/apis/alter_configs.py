@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
 from kohort.broker.call import Call
-from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.config import SETTINGS
 from kohort.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from kohort.broker.live_config import Source
+from kohort.broker.setting import Setting
 from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
 from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
 from kohort.errors import ConfigError, ErrorCode, KafkaError

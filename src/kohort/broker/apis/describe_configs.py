@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
 from kohort.broker.call import Call
-from kohort.broker.config import SETTINGS, Setting
+from kohort.broker.config import SETTINGS
 from kohort.broker.group_configs import GROUP_SETTINGS, group_setters
 from kohort.broker.live_config import Setter, Source
+from kohort.broker.setting import Setting
 from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
 from kohort.broker.topics import is_legal_name
 from kohort.errors import ErrorCode, KafkaError
@@ -128,7 +129,12 @@ def _entry(
         value=counts.text,
         read_only=kind == ResourceType.BROKER and not setting.live,
         config_source=counts.source,
-        synonyms=[DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source) for one in setters]
+        synonyms=[
+            DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source)
+            for one in setters
+            # What only a topic can set has a default that nothing else is named after.
+            if one.source is not Source.DEFAULT or one.name in SETTINGS
+        ]
         if request.include_synonyms
         else [],
         config_type=_type(setting),

@@ -8,7 +8,8 @@ from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionStopped, Topic
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
-from kohort.model import NO_TOPIC_ID
+from kohort.model import NO_TOPIC_ID, Millis
+from kohort.wire.batch import BatchHeader
 from kohort.wire.codec import Buffer
 from kohort.wire.produce import (
     BatchIndexAndErrorMessage,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
 _TOPIC_IDS_FROM = 13
-_MAX_AHEAD_MS = 3_600_000
-"""Kafka's default of message.timestamp.after.max.ms: a later time is a mistake, and would keep its segment for good."""
+_NO_TIME = -1
+"""Of a record that its producer gave none."""
 
 
 def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
@@ -66,6 +67,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
     try:
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
         keyless = _keyless(data.records) if broker.compacts(topic) else []
+        is_timely = broker.stamps(topic) or _is_timely(header, data.records, *broker.times(topic))
         codec = broker.codec(topic)
         if codec is not None and codec != header.codec:
             data.records = recompress(data.records or b"", codec)
@@ -79,8 +81,8 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
     if header.is_transactional:
         # Nobody owns the transaction, so nobody would ever decide it.
         return _refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
-    if header.max_timestamp > broker.now() + _MAX_AHEAD_MS and not broker.stamps(topic):
-        return _refused(data.index, ErrorCode.INVALID_TIMESTAMP, "a record is of more than an hour from now")
+    if not is_timely:
+        return _refused(data.index, ErrorCode.INVALID_TIMESTAMP, "a record's time is too far from now")
     append_time = -1
     match log.producers.check(header):
         case Accepted():
@@ -116,6 +118,20 @@ def _keyless(records: Buffer | None) -> list[int]:
     """
     assert records is not None
     return [at for at, record in enumerate(decode_records(records, check_crc=False)) if record.key is None]
+
+
+def _is_timely(header: BatchHeader, records: Buffer | None, first: Millis, last: Millis) -> bool:
+    """Whether every record's time is within: one far ahead is a mistake, and would keep its segment for good.
+
+    A header tells the latest time only. So the batch is opened for the earliest, where any time can be too early.
+    """
+    if header.max_timestamp > last:
+        return False
+    if first <= 0:
+        return True
+    assert records is not None
+    times = (record.timestamp for record in decode_records(records, check_crc=False))
+    return all(time >= first or time == _NO_TIME for time in times)
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:

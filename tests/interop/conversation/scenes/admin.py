@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from kohort.broker.idle_settings import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
 from kohort.wire import alter_configs as legacy
 from kohort.wire import incremental_alter_configs as incremental
 from kohort.wire.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
@@ -100,6 +101,8 @@ async def describe_configs(s: Stage) -> None:
     for v in range(1, 5):
         await ask(f"a topic {v}", (TOPIC, orders, some), v=v)
     await ask("without synonyms", (TOPIC, orders, some), synonyms=False)
+    await ask("what does nothing here", (TOPIC, orders, [*IDLE_TOPIC_NAMES, *IDLE_OF_TOPICS]))
+    await ask("and of a broker", (BROKER, "1", list(IDLE)))
     await ask("an unknown config", (TOPIC, orders, ["nonsense", "cleanup.policy"]))
     for name in ("unknown", "a b", ""):
         await ask(f"the topic {name!r}", (TOPIC, name, some))
