@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers source interop interop-long bench constraints clean
+.PHONY: help demo test check lint types layers source interop interop-long chaos bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -45,8 +45,17 @@ interop: $(VENV)/.develop ## other people's clients against our broker and again
 interop-long: $(VENV)/.develop ## librdkafka's and kafka-python's own tests against our broker, about 40 minutes; BROKER=kafka asks Apache Kafka
 	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))
 
+chaos: $(VENV)/.develop ## kill -9 a loaded broker 200 times (KILLS=), compare every acknowledgement with what is read; about 5 minutes
+	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
+
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it
 	$(BIN)/python bench/run.py $(if $(PEER),--peer)
+
+sim: $(VENV)/.develop ## simulated worlds with faults for two minutes on all cores; SEED=n replays one
+	$(BIN)/kohort sim $(if $(SEED),--seed $(SEED),--minutes 2)
+
+sim-long: $(VENV)/.develop ## the same for HOURS=1
+	$(BIN)/kohort sim --minutes $$(( 60 * $(or $(HOURS),1) ))
 
 constraints: $(VENV)/.develop ## pin in constraints.txt what the virtual environment holds now
 	{ sed '/^[^#]/,$$d' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new
