@@ -1,0 +1,141 @@
+"""What a member of a consumer group brings about by what it says, in whichever protocol it says it (KIP-848).
+
+It changes the member, and so perhaps the group epoch; it computes the target assignment that the epoch is ahead of; it
+moves the member toward its target. Each step can bring about the next.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kohort.coordinator.consumer import records
+from kohort.coordinator.consumer.epochs import bump
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.planning import Coming
+from kohort.coordinator.consumer.reconcile import reconcile, withdraw
+from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer.subscribing import keep_fresh
+from kohort.coordinator.consumer.target import chosen_assignor, update_target
+from kohort.coordinator.consumer.topics import ResolvedExpression
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
+from kohort.model import UUID, Millis
+
+
+@dataclass(slots=True)
+class Beat:
+    """A member says something that the group takes. What it does is on record when the caller replays `out`."""
+
+    groups: Groups
+    group: ConsumerGroup
+    before: ConsumerMember
+    """The member as it is on record: a new one is not, and a static one that returns is under its old id."""
+    after: ConsumerMember
+    """The member with what it says of itself."""
+    fresh: dict[str, ResolvedExpression]
+    """Expressions that were looked up for it."""
+    now: Millis
+    out: Effects
+    coming: Coming | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coming = None
+        if self.after is not self.before or self.after.member_id not in self.group.members:
+            topics = self.group.topics.topics_of(self.after.subscription, self.fresh)
+            replaces = self.before.member_id if self.before.member_id != self.after.member_id else None
+            self.coming = Coming(self.after, topics, replaces)
+
+    def change_member(self) -> int:
+        """Write what the member says of itself; returns the group epoch, the next one where that calls for a target."""
+        group, before, after, out = self.group, self.before, self.after, self.out
+        if self.coming is None:
+            return group.epoch
+        group_id = group.group_id
+        if self.coming.replaces is not None:
+            self._replace(self.coming.replaces)
+        out.records.append(records.member_metadata(group_id, after))
+        old, new = before.subscription, after.subscription
+        if old.expression not in (None, new.expression) and group.topics.expressions[old.expression or ""] == 1:
+            out.records.append(records.no_expression(group_id, old.expression or ""))
+        out.records += [records.resolved_expression(group_id, name, found) for name, found in self.fresh.items()]
+        if old.expression != new.expression:
+            keep_fresh(self.groups, group, after, self.fresh, self.now, out)
+        if not self._calls_for_a_target():
+            return group.epoch
+        return bump(self.groups, group, out, group.topics.changes([old], new, self.fresh))
+
+    def _replace(self, old_id: str) -> None:
+        """A static member returns under another id, and takes over from the life before."""
+        group, out = self.group, self.out
+        out.records += records.no_member(group.group_id, old_id)
+        out.records.append(records.target(group.group_id, self.after.member_id, group.target_of(old_id)))
+        out.timers[SessionTimeout(group.group_id, old_id)] = None
+        group.planning.rename(old_id, self.after.member_id)
+
+    def _calls_for_a_target(self) -> bool:
+        """Whether what the member says changes what somebody should own."""
+        old, new = self.before.subscription, self.after.subscription
+        if old.names != new.names:
+            return True
+        if old.expression != new.expression:
+            found = self.fresh.get(new.expression or "")
+            if found is None:
+                # Somebody else asks by it, too, or it takes long to look up: then its topics call for a target later.
+                return new.expression is None or new.expression in self.group.topics.resolved
+            if found.topics:
+                return True
+        asked, asks = self.before.server_assignor, self.after.server_assignor
+        return asked != asks and chosen_assignor(self.groups, self.group) != chosen_assignor(
+            self.groups, self.group, asked, asks
+        )
+
+    def update_target(self, epoch: int) -> tuple[int, Partitions]:
+        """The target epoch and what the member should own, computed anew where it must be."""
+        group = self.group
+        changed = update_target(self.groups, group, epoch, self.coming, self.now, self.out)
+        target_epoch = group.target_epoch if changed is None else epoch
+        if changed is not None and self.after.member_id in changed:
+            return target_epoch, changed[self.after.member_id]
+        return target_epoch, group.target_of(self.before.member_id)
+
+    def move(self, target_epoch: int, target: Partitions, owned: Partitions | None) -> ConsumerMember:
+        """Move the member toward its target, and write where it stands now."""
+        group, after, out = self.group, self.after, self.out
+        if self.coming is None:
+            subscribed = group.topics.ids_of(after.subscription, self.groups.metadata)
+        else:
+            subscribed = self.groups.metadata.ids_of(self.coming.topics)
+        if after.is_at(target_epoch) and after.assigned.of_topics(subscribed) is after.assigned:
+            return after
+        moved = reconcile(
+            after, target.of_topics(subscribed), target_epoch=target_epoch, owned=owned, taken=group.taken
+        )
+        if moved is after and after.revoking:
+            moved = withdraw(after, subscribed)
+        if moved is after:
+            return after
+        out.records.append(records.current(group.group_id, moved, _since(group, self.before, moved)))
+        timer = MemberRebalanceTimeout(group.group_id, moved.member_id)
+        if moved.state is MemberState.UNREVOKED_PARTITIONS:
+            out.timers[timer] = self.now + max(moved.rebalance_timeout_ms, 0)
+        elif after.state is MemberState.UNREVOKED_PARTITIONS:
+            out.timers[timer] = None
+        return moved
+
+
+def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) -> Callable[[UUID, int], int]:
+    """In which epoch the member was given a partition.
+
+    One that it must give up, and is then given again, it has anew: the epoch before no longer counts (KAFKA-16147).
+    """
+    kept = before.assigned | moved.revoking
+
+    def since(topic_id: UUID, partition: int) -> int:
+        if partition not in kept.by_topic.get(topic_id, ()):
+            return moved.epoch
+        owner = group.owner(topic_id, partition)
+        return moved.epoch if owner is None else owner.since_epoch
+
+    return since
