@@ -10,6 +10,16 @@ from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
 
+QUICK_CONSUMER_GROUPS = {
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
+"""A member of a consumer group learns what it should own at its next heartbeat, whose interval the broker sets."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -50,7 +60,7 @@ def any_broker(request: pytest.FixtureRequest) -> Broker:
 def apache_kafka(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
     """An Apache Kafka broker, one per test process; skips where it cannot run. Mark its tests `kafka`."""
     need_jars(request.config)
-    with running_kafka() as kafka:
+    with running_kafka(QUICK_CONSUMER_GROUPS) as kafka:
         yield kafka
 
 
@@ -65,7 +75,8 @@ def kohort_broker() -> Iterator[KohortBroker]:
     """`kohort broker --memory` in a process of its own, one per test process."""
     # Tests start many groups, and each would wait 3 s for members that do not come. Tests that say when their records
     # were made would lose them to retention in a run of more than five minutes.
-    with running_kohort(group_initial_rebalance_delay_ms="0", log_retention_ms="-1") as broker:
+    quick = {name.replace(".", "_"): value for name, value in QUICK_CONSUMER_GROUPS.items()}
+    with running_kohort(group_initial_rebalance_delay_ms="0", log_retention_ms="-1", **quick) as broker:
         yield broker
 
 

@@ -6,10 +6,12 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from kohort import Admin, NewTopic
+from kohort import Admin, Cluster, NewTopic
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.interop.broker import Broker
 
 NewTopicName = Callable[..., Awaitable[str]]
@@ -20,6 +22,21 @@ async def admin(any_broker: Broker) -> AsyncIterator[Admin]:
     """An admin client of the broker."""
     async with Admin(bootstrap_servers=any_broker.bootstrap) as made:
         yield made
+
+
+@pytest.fixture(params=["classic", "consumer"])
+async def protocol(request: pytest.FixtureRequest, any_broker: Broker) -> dict[str, Any]:
+    """The options of a member of either protocol that hears of changes soon and gives up only what moves."""
+    if request.param == "classic":
+        return {
+            "partition_assignment_strategy": "cooperative-sticky",
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 6_000,
+        }
+    async with Cluster.of(any_broker.bootstrap) as cluster:
+        if not (await cluster.any_connection()).speaks(ConsumerGroupHeartbeatRequest):
+            pytest.skip("this broker does not serve ConsumerGroupHeartbeat yet")
+    return {"group_protocol": "consumer"}
 
 
 _numbers = itertools.count()

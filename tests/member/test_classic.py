@@ -79,12 +79,14 @@ def test_while_a_callback_takes_longer_than_the_session_the_member_stays_and_its
 
 def test_a_callback_beyond_the_rebalance_timeout_loses_the_partitions() -> None:
     world = World({"t": 2})
-    one = world.host("one", "t", assignors=EAGER, callback_ms=30_000, max_poll_interval_ms=10_000)
-    world.run_until(lambda: one.is_settled)
+    one = world.host("one", "t", assignors=EAGER, max_poll_interval_ms=10_000)
+    world.settle()
+    one.callback_ms = 30_000
     one.may_be_a_zombie = True  # it says so itself: its callback is too slow
     two = world.host("two", "t", assignors=EAGER, max_poll_interval_ms=10_000)
     world.run_until(lambda: two.processing == tps("t", 0, 1))
     assert one.callback_runs
+    one.callback_ms = 0
     number = one.commit({TopicPartition("t", 0): 7})
     world.run(1_000)
     assert one.settled[number] == {TopicPartition("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}
@@ -452,6 +454,21 @@ def test_an_application_that_does_not_poll_makes_the_member_leave_at_once() -> N
     world.run(10_000)
     assert any(line.startswith("lost") for line in one.told)
     assert sorted(len(host.processing) for host in (one, two)) == [1, 1]
+
+
+def test_a_callback_that_takes_longer_than_max_poll_interval_puts_a_cooperative_member_out() -> None:
+    # The coordinator would wait for ever: what a cooperative member gives up, it gives up after its rebalance.
+    world = World({"t": 4})
+    one = world.host("one", "t", max_poll_interval_ms=10_000)
+    world.settle()
+    one.callback_ms = 60_000
+    one.may_be_a_zombie = True
+    two = world.host("two", "t")
+    world.run_until(lambda: two.processing == tps("t", 0, 1, 2, 3), within=20_000)
+    assert phase_of(one) is Phase.STALE
+    one.callback_ms = 0
+    world.run_until(lambda: one.is_settled and two.is_settled and len(one.processing) == 2, within=100_000)
+    assert one.told[:3] == ["assigned 0,1,2,3", "revoked 2,3", "lost 0,1"]
 
 
 def test_an_application_that_waits_in_a_poll_is_not_late() -> None:

@@ -105,6 +105,7 @@ class Membership:
         self._settled: asyncio.Future[None] | None = None
         self._was_assigned = False
         self._left = False
+        self._closing = False
         self.failure: Exception | None = None
         """What a callback raised, the first time."""
 
@@ -245,6 +246,7 @@ class Membership:
             raise self.failure
 
     async def _clean_up(self) -> None:
+        self._closing = True
         if self._callback is not None:
             self._callback.cancel()
             await asyncio.gather(self._callback, return_exceptions=True)
@@ -264,10 +266,12 @@ class Membership:
         except Exception as problem:  # noqa: BLE001  the application's own, handed back to it by leave
             _log.exception("the %s callback failed: group=%s", kind.value, self.group_id)
             self.failure = self.failure or problem
-        if kind is CallbackKind.ASSIGN:
-            self._was_assigned = True
-        self._callback = None
-        self._driver.callback_done()
+        finally:
+            # Whatever ended it: a member that waited for it for ever could not even leave.
+            self._was_assigned |= kind is CallbackKind.ASSIGN
+            self._callback = None
+            if not self._closing:
+                self._driver.callback_done()
 
     def _is_settled(self) -> bool:
         return self.state is Phase.STABLE and self._was_assigned and not self._driver.callback_runs

@@ -59,6 +59,8 @@ class AnyMember(ABC):
         self.heartbeat_at: Millis = 0
         self.polled_at: Millis | None = None
         """When the application last went to work; None while it waits in a poll, or never polled."""
+        self.told_at: Millis | None = None
+        """When the application was given the callback that runs, or last polled since."""
         self.topics: frozenset[str] = frozenset()
         """What the application subscribed to by name."""
         self.leave: Leave | None = None
@@ -107,9 +109,18 @@ class AnyMember(ABC):
     def _next_heartbeat_at(self) -> Millis | None:
         """When the next is due; None while none may be sent."""
 
-    @abstractmethod
-    def _overdue_at(self) -> Millis | None:
-        """When the application must have polled again; None while it need not."""
+    def overdue_at(self) -> Millis | None:
+        """When the application must have polled again, or be done with its callback; None while it need not."""
+        since = [at for at in (self.polled_at, self.told_at) if at is not None]
+        if not since or self.phase not in self.BEFORE[Phase.STALE]:
+            return None
+        return min(since) + self.config.max_poll_interval_ms
+
+    def polls(self) -> None:
+        """The application is there."""
+        self.polled_at = None
+        if self.told_at is not None:
+            self.told_at = self.now
 
     def speaks_of_us(self, sent: Sent) -> bool:
         """Whether an answer to that request concerns who we are now."""
@@ -144,7 +155,7 @@ class AnyMember(ABC):
         wanted: dict[MemberTimer, Millis | None] = {
             MemberTimer.HEARTBEAT: self._next_heartbeat_at(),
             MemberTimer.RETRY: self.link.retry_at if retries else None,
-            MemberTimer.POLL: self._overdue_at(),
+            MemberTimer.POLL: self.overdue_at(),
             MemberTimer.COMMIT: self.commits.next_deadline(),
         }
         for timer, at in wanted.items():

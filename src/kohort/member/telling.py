@@ -23,10 +23,12 @@ def tell_next(member: AnyMember) -> None:
             case CallbackKind.ASSIGN:
                 member.owned |= callback.partitions
                 actions.assign = callback.partitions
+                member.told_at = member.now
                 return
             case _:
                 assert_never(callback.kind)
         if partitions:
+            member.told_at = member.now
             return
         callbacks.done()
 
@@ -34,6 +36,7 @@ def tell_next(member: AnyMember) -> None:
 def told(member: AnyMember) -> Callback:
     """The application is done with what it was told last, which is returned."""
     done = member.callbacks.done()
+    member.told_at = None
     if done.kind is CallbackKind.REVOKE:
         member.owned -= done.partitions
         member.commits.drop(done.partitions, ErrorCode.REBALANCE_IN_PROGRESS)

@@ -3,6 +3,7 @@
 from kohort.assignor import RebalanceProtocol
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member.callbacks import Callback, CallbackKind
+from kohort.member.classic.leaving import rejoin_if_stale
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import PROTOCOL_TYPE, join_request
 from kohort.member.classic.standing import Standing
@@ -20,6 +21,8 @@ def metadata_changed(member: Standing, told: MetadataChanged) -> None:
 
 def callback_done(member: Standing, done: Callback) -> None:
     """KIP-429: what a stable member gave up has no owner until the group assigns once more."""
+    if member.polled_at is None:
+        rejoin_if_stale(member)
     if done.kind is CallbackKind.REVOKE and member.phase is Phase.STABLE:
         member.rejoin = f"gave up {len(done.partitions)} partitions that the assignment moves"
 

@@ -2,14 +2,12 @@
 
 from kohort.errors import ErrorCode, error_code
 from kohort.member.callbacks import CallbackKind
-from kohort.member.classic.phases import BEFORE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import NO_GENERATION, leave_request
 from kohort.member.classic.standing import Standing
 from kohort.member.events import Leave
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
-from kohort.model import Millis
 from kohort.wire.join_group import JoinGroupResponse
 from kohort.wire.leave_group import LeaveGroupResponse
 
@@ -76,16 +74,9 @@ def _left(member: Standing) -> None:
         member.prepare("the member is new")
 
 
-def overdue_at(member: Standing) -> Millis | None:
-    """When the application must have polled again; None while it need not."""
-    if member.polled_at is None or member.phase not in BEFORE[Phase.STALE]:
-        return None
-    return member.polled_at + member.config.max_poll_interval_ms
-
-
 def leave_if_overdue(member: Standing) -> None:
     """An application that does not poll holds partitions that nobody processes."""
-    overdue = overdue_at(member)
+    overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return
     if member.member_id and member.link.known and not member.config.is_static:
@@ -96,9 +87,8 @@ def leave_if_overdue(member: Standing) -> None:
     member.enter(Phase.STALE)
 
 
-def polls(member: Standing) -> None:
-    """The application is there, or back."""
-    member.polled_at = None
+def rejoin_if_stale(member: Standing) -> None:
+    """The application polls again, or is done with the callback that took too long."""
     if member.phase is Phase.STALE:
         member.callbacks.add(CallbackKind.LOST, member.owned)
         member.prepare("the application polls again after max.poll.interval.ms")

@@ -18,8 +18,7 @@ from kohort.member.classic.leaving import (
     leave_if_overdue,
     leave_if_possible,
     must_say_goodbye,
-    overdue_at,
-    polls,
+    rejoin_if_stale,
 )
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
@@ -73,9 +72,11 @@ class ClassicMember(Standing):
             case RequestFailed(request, code):
                 self._request_failed(request, code)
             case PollStarted():
-                polls(self)
+                self.polls()
+                rejoin_if_stale(self)
             case PollEnded():
-                polls(self)
+                self.polls()
+                rejoin_if_stale(self)
                 self.polled_at = self.now
             case CallbackDone():
                 callback_done(self, told(self))
@@ -169,6 +170,3 @@ class ClassicMember(Standing):
 
     def _next_heartbeat_at(self) -> Millis | None:
         return next_heartbeat_at(self)
-
-    def _overdue_at(self) -> Millis | None:
-        return overdue_at(self)

@@ -2,13 +2,11 @@
 
 from kohort.errors import ErrorCode
 from kohort.member.callbacks import CallbackKind
-from kohort.member.consumer.phases import IN_GROUP
 from kohort.member.consumer.refusals import refused
 from kohort.member.consumer.standing import ConsumerStanding, Wish
 from kohort.member.events import Leave
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
-from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _LEAVES, _LEAVES_FOR_A_WHILE = -1, -2
@@ -50,16 +48,9 @@ def goodbye_answered(member: ConsumerStanding, code: ErrorCode) -> None:
         _left(member)
 
 
-def overdue_at(member: ConsumerStanding) -> Millis | None:
-    """When the application must have polled again; None while it need not."""
-    if member.polled_at is None or member.phase not in IN_GROUP:
-        return None
-    return member.polled_at + member.config.max_poll_interval_ms
-
-
 def leave_if_overdue(member: ConsumerStanding) -> None:
     """An application that does not poll holds partitions that nobody processes."""
-    overdue = overdue_at(member)
+    overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return
     if member.may_be_counted and member.link.known:
@@ -70,19 +61,16 @@ def leave_if_overdue(member: ConsumerStanding) -> None:
     member.enter(Phase.STALE)
 
 
-def polls(member: ConsumerStanding) -> None:
-    """The application is there, or back."""
-    member.polled_at = None
-    member.returned = member.phase is Phase.STALE
-
-
 def rejoin_if_possible(member: ConsumerStanding) -> None:
-    """Who was fenced joins anew as soon as the application has given everything up; who was stale, once it polls."""
+    """Who was fenced joins anew as soon as the application has given everything up; who was stale, once it polls.
+
+    One that is in a poll, or never polls, was stale because a callback took too long.
+    """
     if not member.callbacks.idle:
         return
     if member.phase is Phase.FENCED:
         member.join(member.reason)
-    elif member.phase is Phase.STALE and member.returned:
+    elif member.phase is Phase.STALE and (member.returned or member.polled_at is None):
         member.join("the application polls again after max.poll.interval.ms")
 
 

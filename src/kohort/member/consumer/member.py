@@ -15,8 +15,6 @@ from kohort.member.consumer.leaving import (
     goodbye_answered,
     leave_if_overdue,
     leave_if_possible,
-    overdue_at,
-    polls,
     rejoin_if_possible,
 )
 from kohort.member.consumer.phases import IN_GROUP
@@ -65,9 +63,9 @@ class ConsumerMember(ConsumerStanding):
             case RequestFailed(request, code):
                 self._request_failed(request, code)
             case PollStarted():
-                polls(self)
+                self.polls()
             case PollEnded():
-                polls(self)
+                self.polls()
                 self.polled_at = self.now
             case CallbackDone():
                 callback_done(self, told(self))
@@ -138,6 +136,3 @@ class ConsumerMember(ConsumerStanding):
 
     def _next_heartbeat_at(self) -> Millis | None:
         return next_heartbeat_at(self)
-
-    def _overdue_at(self) -> Millis | None:
-        return overdue_at(self)

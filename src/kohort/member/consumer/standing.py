@@ -69,6 +69,11 @@ class ConsumerStanding(AnyMember):
         """The subscription that the coordinator should know of."""
         return self.staying_wish if self.leave is not None else Wish(self.topics, self.expression)
 
+    def polls(self) -> None:
+        """The application is there, or back."""
+        super().polls()
+        self.returned = self.phase is Phase.STALE
+
     # -- moves
 
     def join(self, reason: str) -> None:

@@ -1,0 +1,296 @@
+"""What an application sees of its group is the same under both protocols and at both brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kohort import Admin, Cluster, CommitFailedError, Consumer, Membership, NewTopic, Producer, TopicPartition
+from kohort.client import Phase
+from tests.client.conftest import NewTopicName, eventually
+from tests.interop.broker import Broker
+
+Partitions = frozenset[TopicPartition]
+
+
+@pytest.fixture
+async def cluster(any_broker: Broker) -> AsyncIterator[Cluster]:
+    async with Cluster.of(any_broker.bootstrap) as made:
+        yield made
+
+
+def shared(total: int, *members: Membership) -> bool:
+    """Whether all are stable and each has its part of so many partitions."""
+    sizes = [len(member.assignment) for member in members]
+    stable = all(member.state is Phase.STABLE for member in members)
+    return stable and sum(sizes) == total and max(sizes) - min(sizes) <= 1
+
+
+async def test_what_moves_is_given_up_committed_and_then_taken_over(
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    told: list[str] = []
+    may_end = asyncio.Event()
+
+    async def revoked(partitions: Partitions) -> None:
+        told.append(f"one gives up {len(partitions)}")
+        await may_end.wait()
+        await one.commit(dict.fromkeys(partitions, 5))
+        told.append("one gave up")
+
+    def won(partitions: Partitions) -> None:
+        if partitions:
+            told.append(f"two has {len(partitions)}")
+
+    one = await Membership.join(cluster, fresh, [topic], protocol, on_revoked=revoked)
+    await eventually(lambda: len(one.assignment) == 4)
+    two = await Membership.join(cluster, fresh, [topic], protocol, on_assigned=won)
+    await eventually(lambda: "one gives up 2" in told)
+    assert (len(one.assignment), len(two.assignment)) == (4, 0)  # until the callback returns it is still its own
+    may_end.set()
+    await eventually(lambda: shared(4, one, two) and "two has 2" in told)
+    assert told == ["one gives up 2", "one gave up", "two has 2"]
+    assert {at.offset for at in (await two.committed(two.assignment)).values() if at} == {5}
+    assert one.assignment.isdisjoint(two.assignment)
+    await two.leave()
+    await eventually(lambda: len(one.assignment) == 4)
+    await one.leave()
+    assert told[3:] == ["one gives up 4", "one gave up"]
+
+
+async def test_a_member_that_dies_is_replaced_when_its_session_is_over(
+    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    its_own = Cluster.of(any_broker.bootstrap)
+    dying = await Membership.join(its_own, fresh, [topic], protocol)
+    living = await Membership.join(cluster, fresh, [topic], protocol)
+    await eventually(lambda: shared(4, dying, living))
+    await its_own.close()
+    await eventually(lambda: len(living.assignment) == 4)
+    await dying.leave(timeout=0.1)
+    await living.leave()
+
+
+async def test_a_static_member_that_comes_back_finds_its_partitions_and_nobody_is_bothered(
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    told: list[str] = []
+    one = await Membership.join(
+        cluster,
+        fresh,
+        [topic],
+        {**protocol, "group_instance_id": "one"},
+        on_revoked=lambda p: told.append(f"revoked {len(p)}"),
+    )
+    two = await Membership.join(cluster, fresh, [topic], {**protocol, "group_instance_id": "two"})
+    await eventually(lambda: shared(4, one, two))
+    its, generation = two.assignment, one.generation
+    await two.leave()
+    two = await Membership.join(cluster, fresh, [topic], {**protocol, "group_instance_id": "two"})
+    assert two.assignment == its
+    assert (one.generation, told) == (generation, ["revoked 2"])
+    await two.leave(for_good=True)
+    await eventually(lambda: len(one.assignment) == 4)
+    await one.leave(for_good=True)
+
+
+async def test_added_partitions_are_shared_out(
+    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(2)
+    soon = {**protocol, "metadata_max_age_ms": 300}
+    one = await Membership.join(cluster, fresh, [topic], soon)
+    two = await Membership.join(cluster, fresh, [topic], soon)
+    await eventually(lambda: shared(2, one, two))
+    await admin.create_partitions(topic, 6)
+    cluster.want_metadata()
+    await eventually(lambda: shared(6, one, two))
+    await two.leave()
+    await one.leave()
+
+
+async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
+    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(2)
+    told: list[str] = []
+    member = await Membership.join(
+        cluster,
+        fresh,
+        [topic],
+        protocol,
+        on_assigned=lambda p: told.append(f"won {len(p)}"),
+        on_lost=lambda p: told.append(f"lost {len(p)}"),
+        on_revoked=lambda p: told.append(f"revoked {len(p)}"),
+    )
+    await admin.remove_members(fresh, [member.member_id])
+    await eventually(lambda: told.count("won 2") == 2)
+    await member.settled()
+    await member.commit({TopicPartition(topic, 0): 1})
+    await member.leave()
+    assert [line for line in told if line != "won 0"] == ["won 2", "lost 2", "won 2", "revoked 2"]
+
+
+async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_comes_back(
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    told: list[str] = []
+    may_end = asyncio.Event()
+
+    async def slow(partitions: Partitions) -> None:
+        told.append(f"gives up {len(partitions)}")
+        await may_end.wait()
+        try:
+            await one.commit(dict.fromkeys(partitions, 5))
+        except CommitFailedError:
+            told.append("too late")
+
+    one = await Membership.join(
+        cluster,
+        fresh,
+        [topic],
+        {**protocol, "max_poll_interval_ms": 1_500},
+        on_revoked=slow,
+        on_lost=lambda p: told.append(f"lost {len(p)}"),
+    )
+    two = await Membership.join(cluster, fresh, [topic], {**protocol, "max_poll_interval_ms": 1_500})
+    await eventually(lambda: len(two.assignment) == 4)
+    may_end.set()
+    await eventually(lambda: shared(4, one, two))
+    assert told == ["gives up 2", "too late", "lost 2"]
+    await two.leave()
+    await one.leave()
+
+
+async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
+    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+    gone: list[TopicPartition] = []
+    options = {**protocol, "group_id": fresh, "max_poll_interval_ms": 1_000}
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, **options) as sleeping:
+        sleeping.subscribe(
+            [topic],
+            on_revoked=gone.extend,
+        )
+        while not sleeping.assignment:
+            await sleeping.poll(timeout=0.1)
+        other = await Membership.join(cluster, fresh, [topic], protocol)
+        await eventually(lambda: len(other.assignment) == 4)
+        assert not gone  # callbacks come to who polls
+        async with asyncio.timeout(20):
+            while len(sleeping.assignment) != 2:
+                await sleeping.poll(timeout=0.1)
+        assert len(gone) == 4
+        await other.leave()
+
+
+async def test_a_callback_that_fails_is_told_by_poll_and_the_group_goes_on(
+    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(4)
+
+    def broken(partitions: Partitions) -> None:
+        raise ZeroDivisionError
+
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, **protocol) as consumer:
+        consumer.subscribe([topic], on_revoked=broken)
+        while len(consumer.assignment) != 4:
+            await consumer.poll(timeout=0.1)
+        other = await Membership.join(cluster, fresh, [topic], protocol)
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(20):
+                while True:
+                    await consumer.poll(timeout=0.1)
+        async with asyncio.timeout(20):
+            while len(other.assignment) != 2:
+                await consumer.poll(timeout=0.1)
+        assert len(consumer.assignment) == 2
+        await other.leave()
+        consumer.subscribe([topic])  # without the callback, or closing would raise it
+
+
+async def test_commits_count_while_others_come_and_go(
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(6)
+    one = await Membership.join(cluster, fresh, [topic], protocol)
+    offset, stop = 0, asyncio.Event()
+
+    async def commit_on_and_on() -> int:
+        nonlocal offset
+        while not stop.is_set():
+            offset += 1
+            mine = one.assignment
+            try:
+                await one.commit(dict.fromkeys(mine, offset))
+            except CommitFailedError as refused:
+                assert refused.errors.keys().isdisjoint(one.assignment), refused  # only what was given up meanwhile
+            await asyncio.sleep(0.005)
+        return offset
+
+    committing = asyncio.ensure_future(commit_on_and_on())
+    for _ in range(3):
+        others = [await Membership.join(cluster, fresh, [topic], protocol) for _ in range(2)]
+        await eventually(lambda others=others: shared(6, one, *others))  # type: ignore[misc]
+        for other in others:
+            await other.leave()
+        await eventually(lambda: len(one.assignment) == 6)
+    stop.set()
+    last = await committing + 1
+    assert last > 20
+    await one.commit(dict.fromkeys(one.assignment, last))
+    committed = await one.committed(one.assignment)
+    assert {at and at.offset for at in committed.values()} == {last}
+    await one.leave()
+
+
+async def test_a_changed_subscription_brings_and_takes_topics(
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    first, second = await new_topic(2), await new_topic(1)
+    member = await Membership.join(cluster, fresh, [first], protocol)
+    member.subscribe([first, second])
+    await eventually(lambda: {one.topic for one in member.assignment} == {first, second})
+    member.subscribe([second])
+    await eventually(lambda: {one.topic for one in member.assignment} == {second})
+    await member.settled()
+    await member.leave()
+
+
+async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
+    any_broker: Broker, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(1)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for n in range(5):
+            await (await producer.send(topic, b"old %d" % n))
+    options = {
+        **protocol,
+        "group_id": fresh,
+        "auto_offset_reset": "earliest",
+        "allow_auto_create_topics": False,
+        "metadata_max_age_ms": 300,
+    }
+    async with Consumer(topic, bootstrap_servers=any_broker.bootstrap, **options) as consumer:
+        seen: list[bytes | None] = []
+        while len(seen) < 5:
+            seen += [record.value for record in await consumer.poll(timeout=0.1)]
+        await admin.delete_topics([topic])
+        async with asyncio.timeout(20):
+            while consumer.assignment:
+                await consumer.poll(timeout=0.1)
+        await admin.create_topics([NewTopic(topic, 1)])
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            await (await producer.send(topic, b"new"))
+        async with asyncio.timeout(20):
+            while b"new" not in seen:
+                seen += [record.value for record in await consumer.poll(timeout=0.1)]
+        assert seen[5:] == [b"new"]
