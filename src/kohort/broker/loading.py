@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from kohort.coordinator import Record
+from kohort.log import CorruptBatch
 from kohort.log.api import PartitionLog
 from kohort.wire.codec import DecodeError
 from kohort.wire.compression import BatchError
@@ -33,7 +34,12 @@ async def load(partition: int, partition_log: PartitionLog, replay: Callable[[It
     offset, end, count = partition_log.start_offset, partition_log.stable_offset, 0
     newest: dict[bytes | None, bytes | None] = {}
     while offset < end:
-        for buffer in partition_log.read(offset, _READ_BYTES):
+        try:
+            found = partition_log.read(offset, _READ_BYTES)
+        except CorruptBatch as error:
+            log.error("skipped a batch of __consumer_offsets-%d: %s", partition, error)
+            offset, found = max(offset + 1, error.next_offset), ()
+        for buffer in found:
             for position, header in batches(buffer):
                 offset = header.next_offset
                 try:

@@ -17,10 +17,12 @@ from kohort.log.api import (
 from kohort.log.files import FileStore
 from kohort.log.memory import MemoryStore
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, ProducerStates, Verdict
+from kohort.log.segment import CorruptBatch
 
 __all__ = [
     "Accepted",
     "BadDataDirectory",
+    "CorruptBatch",
     "DataDirectoryInUse",
     "Duplicate",
     "Fenced",

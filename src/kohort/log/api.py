@@ -109,7 +109,8 @@ class PartitionLog(Protocol):
     def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
         """Whole batches from the one that holds `offset`, below `stable_offset`: at least one, then up to max_bytes.
 
-        Empty at the end. Raises OffsetOutOfRange below start_offset or above stable_offset.
+        Empty at the end. Raises OffsetOutOfRange below start_offset or above stable_offset, CorruptBatch where the
+        first of them is damaged.
         """
         ...
 

@@ -59,7 +59,6 @@ class DataDirectory:
             raise BadDataDirectory(f"the data directory {self.path} {detail}")
         self.cluster_id: str = meta["cluster_id"]
         self.leader_epoch: int = meta["epoch"] + 1
-        self.was_clean: bool = meta["clean"]
         self._write_meta(clean=False)
 
     def close(self, *, clean: bool) -> None:

@@ -30,6 +30,9 @@ from kohort.model import UUID, TopicPartition
 MAX_OPEN_FILES = 256
 """Each for reading and for writing; the rest of a process's descriptors are for connections."""
 
+_SIDECAR_EVERY = 64 << 20
+"""Bytes that a segment grows by before a sidecar tells of them: as much is read again after a crash, at most."""
+
 log = logging.getLogger("kohort.log")
 
 
@@ -165,7 +168,6 @@ class FileStore:
             directory,
             name,
             self._new_medium(directory, exists=True),
-            was_clean=self.directory.was_clean,
             may_have_gaps=config.compacts,
         )
         self.recovered += found.tails
@@ -216,9 +218,15 @@ class FileStore:
     def settle(self, pending: Pending) -> None:
         assert isinstance(pending, Taken)
         for one, queued in pending.logs:
-            for segment in one.settle(queued):
-                if not one.deleted:  # another topic may have its name by now
-                    self._keep_sidecar(segment)
+            full = one.settle(queued)
+            if one.deleted:
+                continue  # another topic may have its name by now
+            for segment in full:
+                self._keep_sidecar(segment)
+            growing = one.settled_in
+            if growing.size - growing.in_sidecar >= _SIDECAR_EVERY:
+                growing.producers_at_end = one.settled_producers()
+                self._keep_sidecar(growing)
         self._queue.finish(pending)
 
     def fail(self, pending: Pending, error: OSError) -> None:
@@ -269,6 +277,7 @@ class FileStore:
         content = encode_sidecar(segment, segment.producers_at_end)
         self.files.chores.append(partial(_write_sidecar, _file(segment).path, content))
         segment.has_sidecar = True
+        segment.in_sidecar = segment.size
         segment.producers_at_end = None
 
 
@@ -290,7 +299,9 @@ def _writes(queued: Sequence[Queued]) -> list[Write]:
 
 def _write_sidecar(segment: Path, content: bytes) -> None:
     if segment.exists():
-        sidecar_path(segment).write_bytes(content)
+        fresh = sidecar_path(segment).with_suffix(".index.new")
+        fresh.write_bytes(content)
+        fresh.replace(sidecar_path(segment))
 
 
 def _write_start_offset(directory: Path, offset: int) -> None:

@@ -4,6 +4,7 @@ An append is queued at once and gets its offsets; its bytes count as part of a s
 settled them. Until then they can be dropped again, which is what a full disk needs.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ from kohort.log.compaction import Compaction, Workshop, cleanable
 from kohort.log.config import LogConfig
 from kohort.log.placing import place_batches
 from kohort.log.producers import Producer, ProducerStates
-from kohort.log.segment import Medium, Segment
+from kohort.log.segment import CorruptBatch, Medium, Segment
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batch import BatchHeader
 from kohort.wire.compression import BatchError, Buffer
 from kohort.wire.record_reader import decode_records
 
 _MAX_HINTS = 64
+
+log = logging.getLogger("kohort.log")
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ class SegmentedLog:
         """Compaction has been over everything below."""
         self._settled_in = self._segments[-1]
         """The segment in which the settled bytes end; later ones hold only appends that wait."""
+        self._corrupt: set[int] = set()
+        """Where batches begin that were reported to be damaged."""
         self._hints: dict[int, tuple[Segment, int]] = {}
 
     @property
@@ -104,6 +109,17 @@ class SegmentedLog:
     def segments(self) -> Sequence[Segment]:
         """Oldest first; the last one grows."""
         return self._segments
+
+    @property
+    def settled_in(self) -> Segment:
+        """The segment in which the settled bytes end; later ones hold only appends that wait."""
+        return self._settled_in
+
+    def settled_producers(self) -> dict[int, Producer]:
+        """The producers as of the stable offset: without what waits, which a crash would take back."""
+        producers = ProducerStates(self.producers.snapshot())
+        self._take_back(producers, self.queue)
+        return producers.snapshot()
 
     @property
     def full_segments(self) -> Sequence[Segment]:
@@ -156,9 +172,7 @@ class SegmentedLog:
 
     def drop_unsettled(self, queued: Sequence[Queued]) -> None:
         """Take back everything behind the stable offset: `queued`, which a sync failed to write, and what waits."""
-        for one in reversed([*queued, *self.queue]):
-            for producer_id, producer in reversed(one.undo):
-                self.producers.restore(producer_id, producer)
+        self._take_back(self.producers, [*queued, *self.queue])
         self.queue = []
         self.unsettled = 0
         self._end_offset = self._stable_offset
@@ -168,6 +182,12 @@ class SegmentedLog:
         growing.producers_at_end = None
         growing.planned = growing.size
         growing.medium.truncate(growing.size)
+
+    @staticmethod
+    def _take_back(producers: ProducerStates, queued: Sequence[Queued]) -> None:
+        for one in reversed(queued):
+            for producer_id, producer in reversed(one.undo):
+                producers.restore(producer_id, producer)
 
     def _segment_for(self, size: int, timestamp: Millis) -> Segment:
         """The growing segment, or a new one where that is full."""
@@ -206,7 +226,16 @@ class SegmentedLog:
                 self._hint(segment.base_offset, segment, 0)
                 break  # only the very first batch may be larger than what was asked for
             if end > position:
-                parts.append(segment.medium.read(position, end - position))
+                try:
+                    part = segment.read(position, end)
+                except CorruptBatch as error:
+                    self._report(error)
+                    if parts:
+                        break  # what is sound before it is read first
+                    raise
+                parts.append(part)
+                if len(part) < end - position:
+                    break
                 left -= end - position
             following = self._following(segment) if end == segment.size else None
             if following is None or left <= 0:
@@ -255,6 +284,12 @@ class SegmentedLog:
             if record.timestamp >= timestamp and record.offset >= self._start_offset:
                 return OffsetAndTime(record.offset, record.timestamp, header.leader_epoch)
         return None
+
+    def _report(self, error: CorruptBatch) -> None:
+        """Once for each batch: its readers come again and again."""
+        if error.base_offset not in self._corrupt:
+            self._corrupt.add(error.base_offset)
+            log.error("%s is damaged: %s, and it is not served", self.name, error.strerror)
 
     def _check_in_range(self, offset: int) -> None:
         if not self._start_offset <= offset <= self._stable_offset:

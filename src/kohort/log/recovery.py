@@ -1,8 +1,8 @@
 """Open one partition's directory: find its segments, cut what a crash left behind the last sound batch.
 
-Only the last segment can be torn: a full one is synced before the next one gets its first byte. After a clean close
-it is taken as it is, else every byte of it is checked. Older segments are trusted when their sidecar fits, else their
-headers are read; damage there is skipped, not cut, for what follows it was acknowledged.
+Only the last segment can be torn: a full one is synced before the next one gets its first byte. What a sidecar tells
+of was synced before, and is checked when it is first read; what follows it is read here, in the last segment every
+byte, in older ones the headers. Damage in an older one is skipped, not cut: what follows it was acknowledged.
 """
 
 import logging
@@ -47,7 +47,7 @@ class Recovered:
 
 
 def recover(
-    directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, was_clean: bool, may_have_gaps: bool
+    directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, may_have_gaps: bool
 ) -> Recovered:
     """Read what is there; the bytes that are not sound are gone from the last file when this returns."""
     found = Recovered(
@@ -60,11 +60,12 @@ def recover(
         path = segment_path(directory, base_offset)
         segment = Segment(base_offset, new_medium(base_offset))
         found.segments.append(segment)
-        sidecar = _read_sidecar(path, base_offset) if was_clean or following is not None else None
+        sidecar = _read_sidecar(path, base_offset)
         if sidecar is not None:
             sidecar.apply(segment)
             found.producers.replace(sidecar.producers)
-            continue
+            if segment.size == path.stat().st_size:
+                continue
         # Compaction leaves gaps in full segments, and the topic may have another policy since.
         gaps = may_have_gaps or following is not None
         reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
@@ -82,15 +83,15 @@ def recover(
 
 
 def sound_batches(
-    descriptor: int, size: int, first_offset: int, following: int | None, *, may_have_gaps: bool
+    descriptor: int, size: int, position: int, first_offset: int, following: int | None, *, may_have_gaps: bool
 ) -> Generator[BatchHeader, None, str | None]:
-    """Yield the headers of batches that are whole and in order; return why that ends before `size`, or None.
+    """Yield the headers of batches from `position` on that are whole and in order; return why that ends before `size`.
 
     `following` is the first offset of the next segment; bodies are checked in the last one, which has none.
     """
     check_crc = following is None
     chunk = _CHUNK if check_crc else 32 * 1024
-    window, window_at, position, expected = memoryview(b""), 0, 0, first_offset
+    window, window_at, expected = memoryview(b""), position, first_offset
     while position < size:
         at = position - window_at
         if at + HEADER_SIZE > len(window):
@@ -121,11 +122,12 @@ def sound_batches(
 def _read_segment(
     path: Path, segment: Segment, producers: ProducerStates, following: int | None, *, may_have_gaps: bool
 ) -> str | None:
-    """Fill the segment from its bytes; why it ends early."""
+    """Fill the segment from its bytes, behind those that it knows of already; why it ends early."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
-        batches = sound_batches(descriptor, size, segment.base_offset, following, may_have_gaps=may_have_gaps)
+        begun = segment.size, segment.end_offset
+        batches = sound_batches(descriptor, size, *begun, following, may_have_gaps=may_have_gaps)
         while True:
             try:
                 header = next(batches)
@@ -135,6 +137,8 @@ def _read_segment(
                 return reason
             segment.note(header)
             producers.update(header)
+            if following is not None:
+                segment.doubtful_to = segment.size  # of older segments the headers alone were read
     finally:
         os.close(descriptor)
 

@@ -7,11 +7,21 @@ from typing import Protocol
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
-from kohort.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from kohort.wire.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
 from kohort.wire.compression import Buffer
 
 NO_TIMESTAMP: Millis = -1
 _WINDOW = INTERVAL + 4096
+
+
+class CorruptBatch(OSError):
+    """The bytes of a batch are not those that were written; it is not served."""
+
+    def __init__(self, base_offset: int, next_offset: int) -> None:
+        super().__init__(errno.EIO, f"the checksum of the batch at offset {base_offset} is wrong")
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        """Where to read on, as far as its header can be believed."""
 
 
 class Medium(Protocol):
@@ -43,9 +53,11 @@ class Segment:
 
     __slots__ = (
         "base_offset",
+        "doubtful_to",
         "end_offset",
         "first_timestamp",
         "has_sidecar",
+        "in_sidecar",
         "index",
         "max_timestamp",
         "max_timestamp_at",
@@ -53,6 +65,7 @@ class Segment:
         "planned",
         "producers_at_end",
         "size",
+        "sound_to",
     )
 
     def __init__(self, base_offset: int, medium: Medium) -> None:
@@ -70,6 +83,12 @@ class Segment:
         """The partition's producers when this segment was full, until they lie in its sidecar."""
         self.has_sidecar = False
         """Whether a sidecar file describes it as it is now."""
+        self.in_sidecar = 0
+        """How much of it a sidecar file describes."""
+        self.doubtful_to = 0
+        """Up to here it was found on disk, so that a reader's first look checks it; this process wrote what follows."""
+        self.sound_to = 0
+        """Up to here that has been done."""
 
     def note(self, header: BatchHeader) -> None:
         """Take in the batch that follows the last one."""
@@ -114,6 +133,23 @@ class Segment:
                     return (at, header.base_offset) if at > position else (end, header.next_offset)
         return self.size, self.end_offset
 
+    def read(self, position: int, end: int) -> Buffer:
+        """Those whole batches; of bytes that an earlier process wrote only as many as have the right checksums.
+
+        Raises CorruptBatch where that is none.
+        """
+        data = self.medium.read(position, end - position)
+        if position >= self.doubtful_to or end <= self.sound_to:
+            return data
+        sound = _sound_size(data)
+        if not sound and data:
+            raise CorruptBatch(read_header(data).base_offset, read_header(data).next_offset)
+        if position <= self.sound_to:
+            self.sound_to = max(self.sound_to, position + sound)
+            if self.sound_to >= self.doubtful_to:
+                self.doubtful_to = 0
+        return data if sound == len(data) else memoryview(data)[:sound]
+
     def drop_from(self, position: int) -> None:
         """Forget the batches from `position` on; what is known of times is taken from those that stay."""
         kept = [header for at, header in self.headers() if at < position]
@@ -124,6 +160,18 @@ class Segment:
         self.max_timestamp_at = 0
         self.producers_at_end = None
         self.has_sidecar = False
+        self.in_sidecar = 0
         for header in kept:
             self.note(header)
         self.planned = self.size
+
+
+def _sound_size(data: Buffer) -> int:
+    """Bytes up to the first batch that is not whole or whose checksum is wrong."""
+    at = 0
+    while len(data) - at >= HEADER_SIZE:
+        header = read_header(data, at)
+        if not HEADER_SIZE <= header.size <= len(data) - at or not crc_matches(data, header, at):
+            break
+        at += header.size
+    return at

@@ -41,7 +41,7 @@ class FileMedium:
         self.file.cut_to = size
         if not self.file.exists:
             return
-        self._files.chores.append(partial(_unlink, sidecar_path(self.file.path)))
+        sidecar_path(self.file.path).unlink(missing_ok=True)
         try:
             os.truncate(self.file.path, size)
         except OSError as error:  # the writer does it before its next write
@@ -53,8 +53,9 @@ class FileMedium:
         gone = path.with_name(path.name + DELETED)
         self._files.forget(self.file)
         if self.file.exists:
+            sidecar_path(path).unlink(missing_ok=True)  # first: it must not be taken for a successor's
             path.replace(gone)
-            self._files.chores.append(partial(_unlink, gone, sidecar_path(path)))
+            self._files.chores.append(partial(_unlink, gone))
 
 
 class SegmentFiles:
@@ -101,6 +102,5 @@ class SegmentFiles:
             self.disk.forget(file)
 
 
-def _unlink(*paths: Path) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+def _unlink(path: Path) -> None:
+    path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
-"""What is known of a full segment, beside it in a file, so that opening it need not read it.
+"""What is known of a segment up to some size, beside it in a file, so that opening it need not read that far.
 
-Never needed: a sidecar that is missing, torn or of other bytes than its segment's is made anew by reading.
+A full segment's tells all of it, a growing one's what it held when it was last worth a file. Never needed: what a
+missing or torn sidecar would have told is found by reading.
 """
 
 import struct
@@ -22,7 +23,7 @@ _BATCH = struct.Struct("=iiqq")
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A segment as it was, and the partition's producers at its end."""
+    """A segment as it was when it had `size` bytes, all of them synced, and the partition's producers then."""
 
     base_offset: int
     end_offset: int
@@ -41,6 +42,8 @@ class Sidecar:
         segment.max_timestamp, segment.max_timestamp_at = self.max_timestamp, self.max_timestamp_at
         segment.index = self.index
         segment.has_sidecar = True
+        segment.in_sidecar = self.size
+        segment.doubtful_to = self.size
 
 
 def encode_sidecar(segment: Segment, producers: Mapping[int, Producer]) -> bytes:
@@ -67,7 +70,7 @@ def encode_sidecar(segment: Segment, producers: Mapping[int, Producer]) -> bytes
 
 
 def decode_sidecar(data: bytes, base_offset: int, size: int) -> Sidecar | None:
-    """None unless it is whole and of a segment with this base and size."""
+    """None unless it is whole and tells of a segment with this base that has this size now, or had less."""
     if len(data) < _HEAD.size + _FACTS.size:
         return None
     magic, crc = _HEAD.unpack_from(data)
@@ -75,7 +78,7 @@ def decode_sidecar(data: bytes, base_offset: int, size: int) -> Sidecar | None:
         return None
     at = _HEAD.size
     base, end, length, first_time, max_time, max_time_at, index_size, count = _FACTS.unpack_from(data, at)
-    if (base, length) != (base_offset, size):
+    if base != base_offset or length > size:
         return None
     at += _FACTS.size
     index = SparseIndex.from_bytes(data[at : at + index_size])

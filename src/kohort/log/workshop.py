@@ -68,7 +68,7 @@ class FileWorkshop:
             return None
         with os.fdopen(descriptor, "rb") as file:
             sidecar = decode_sidecar(file.read(), segment.base_offset, segment.size)
-        return None if sidecar is None else sidecar.producers
+        return None if sidecar is None or sidecar.size != segment.size else sidecar.producers
 
     def commit(self, end_offset: int) -> None:
         assert self._writing is not None

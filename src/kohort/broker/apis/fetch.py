@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.call import Call
 from kohort.broker.parked_fetches import ParkedFetch
 from kohort.errors import ErrorCode
+from kohort.log import CorruptBatch
 from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.fetch import (
@@ -117,6 +118,8 @@ def _partition(
         records = _read(log, wanted, gathered)
     except OffsetOutOfRange:
         return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, gathered, None)
+    except CorruptBatch:
+        return _failed(wanted, ErrorCode.CORRUPT_MESSAGE, gathered, None)
     except OSError:
         return _failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, gathered, None)
     gathered.logs.append(log)
