@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kohort.assignor.server import MemberShape, Plan, ServerAssignor, Target, TopicShape
 from kohort.model import UUID
 
-steady = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+steady = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 def topic(number: int) -> UUID:
@@ -164,7 +164,7 @@ def histories(draw: st.DrawFn, assignor: ServerAssignor, *, alike: bool = False,
     """A group after some changes, with updates now and then; the last changes may not be in its targets yet."""
     group = Group(assignor)
     subscription = (0, 1, 2, 3) if alike else None
-    for _ in range(draw(st.integers(1, 40))):
+    for _ in range(draw(st.integers(1, 25))):
         draw(changes(group, subscription=subscription, racks=racks))
         if draw(st.integers(0, 3)) == 0:
             group.update()

@@ -1,0 +1,257 @@
+"""Partitions that cost different amounts, members that bear different amounts, and how to make them even again.
+
+A member's *burden* is what its partitions cost, divided by its weight. Members whose burden is near the mean are left
+alone: what partitions cost changes all the time, and every move pauses somebody.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace, nlargest, nsmallest
+from math import inf
+
+from kohort.assignor.server.api import MemberShape
+from kohort.model import UUID
+
+KINDS_TRIED = 8
+"""With how many kinds of members one tries to trade; it matters only where hardly two members ask for the same."""
+SMALLEST_STEP = 0.01
+"""A move that makes up for less than this part of what a member is off is not worth its pause."""
+ROUNDING = 1e-9
+"""Differences below this part of the mean are none."""
+
+
+class Part:
+    """One partition: the load that somebody told, what it costs as this update sees it, and who has it."""
+
+    __slots__ = ("cost", "load", "number", "owner", "topic_id")
+
+    def __init__(self, topic_id: UUID, number: int) -> None:
+        self.topic_id = topic_id
+        self.number = number
+        self.load = 0.0
+        self.cost = 1.0
+        self.owner: Bearer | None = None
+
+
+class Bearer:
+    """A member with its partitions."""
+
+    __slots__ = ("changed", "id", "order", "parts", "shape", "topics", "total")
+
+    def __init__(self, member_id: str, order: int, shape: MemberShape) -> None:
+        self.id = member_id
+        self.order = order
+        """Decides between equals: who came first."""
+        self.shape = shape
+        self.topics = frozenset[UUID]()
+        """Those it may have, as far as they exist."""
+        self.parts: dict[Part, None] = {}
+        self.total = 0.0
+        self.changed = True
+        """Whether its partitions may be others than those that were told."""
+
+    @property
+    def burden(self) -> float:
+        """What its partitions cost, by its weight."""
+        return self.total / self.shape.weight
+
+    def take(self, part: Part) -> None:
+        """Have a partition, whoever had it."""
+        if part.owner is not None:
+            part.owner.drop(part)
+        part.owner = self
+        self.parts[part] = None
+        self.total += part.cost
+        self.changed = True
+
+    def drop(self, part: Part) -> None:
+        """Have it no longer."""
+        part.owner = None
+        del self.parts[part]
+        self.total -= part.cost
+        self.changed = True
+
+
+Entry = tuple[float, int, Bearer]
+Kind = tuple[frozenset[UUID], float]
+
+
+class Scales:
+    """All members that may have something, for the time of one update."""
+
+    def __init__(self, members: Iterable[Bearer], parts: Iterable[Part]) -> None:
+        """`parts` are those that somebody may have."""
+        self._light: dict[Kind, list[Entry]] = {}
+        """By subscription and weight, the lightest first; an entry whose burden is not its member's counts no more."""
+        self._heavy: dict[Kind, list[Entry]] = {}
+        weights = 0.0
+        for member in members:
+            if member.topics:
+                weights += member.shape.weight
+                self._light.setdefault(_kind(member), []).append((member.burden, member.order, member))
+                self._heavy.setdefault(_kind(member), []).append((-member.burden, member.order, member))
+        for heap in (*self._light.values(), *self._heavy.values()):
+            heapify(heap)
+        costs = sorted((part.cost for part in parts), reverse=True)
+        self._cheapest = costs[-1] if costs else 0.0
+        self._alike = not costs or self._cheapest == costs[0]
+        self.mean = _attainable(costs, weights, sum(map(len, self._light.values())))
+        """What everybody would bear if every partition could be anywhere."""
+
+    def deal(self, parts: Iterable[Part]) -> None:
+        """Give each to the member that then bears the least, the costliest first."""
+        kinds: dict[UUID, list[Kind]] = {}
+        for kind in self._light:
+            for topic_id in kind[0]:
+                kinds.setdefault(topic_id, []).append(kind)
+        for part in sorted(parts, key=lambda part: -part.cost):
+            winners = [self._lightest(kind) for kind in kinds.get(part.topic_id, ())]
+            if winners:
+                self._move(part, min(winners, key=lambda one: (one.total + part.cost / 2) / one.shape.weight))
+
+    def level(self, tolerance: float) -> None:
+        """Relieve who bears too much and fill up who bears too little, as far as single moves and swaps can.
+
+        Who is off the mean by more than the tolerance, as a part of the mean, is brought to within half of it. Ends
+        because each step lowers the sum of the squared burdens.
+        """
+        high, low = self.mean * (1 + tolerance / 2), self.mean * (1 - tolerance / 2)
+        changed = True
+        while changed:
+            changed = self._relieve(self._beyond(self._heavy.values(), -self.mean * (1 + tolerance)), high)
+            for heap in list(self._light.values()):
+                changed |= self._fill(self._beyond([heap], self.mean * (1 - tolerance)), low)
+
+    def _beyond(self, heaps: Iterable[list[Entry]], limit: float) -> list[Entry]:
+        """What is below a limit, as a heap."""
+        entries = {entry for heap in heaps for entry in heap if entry[0] < limit and abs(entry[0]) == entry[2].burden}
+        return sorted(entries, key=lambda entry: entry[:2])
+
+    def _relieve(self, givers: list[Entry], enough: float) -> bool:
+        """Let the heaviest of these give something to the lightest of some kind, until all are down to a burden.
+
+        Returns whether anything moved.
+        """
+        changed = False
+        while givers:
+            _, order, giver = givers[0]
+            lightest = nsmallest(KINDS_TRIED, map(self._lightest, self._light), key=_rank)
+            if giver.burden > enough and any(self._trade(giver, receiver) for receiver in lightest):
+                heapreplace(givers, (-giver.burden, order, giver))
+                changed = True
+            else:
+                heappop(givers)
+        return changed
+
+    def _fill(self, receivers: list[Entry], enough: float) -> bool:
+        """Let the lightest of these, of one kind, take something from the heaviest, until all are up to a burden.
+
+        Who could give nothing to one, such as the owner of one hot partition, is not asked by the next. Returns whether
+        anything moved.
+        """
+        changed = False
+        asked: list[tuple[Kind, Entry]] = []
+        while receivers:
+            _, order, receiver = receivers[0]
+            if receiver.burden < enough and self._take(receiver, asked):
+                heapreplace(receivers, (receiver.burden, order, receiver))
+                changed = True
+            else:
+                heappop(receivers)
+        for kind, entry in asked:
+            heappush(self._heavy[kind], entry)
+        return changed
+
+    def _take(self, receiver: Bearer, asked: list[tuple[Kind, Entry]]) -> bool:
+        kinds = [kind for kind, heap in self._heavy.items() if heap and not receiver.topics.isdisjoint(kind[0])]
+        for kind in nlargest(KINDS_TRIED, kinds, key=lambda kind: -self._heavy[kind][0][0]):
+            while (giver := self._heaviest(kind)) is not None and giver.burden > receiver.burden:
+                if self._trade(giver, receiver):
+                    return True
+                asked.append((kind, heappop(self._heavy[kind])))
+        return False
+
+    def _trade(self, giver: Bearer, receiver: Bearer) -> bool:
+        """Move a partition, or swap two, if that makes the two members more alike; whether it did."""
+        apart = giver.burden - receiver.burden
+        even = apart / (1 / giver.shape.weight + 1 / receiver.shape.weight)
+        # To move twice of what would make them even only turns them round.
+        most = 2 * even - self.mean * ROUNDING
+        if most <= (self._cheapest if self._alike else 0):
+            return False
+        wanted = min(giver.total - self.mean * giver.shape.weight, self.mean * receiver.shape.weight - receiver.total)
+        if wanted <= 0:
+            wanted = even
+        least = wanted * SMALLEST_STEP
+        gives = [part for part in giver.parts if part.topic_id in receiver.topics]
+        misses = ((abs(part.cost - wanted), n) for n, part in enumerate(gives) if least <= part.cost < most)
+        miss, index = min(misses, default=(inf, 0))
+        if miss > wanted / 2 and not self._alike:
+            takes = [part for part in receiver.parts if part.topic_id in giver.topics]
+            # Two moves must be clearly better than one.
+            swap = _swap(gives, takes, wanted, least, min(most, wanted + miss / 2))
+            if swap is not None:
+                self._move(swap[0], receiver)
+                self._move(swap[1], giver)
+                return True
+        if miss == inf:
+            return False
+        self._move(gives[index], receiver)
+        return True
+
+    def _move(self, part: Part, receiver: Bearer) -> None:
+        giver = part.owner
+        receiver.take(part)
+        for member in (giver, receiver):
+            if member is not None:
+                heappush(self._light[_kind(member)], (member.burden, member.order, member))
+                heappush(self._heavy[_kind(member)], (-member.burden, member.order, member))
+
+    def _lightest(self, kind: Kind) -> Bearer:
+        heap = self._light[kind]
+        while heap[0][0] != heap[0][2].burden:
+            heappop(heap)
+        return heap[0][2]
+
+    def _heaviest(self, kind: Kind) -> Bearer | None:
+        heap = self._heavy[kind]
+        while heap and heap[0][0] != -heap[0][2].burden:
+            heappop(heap)
+        return heap[0][2] if heap else None
+
+
+def _attainable(costs: Sequence[float], weights: float, members: int) -> float:
+    """The mean burden of those who can be even: who has a partition that is more than a fair share stands aside.
+
+    `costs` come the largest first. One hot partition would else raise the mean for all, and everybody be below it.
+    """
+    total, each = sum(costs), weights / members if members else 0.0
+    for cost in costs:
+        if members <= 1 or cost <= total / members:
+            break
+        total -= cost
+        members -= 1
+    return total / (members * each) if members else 0.0
+
+
+def _kind(member: Bearer) -> Kind:
+    return member.topics, member.shape.weight
+
+
+def _rank(member: Bearer) -> tuple[float, int]:
+    return member.burden, member.order
+
+
+def _swap(
+    gives: Iterable[Part], takes: Iterable[Part], wanted: float, least: float, most: float
+) -> tuple[Part, Part] | None:
+    """The pair whose exchange comes nearest to moving `wanted`, and moves at least `least` and less than `most`."""
+    back = sorted(((part.cost, n, part) for n, part in enumerate(takes)))
+    best: tuple[float, Part, Part] | None = None
+    for part in gives:
+        at = bisect_left(back, (part.cost - wanted,))
+        for cost, _, other in back[max(at - 1, 0) : at + 1]:
+            miss = abs(part.cost - cost - wanted)
+            if least <= part.cost - cost < most and (best is None or miss < best[0]):
+                best = (miss, part, other)
+    return None if best is None else best[1:]
