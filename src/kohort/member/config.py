@@ -34,6 +34,15 @@ class MemberConfig(AnyConfig):
     heartbeat_interval_ms: Millis = 3_000
 
     @property
+    def heartbeat_timeout_ms(self) -> Millis:
+        """How long a heartbeat may stay unanswered. What is left of the session is for finding the next coordinator.
+
+        A machine that is gone says nothing, and its successor may have begun the session anew at once: who waits for
+        the whole session at the old address is thrown out at the new one.
+        """
+        return (self.session_timeout_ms + self.heartbeat_interval_ms) // 2
+
+    @property
     def answer_timeout_ms(self) -> Millis:
         """How long JoinGroup and SyncGroup may be held: the rebalance timeout, and then the answer travels."""
         return self.max_poll_interval_ms + _GRACE_MS

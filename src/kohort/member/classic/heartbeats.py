@@ -17,8 +17,7 @@ def send_heartbeat_if_due(member: Standing) -> None:
         return
     assert member.generation is not None
     request = heartbeat_request(member.config, member.member_id, member.generation)
-    # Without an answer for that long the coordinator has given the member up; better to ask another broker.
-    member.heartbeat_request = member.send(request, member.config.session_timeout_ms)
+    member.heartbeat_request = member.send(request, member.config.heartbeat_timeout_ms)
     member.heartbeat_at = member.now + member.config.heartbeat_interval_ms
 
 
