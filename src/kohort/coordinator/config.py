@@ -1,8 +1,28 @@
 """What an operator may set of the group coordinator: Kafka's names, less their dots, and Kafka's defaults."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from kohort.model import Millis
+
+
+class MigrationPolicy(Enum):
+    """group.consumer.migration.policy: whether a group that has members may change its protocol."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group may become a consumer group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group may become a classic group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +45,8 @@ class GroupConfig:
     """What one member may say to all its assignors. Kafka takes any, and then cannot write the group's generation."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size"""
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """group.consumer.migration.policy"""
     consumer_regex_refresh_interval_ms: Millis = 600_000
     """group.consumer.regex.refresh.interval.ms"""
     offset_metadata_max_bytes: int = 4_096

@@ -107,6 +107,8 @@ def as_told(
     before: ConsumerMember, member_id: str, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerMember:
     """The member with what the heartbeat says of it; what it leaves out stays. Itself where nothing changes."""
+    if _says_nothing(before, request, context):
+        return before
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
     subscription = before.subscription
     if names is not None or expression is not None:
@@ -132,3 +134,18 @@ def as_told(
         # The next life of a static member: what it has goes over to it, and nothing that the last one was told.
         after = replace(after, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     return before if after == before else after
+
+
+def _says_nothing(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> bool:
+    """Whether the heartbeat leaves everything out, as most do."""
+    return (
+        request.member_epoch != JOINING
+        and before.classic is None
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == -1
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.instance_id in (None, before.instance_id)
+        and (context.client_id, context.client_host) == (before.client_id, before.client_host)
+    )

@@ -40,6 +40,8 @@ class ConsumerGroup:
     __slots__ = (
         "_arrived",
         "assignors",
+        "classic_members",
+        "classic_protocols",
         "epoch",
         "group_id",
         "has_partition_metadata",
@@ -75,6 +77,10 @@ class ConsumerGroup:
         self.topics = SubscribedTopics()
         self.assignors: Counter[str] = Counter()
         """How many members ask for each server assignor."""
+        self.classic_members = 0
+        """How many members speak the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """How many of those support each client-side assignor."""
         self.offsets: dict[str, dict[int, Record]] = {}
         """By topic and partition the record that was written last, as in a classic group."""
         self.has_partition_metadata = False
@@ -124,6 +130,13 @@ class ConsumerGroup:
         """Whether a member asks for a topic, by its name or by an expression."""
         return topic in self.topics.counts
 
+    def supports(self, protocols: Collection[str]) -> bool:
+        """Whether a classic member with these assignors may join: one in common with all others of its kind.
+
+        The group could not become a classic group again if they had none.
+        """
+        return any(self.classic_protocols[name] == self.classic_members for name in protocols)
+
     # What replay writes
 
     def put(self, member: ConsumerMember) -> Collection[str]:
@@ -135,7 +148,7 @@ class ConsumerGroup:
         old = self.members.get(member_id)
         self.members[member_id] = member
         self._name(old, member)
-        if old is not None:
+        if old is not None and not (old.assigned is member.assigned and old.revoking is member.revoking):
             self._release(member_id, (old.assigned | old.revoking) - (member.assigned | member.revoking))
         return self._count(old, member)
 
@@ -181,11 +194,20 @@ class ConsumerGroup:
             _subtract(self.assignors, old.server_assignor)
         if new is not None and new.server_assignor is not None:
             self.assignors[new.server_assignor] += 1
+        if (None if old is None else old.classic) != (None if new is None else new.classic):
+            self._count_classic(old, -1)
+            self._count_classic(new, 1)
         before = NO_SUBSCRIPTION if old is None else old.subscription
         after = NO_SUBSCRIPTION if new is None else new.subscription
         changed = self.topics.replace(before, after)
         self.planning.topics_changed(changed)
         return changed
+
+    def _count_classic(self, member: ConsumerMember | None, by: int) -> None:
+        if member is not None and member.classic is not None:
+            self.classic_members += by
+            for name, _ in member.classic.protocols:
+                self.classic_protocols[name] += by
 
     def _name(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         # A member may come with another instance id: the old one must not go on naming it (KAFKA-20747).

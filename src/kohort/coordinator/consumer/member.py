@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
@@ -29,6 +30,20 @@ class Subscription:
 NO_SUBSCRIPTION = Subscription()
 
 
+@dataclass(frozen=True, slots=True)
+class ClassicSide:
+    """What a consumer group knows besides of a member that speaks the classic protocol, while it migrates."""
+
+    session_timeout_ms: Millis
+    protocols: tuple[tuple[str, bytes], ...]
+    """What it said to each assignor that it supports, by name, the preferred one first; never empty."""
+
+    @property
+    def protocol(self) -> str:
+        """The assignor by whose bytes it is answered. It computes nothing: the coordinator does."""
+        return self.protocols[0][0]
+
+
 @dataclass(slots=True)
 class ConsumerMember:
     """What the group knows of a member. Replaced, not changed, but for the session's deadline.
@@ -46,6 +61,8 @@ class ConsumerMember:
     rebalance_timeout_ms: Millis = -1
     server_assignor: str | None = None
     """The server assignor that it asks for."""
+    classic: ClassicSide | None = None
+    """Set for a member that speaks the classic protocol; its epoch is what it takes for the generation."""
 
     epoch: int = 0
     previous_epoch: int = -1
@@ -57,12 +74,26 @@ class ConsumerMember:
 
     session_deadline: Millis = field(default=0, compare=False)
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
+    answer_due_at: Millis | None = field(default=None, compare=False)
+    """Until when a classic member must have joined again, or synced, as it was told to."""
 
     @property
     def facts(self) -> MemberFacts:
         """Who it is, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
+    def standing(
+        self, epoch: int, previous_epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
+    ) -> ConsumerMember:
+        """The same member elsewhere on its way: `dataclasses.replace` in a quarter of its time."""
+        moved = ConsumerMember(*_values(self))
+        moved.epoch, moved.previous_epoch, moved.state = epoch, previous_epoch, state
+        moved.assigned, moved.revoking = assigned, revoking
+        return moved
+
     def is_at(self, target_epoch: int) -> bool:
         """Whether nothing is left to do until the next target."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+
+_values = attrgetter(*(one.name for one in fields(ConsumerMember)))

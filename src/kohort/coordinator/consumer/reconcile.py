@@ -59,4 +59,4 @@ def _arrived(member: ConsumerMember, epoch: int, state: MemberState, assigned: P
     if (member.epoch, member.state, member.assigned, member.revoking) == (epoch, state, assigned, NOTHING):
         return member
     previous = member.epoch if member.epoch != epoch else member.previous_epoch
-    return replace(member, epoch=epoch, previous_epoch=previous, state=state, assigned=assigned, revoking=NOTHING)
+    return member.standing(epoch, previous, state, assigned, NOTHING)

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Record
 from kohort.model import UUID, Millis
 from kohort.wire.group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -48,6 +50,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
         subscribed_topic_regex=member.subscription.expression,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
+        classic_member_metadata=_classic(member.classic),
     )
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
@@ -121,6 +124,13 @@ def no_group(group: ConsumerGroup) -> list[Record]:
         records.append(no_partition_metadata(group_id))
     records.append(Record(ConsumerGroupMetadataKey(group_id=group_id), None))
     return records
+
+
+def _classic(classic: ClassicSide | None) -> ClassicMemberMetadata | None:
+    if classic is None:
+        return None
+    protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols]
+    return ClassicMemberMetadata(session_timeout_ms=classic.session_timeout_ms, supported_protocols=protocols)
 
 
 def _with_epochs(partitions: Partitions, since: Callable[[UUID, int], int]) -> list[TopicPartitions]:

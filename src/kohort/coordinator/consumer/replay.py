@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember, Subscription
+from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
 from kohort.coordinator.consumer.metadata import HASH_RANGE
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
@@ -18,6 +18,7 @@ from kohort.coordinator.groups import Groups
 from kohort.model import UUID
 from kohort.wire.codec import Message
 from kohort.wire.group_records import (
+    ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -122,10 +123,18 @@ def _put_metadata(
             subscription=group.topics.shared(subscription),
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
+            classic=_classic(value.classic_member_metadata),
         )
     )
     groups.list_topics(group, changed)
     group.planning.member_changed(member_id)
+
+
+def _classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
+    if value is None or not value.supported_protocols:
+        return None
+    protocols = tuple((one.name, bytes(one.metadata)) for one in value.supported_protocols)
+    return ClassicSide(value.session_timeout_ms, protocols)
 
 
 def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
@@ -141,14 +150,13 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
     assigned = Partitions.of((one.topic_id, one.partitions) for one in value.assigned_partitions)
     target = group.targets.get(member_id)
     group.put(
-        replace(
-            member,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=_STATES.get(value.state, MemberState.UNKNOWN),
+        member.standing(
+            value.member_epoch,
+            value.previous_member_epoch,
+            _STATES.get(value.state, MemberState.UNKNOWN),
             # Most members own exactly their target; a large group then keeps one value for both.
-            assigned=target if target is not None and target == assigned else assigned,
-            revoking=Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
+            target if target is not None and target == assigned else assigned,
+            Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
         )
     )
     group.give(member_id, _given(value.assigned_partitions, value.member_epoch))
