@@ -1,11 +1,14 @@
 """Records per CPU second of our client, beside kafka-python, aiokafka and confluent-kafka, against one broker of ours.
 
-    python bench/bench_client.py [--bootstrap HOST:PORT]
+    python bench/bench_client.py [--bootstrap HOST:PORT] [--records N] [--codec none|gzip|snappy|lz4|zstd]
 
 Each client produces and consumes records of 100 bytes in a process of its own, as its users would: one record at a
-time, batches of its default size, no compression, acknowledged by all. CPU is what the kernel booked to that process
-from its first record to its last, all threads. What a process reads was written before, the same for all;
-confluent-kafka is C.
+time, batches of its default size, acknowledged by all. CPU is what the kernel booked to that process from its first
+record to its last, all threads. What a process reads was written before, the same for all; confluent-kafka is C.
+
+"consume" polls for up to 500 records and looks at each; "iterate" asks for one after the other; "columns" takes what
+the client gives for many at once: Arrow tables of ours, lists of 10,000 of confluent-kafka's. "plain" is ours without
+the extra `fast`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,8 +28,8 @@ from typing import Any
 
 PARTITIONS = 4
 VALUE = b"v" * 100
-RECORDS = 200_000
-FEWER = {"kafka-python": 40_000, "aiokafka": 80_000}  # what the slower ones produce
+RECORDS = 1_000_000
+FEWER = {"kafka-python": 10, "aiokafka": 5}  # how many times fewer the slower ones produce
 READ_AT_ONCE = 500  # Kafka's max.poll.records
 
 
@@ -73,7 +77,44 @@ def consume_kohort(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> 
                 records = await consumer.poll(READ_AT_ONCE)
                 if records:
                     watch.start()
-                left -= len(records)
+                for record in records:
+                    left -= record.value is not None
+            watch.stop()
+
+    uvloop.run(run())
+
+
+def iterate_kohort(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    import uvloop
+
+    from kohort import Consumer
+
+    async def run() -> None:
+        left = count
+        async with Consumer(topic, bootstrap_servers=bootstrap, **_kohort_group()) as consumer:
+            async for record in consumer:
+                watch.start()
+                left -= record.value is not None
+                if not left:
+                    break
+            watch.stop()
+
+    uvloop.run(run())
+
+
+def columns_kohort(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    import uvloop
+
+    from kohort import Consumer
+
+    async def run() -> None:
+        left = count
+        async with Consumer(topic, bootstrap_servers=bootstrap, **_kohort_group()) as consumer:
+            while left > 0:
+                table = await consumer.poll_arrow()
+                if table.num_rows:
+                    watch.start()
+                left -= table.num_rows - table["value"].null_count
             watch.stop()
 
     uvloop.run(run())
@@ -100,7 +141,8 @@ def consume_kohort_blocking(bootstrap: str, topic: str, count: int, watch: Stopw
             records = consumer.poll(READ_AT_ONCE)
             if records:
                 watch.start()
-            left -= len(records)
+            for record in records:
+                left -= record.value is not None
         watch.stop()
 
 
@@ -130,7 +172,23 @@ def consume_kafka_python(bootstrap: str, topic: str, count: int, watch: Stopwatc
         records = consumer.poll(timeout_ms=1000, max_records=READ_AT_ONCE)
         if records:
             watch.start()
-        left -= sum(map(len, records.values()))
+        for some in records.values():
+            for record in some:
+                left -= record.value is not None
+    watch.stop()
+    consumer.close()
+
+
+def iterate_kafka_python(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, **_kohort_group())
+    left = count
+    for record in consumer:
+        watch.start()
+        left -= record.value is not None
+        if not left:
+            break
     watch.stop()
     consumer.close()
 
@@ -160,7 +218,25 @@ def consume_aiokafka(bootstrap: str, topic: str, count: int, watch: Stopwatch) -
                 records = await consumer.getmany(timeout_ms=1000, max_records=READ_AT_ONCE)
                 if records:
                     watch.start()
-                left -= sum(map(len, records.values()))
+                for some in records.values():
+                    for record in some:
+                        left -= record.value is not None
+            watch.stop()
+
+    asyncio.run(run())
+
+
+def iterate_aiokafka(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    async def run() -> None:
+        left = count
+        async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, **_kohort_group()) as consumer:
+            async for record in consumer:
+                watch.start()
+                left -= record.value is not None
+                if not left:
+                    break
             watch.stop()
 
     asyncio.run(run())
@@ -184,6 +260,14 @@ def produce_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopw
 
 
 def consume_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    _consume_confluent_kafka(bootstrap, topic, count, watch, READ_AT_ONCE)
+
+
+def columns_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
+    _consume_confluent_kafka(bootstrap, topic, count, watch, 10_000)
+
+
+def iterate_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopwatch) -> None:
     from confluent_kafka import Consumer
 
     group = {"group.id": f"bench-{uuid.uuid4()}", "auto.offset.reset": "earliest"}
@@ -191,7 +275,23 @@ def consume_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopw
     consumer.subscribe([topic])
     left = count
     while left > 0:
-        records = consumer.consume(READ_AT_ONCE, 1.0)
+        record = consumer.poll(1.0)
+        if record is not None and record.error() is None:
+            watch.start()
+            left -= record.value() is not None
+    watch.stop()
+    consumer.close()
+
+
+def _consume_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopwatch, at_once: int) -> None:
+    from confluent_kafka import Consumer
+
+    group = {"group.id": f"bench-{uuid.uuid4()}", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **group})
+    consumer.subscribe([topic])
+    left = count
+    while left > 0:
+        records = consumer.consume(at_once, 1.0)
         if records:
             watch.start()
         left -= sum(record.error() is None and record.value() is not None for record in records)
@@ -201,50 +301,93 @@ def consume_confluent_kafka(bootstrap: str, topic: str, count: int, watch: Stopw
 
 Work = Callable[[str, str, int, Stopwatch], None]
 
-CLIENTS: dict[str, tuple[Work, Work]] = {
-    "kohort": (produce_kohort, consume_kohort),
-    "kohort.blocking": (produce_kohort_blocking, consume_kohort_blocking),
-    "kafka-python": (produce_kafka_python, consume_kafka_python),
-    "aiokafka": (produce_aiokafka, consume_aiokafka),
-    "confluent-kafka": (produce_confluent_kafka, consume_confluent_kafka),
+CLIENTS: dict[str, dict[str, Work]] = {
+    "kohort": {
+        "produce": produce_kohort,
+        "consume": consume_kohort,
+        "iterate": iterate_kohort,
+        "columns": columns_kohort,
+    },
+    "kohort, plain": {"consume": consume_kohort, "iterate": iterate_kohort},
+    "kohort.blocking": {"produce": produce_kohort_blocking, "consume": consume_kohort_blocking},
+    "kafka-python": {
+        "produce": produce_kafka_python,
+        "consume": consume_kafka_python,
+        "iterate": iterate_kafka_python,
+    },
+    "aiokafka": {"produce": produce_aiokafka, "consume": consume_aiokafka, "iterate": iterate_aiokafka},
+    "confluent-kafka": {
+        "produce": produce_confluent_kafka,
+        "consume": consume_confluent_kafka,
+        "iterate": iterate_confluent_kafka,
+        "columns": columns_confluent_kafka,
+    },
 }
+KINDS = ("produce", "consume", "iterate", "columns")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the client.")
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that runs; else one of ours is started")
-    parser.add_argument("--client", nargs=3, help=argparse.SUPPRESS)  # NAME produce|consume TOPIC: what a child does
+    parser.add_argument("--records", type=int, default=RECORDS, metavar="N")
+    parser.add_argument("--codec", default="none", choices=["none", "gzip", "snappy", "lz4", "zstd"])
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="take each figure's best of N rounds")
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS, metavar="KIND")
+    parser.add_argument("--client", nargs=3, help=argparse.SUPPRESS)  # NAME KIND TOPIC: what a child does
     options = parser.parse_args()
     if options.client:
-        print(json.dumps(measured(options.bootstrap, *options.client)))
+        name, kind, topic = options.client
+        print(json.dumps(measured(options.bootstrap, name, kind, topic, options.records)))
         return 0
 
     with broker(options.bootstrap) as bootstrap:
-        topics = [f"bench-{what}-{uuid.uuid4()}" for what in ("produce", "consume")]
-        create(bootstrap, topics)
-        produce_confluent_kafka(bootstrap, topics[1], RECORDS, Stopwatch())
-        figures = {}
-        for name in CLIENTS:
-            figures[name] = [
-                in_a_process(bootstrap, name, what, topic)
-                for what, topic in zip(("produce", "consume"), topics, strict=True)
-            ]
+        topics = {kind: f"bench-{kind}-{uuid.uuid4()}" for kind in ("produce", "consume")}
+        create(bootstrap, list(topics.values()))
+        fill(bootstrap, topics["consume"], options.records, options.codec)
+        figures: dict[str, dict[str, float]] = {name: {} for name in CLIENTS}
+        for _ in range(options.rounds):
+            for name, works in CLIENTS.items():
+                for kind in (kind for kind in works if kind in options.only):
+                    topic = topics.get(kind, topics["consume"])
+                    rate = in_a_process(bootstrap, name, kind, topic, options.records)
+                    if rate is not None:
+                        figures[name][kind] = max(rate, figures[name].get(kind, 0.0))
     show(figures)
     return 0
 
 
-def measured(bootstrap: str, name: str, what: str, topic: str) -> float:
+def fill(bootstrap: str, topic: str, count: int, codec: str) -> None:
+    """By confluent-kafka: records with keys of no one and timestamps of their own, in batches of 16 KiB."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "compression.type": codec, "linger.ms": 5})
+    for _ in range(count):
+        while True:
+            try:
+                producer.produce(topic, VALUE)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    assert producer.flush(60) == 0
+
+
+def measured(bootstrap: str, name: str, kind: str, topic: str, records: int) -> float:
     """Records per CPU second."""
-    produce, consume = CLIENTS[name]
-    count = FEWER.get(name, RECORDS) if what == "produce" else RECORDS
+    count = records // FEWER.get(name, 1) if kind == "produce" else records
     watch = Stopwatch()
-    (produce if what == "produce" else consume)(bootstrap, topic, count, watch)
+    CLIENTS[name][kind](bootstrap, topic, count, watch)
     return count / watch.spent
 
 
-def in_a_process(bootstrap: str, name: str, what: str, topic: str) -> float:
-    command = [sys.executable, __file__, "--bootstrap", bootstrap, "--client", name, what, topic]
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+def in_a_process(bootstrap: str, name: str, kind: str, topic: str, records: int) -> float | None:
+    """Records per CPU second; None where the client cannot (kafka-python knows no lz4 without another package)."""
+    command = [sys.executable, __file__, "--bootstrap", bootstrap, "--records", str(records)]
+    command += ["--client", name, kind, topic]
+    environment = {**os.environ, "KOHORT_FAST": "0" if name.endswith("plain") else "1"}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    if run.returncode:
+        print(f"{name} {kind}: {run.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
     return float(json.loads(run.stdout))
 
 
@@ -273,12 +416,15 @@ def broker(bootstrap: str | None) -> Iterator[str]:
             process.terminate()
 
 
-def show(figures: dict[str, list[float]]) -> None:
+def show(figures: dict[str, dict[str, float]]) -> None:
     ours = figures["kohort"]
-    print(f"{'M records per CPU second':<26} {'produce':>8} {'consume':>8}   kohort is so many times as fast")
+    print(
+        f"{'M records per CPU second':<26} " + " ".join(f"{kind:>8}" for kind in KINDS) + "   kohort is so many times"
+    )
     for name, found in figures.items():
-        ratios = "  ".join(f"{our / its:6.2f}" for our, its in zip(ours, found, strict=True))
-        print(f"{name:<26} " + " ".join(f"{rate / 1e6:8.3f}" for rate in found) + f"   {ratios}")
+        rates = " ".join(f"{found[kind] / 1e6:8.3f}" if kind in found else " " * 8 for kind in KINDS)
+        ratios = " ".join(f"{ours[kind] / found[kind]:6.2f}" if kind in found else " " * 6 for kind in KINDS)
+        print(f"{name:<26} {rates}   {ratios}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from kohort.client.batches import Delivery, RecordMetadata
 from kohort.client.cluster import Cluster
 from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.consumer import Consumer
+from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
 from kohort.client.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.groups import GroupListing, GroupOffset
@@ -14,7 +15,7 @@ from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadat
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
-from kohort.client.partition import ConsumerRecord
+from kohort.client.partition_batch import PartitionBatch
 from kohort.client.producer import Producer
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
@@ -55,6 +56,7 @@ __all__ = [
     "NoOffsetError",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "PartitionBatch",
     "Phase",
     "Producer",
     "ProducerOptions",

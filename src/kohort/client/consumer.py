@@ -1,31 +1,30 @@
 """Records in: as a member of a group, or of partitions that the application names."""
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kohort.client.acceleration import columns_loading
 from kohort.client.closing import undisturbed
-from kohort.client.commits import Commits
-from kohort.client.committed import committed_offsets
-from kohort.client.driver import MemberDriver
-from kohort.client.failures import ClosedError
-from kohort.client.matching import TopicMatcher
-from kohort.client.membership import PartitionsCallback, call_back, member_config
-from kohort.client.partition import ConsumerRecord
-from kohort.client.partition_reader import PartitionReader
-from kohort.client.rebalances import Rebalances
-from kohort.client.subscription_pattern import SubscriptionPattern
-from kohort.errors import ConfigError, KohortError
-from kohort.member import OffsetAndMetadata, Phase, PollEnded, PollStarted
-from kohort.member.callbacks import CallbackKind
-from kohort.model import TopicPartition
+from kohort.client.consumer_record import ConsumerRecord
+from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader
+from kohort.client.membership import PartitionsCallback
+from kohort.client.partition_batch import PartitionBatch
+from kohort.errors import KohortError
+from kohort.member import PollEnded, PollStarted
 
-_LEAVE_TIMEOUT = 30.0
-_NO_GROUP = "group_id is missing: only a group has committed offsets."
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+
+_COLUMNS_AT_ONCE = 100_000
+"""Rows, where the caller does not say; what was fetched is usually less."""
+
+_QUICK_MS = 50
 
 
-class Consumer(PartitionReader):
+class Consumer(GroupReader):
     """Use it as an async context manager, or close it. All methods belong to the event loop it was made in.
 
     async with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
@@ -46,17 +45,11 @@ class Consumer(PartitionReader):
         **options: Any,
     ) -> None:
         super().__init__(options)
-        self._driver: MemberDriver | None = None
-        self._matcher: TopicMatcher | None = None
-        self._topics: frozenset[str] = frozenset()
-        self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
-        self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
-        self._commits = Commits(self.cluster, self._options, self._to_commit)
         self._polling = False
-        self._leaving = False
+        self._quick_until = 0.0
+        """Until then the member need not be told of polls that do not wait: it was told just now."""
         self._close_asked = False
         """By a callback: close when it is done."""
-        self._closed = False
         if topics:
             self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
 
@@ -66,97 +59,9 @@ class Consumer(PartitionReader):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    # -- what to consume
-
-    def subscribe(
-        self,
-        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
-        *,
-        on_assigned: PartitionsCallback | None = None,
-        on_revoked: PartitionsCallback | None = None,
-        on_lost: PartitionsCallback | None = None,
-    ) -> None:
-        """Share these topics with the other members of the group, instead of what was subscribed before.
-
-        A pattern stands for all topics whose whole names match it, also those to come: they are looked for every
-        metadata_max_age_ms, and before a rebalance. A SubscriptionPattern is looked after by the broker.
-        """
-        self._check_open()
-        wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else _names(topics)
-        expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
-        if not wanted:
-            raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
-        if self._driver is None:
-            if self._fetcher.states:
-                raise KohortError("partitions were assigned by hand: a consumer does either that or subscribe.")
-            self._driver = self._commits.driver = MemberDriver(
-                self.cluster, member_config(self._options), self._rebalances.begin, self._member_changed
-            )
-        self._callbacks = {
-            CallbackKind.ASSIGN: on_assigned,
-            CallbackKind.REVOKE: on_revoked,
-            CallbackKind.LOST: on_lost or on_revoked,
-        }
-        self._stop_matching()
-        if isinstance(wanted, SubscriptionPattern):
-            self._topics = frozenset()
-            self._driver.subscribe(self._topics, expression)
-        elif isinstance(wanted, re.Pattern):
-            internal = not self._options.exclude_internal_topics
-            self._matcher = TopicMatcher(self.cluster, wanted, self._subscribe_to, internal=internal)
-        else:
-            self._subscribe_to(wanted)
-
-    def _subscribe_to(self, topics: frozenset[str]) -> None:
-        assert self._driver is not None
-        self._topics = topics
-        if topics:  # else: it joins when something matches, or had what is deleted and so has it no more
-            self._driver.subscribe(topics)
-
-    def _stop_matching(self) -> None:
-        if self._matcher is not None:
-            self._matcher.close()
-            self._matcher = None
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume exactly these partitions, without being a member. Those kept keep their positions."""
-        self._check_open()
-        if self._driver is not None:
-            raise KohortError("the consumer subscribed: it does either that or assign; unsubscribe first.")
-        self._set_assignment({TopicPartition(*partition) for partition in partitions})
-
     async def unsubscribe(self) -> None:
-        """Give everything up (`on_revoked` runs) and leave the group; or forget what was assigned by hand."""
-        if self._rebalances.inside:
-            raise KohortError("a callback cannot unsubscribe its consumer, which would wait for it: do so after poll.")
-        self._stop_matching()
-        if self._driver is not None:
-            await self._leave("the application unsubscribed", _LEAVE_TIMEOUT)
-            await self._driver.close()
-            self._driver = self._commits.driver = None
-        self._topics = frozenset()
-        self._drop(list(self._fetcher.states))
+        await super().unsubscribe()
         await self._close_if_asked()
-
-    @property
-    def subscription(self) -> frozenset[str]:
-        """The topics that it subscribed to; of a pattern those that match now."""
-        return self._topics
-
-    @property
-    def member_id(self) -> str:
-        """As the coordinator named it; "" for none."""
-        return self._driver.member.member_id if self._driver else ""
-
-    @property
-    def generation(self) -> int | None:
-        """None while the group does not count this consumer."""
-        return self._driver.member.generation if self._driver else None
-
-    @property
-    def state(self) -> Phase:
-        """Where it stands in its group."""
-        return self._driver.member.phase if self._driver else Phase.UNSUBSCRIBED
 
     # -- records
 
@@ -166,21 +71,64 @@ class Consumer(PartitionReader):
         Must be called again within max_poll_interval_ms. Callbacks run in it, which may take longer than `timeout`;
         what they raise is raised here. Cancelling it loses no record.
         """
+        most = max_records or self._options.max_poll_records
+        return await self._poll(lambda: self._take(most), timeout)
+
+    async def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":  # noqa: ASYNC109
+        """As `poll`, as one Arrow table: key, value, topic, partition, offset, timestamp, headers.
+
+        No object is made for each record, which is several times as fast. By default as many records as were fetched.
+        Needs `pip install 'kohort[fast]'`.
+        """
+        import pyarrow as pa
+
+        from kohort.columns.schema import SCHEMA
+
+        batches = await self.poll_batches(max_records, timeout)
+        return pa.Table.from_batches([one.records for one in batches], schema=SCHEMA)
+
+    async def poll_batches(
+        self,
+        max_records: int | None = None,
+        timeout: float = 1.0,  # noqa: ASYNC109
+    ) -> list[PartitionBatch]:
+        """As `poll_arrow`, partition by partition: batches of the same columns, each of one partition."""
+        await asyncio.shield(asyncio.wrap_future(columns_loading("poll_arrow and poll_batches")))
+        most = max_records or _COLUMNS_AT_ONCE
+        return await self._poll(lambda: self._take_columns(most), timeout)
+
+    async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
+        """What `take` has, as soon as it has something."""
         self._check_open()
         if self._polling:
             raise KohortError("poll is already running in another task.")
         self._polling = True
-        driver = self._driver
-        if driver is not None:
-            driver.handle(PollStarted())
         try:
-            return await self._poll(max_records or self._options.max_poll_records, timeout)
+            # Whatever the application does between polls, the loop gets a turn here: heartbeats and fetches go on.
+            await asyncio.sleep(0)
+            if self._loop.time() < self._quick_until and not self._rebalances.waiting and not self._close_asked:
+                self._raise_errors()
+                self._commits.commit_if_due()
+                if taken := take():
+                    return taken
+            return await self._attended(take, timeout)
         finally:
             self._polling = False
-            if driver is not None:
-                driver.handle(PollEnded())
 
-    async def _poll(self, most: int, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
+    async def _attended(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
+        """As `_taken`, while the member knows that the application waits."""
+        driver = self._driver
+        if driver is None:
+            return await self._taken(take, timeout)
+        driver.handle(PollStarted())
+        try:
+            return await self._taken(take, timeout)
+        finally:
+            driver.handle(PollEnded())
+            quick_ms = min(_QUICK_MS, self._options.max_poll_interval_ms / 100)
+            self._quick_until = self._loop.time() + quick_ms / 1000
+
+    async def _taken(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
         deadline = self._loop.time() + timeout
         while True:
             await self._rebalances.run_pending()
@@ -189,9 +137,9 @@ class Consumer(PartitionReader):
                 return []
             self._raise_errors()
             self._commits.commit_if_due()
-            records = self._take(most)
-            if records:
-                return records
+            taken = take()
+            if taken:
+                return taken
             left = deadline - self._loop.time()
             if left <= 0:
                 return []
@@ -201,9 +149,6 @@ class Consumer(PartitionReader):
                     await self._news.wait()
             except TimeoutError:
                 pass
-
-    def _take(self, most: int) -> list[ConsumerRecord]:
-        return self._unread.take(most) if self._unread else self._fetcher.take(most)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
@@ -225,45 +170,9 @@ class Consumer(PartitionReader):
         """The next of what was read ahead, which counts as handed out from now on; None for none."""
         return self._unread.pop() if self._unread else None
 
-    # -- commits
-
-    async def commit(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109
-    ) -> None:
-        """Commit these offsets, or the positions of all that is assigned, and wait until they are on disk.
-
-        Raises CommitFailedError, which names the partitions that were refused.
-        """
-        self._check_open()
-        if not self._options.group_id:
-            raise ConfigError(_NO_GROUP)
-        await self._commits.commit(offsets, timeout)
-
-    def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        states = self._fetcher.states
-        return {
-            partition: OffsetAndMetadata(position, "", states[partition].leader_epoch)
-            for partition, position in self.positions().items()
-        }
-
-    def commit_nowait(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
-    ) -> "asyncio.Task[None]":
-        """As `commit`, without waiting; the task tells how it ended."""
-        return self._commits.in_passing(self.commit(offsets))
-
-    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where nothing."""
-        if not self._options.group_id:
-            raise ConfigError(_NO_GROUP)
-        return await committed_offsets(self.cluster, self._options.group_id, partitions)
-
     # -- the end
 
-    async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
+    async def close(self, *, timeout: float = LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
         """Commit (where auto commit is on), give everything up, leave, disconnect. Closing twice is fine.
 
         What the coordinator does not answer within `timeout` seconds is given up. Called by a callback, it is done
@@ -301,55 +210,3 @@ class Consumer(PartitionReader):
         if self._driver is not None:
             await self._driver.close()
         await self._stop_reading()
-
-    async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
-        assert self._driver is not None
-        self._leaving = True
-        self._commits.patience = min(self._commits.patience, timeout)
-        try:
-            self._rebalances.start_at_once(True)
-            await self._driver.leave(reason, int(timeout * 1000))
-        finally:
-            self._rebalances.start_at_once(False)
-            self._leaving = False
-
-    # -- rebalances
-
-    async def _carry_out(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
-        if kind is CallbackKind.ASSIGN:
-            self._fetcher.add(partitions)
-            self._positioner.go_on()
-        try:
-            if kind is CallbackKind.REVOKE:
-                await self._commits.commit_automatically()
-            await call_back(self._callbacks.get(kind), partitions)
-        finally:
-            if kind is not CallbackKind.ASSIGN:
-                self._drop(partitions)
-
-    def _carried_out(self) -> None:
-        assert self._driver is not None
-        self._driver.callback_done()
-
-    def _member_changed(self) -> None:
-        if self._driver is None:
-            return
-        if self._driver.error is not None:
-            self._news.set()
-        if self._matcher is not None and self._driver.member.phase is Phase.PREPARING:
-            # As the others of the group do now: one rebalance for a new topic, instead of one for each who finds it.
-            self._matcher.look()
-
-    def _raise_errors(self) -> None:
-        self._rebalances.raise_error()
-        if self._driver is not None and self._driver.error is not None:
-            raise self._driver.error
-        super()._raise_errors()
-
-    def _check_open(self) -> None:
-        if self._closed and not self._leaving:
-            raise ClosedError("the consumer is closed.")
-
-
-def _names(topics: Iterable[str]) -> frozenset[str]:
-    return frozenset([topics] if isinstance(topics, str) else topics)

@@ -5,11 +5,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from kohort.client.acceleration import Unpacker
 from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
+from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.options import ConsumerOptions
-from kohort.client.partition import ConsumerRecord, PartitionState
+from kohort.client.partition import PartitionState
+from kohort.client.partition_batch import PartitionBatch
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import TopicPartition
@@ -22,6 +26,8 @@ from kohort.wire.fetch import (
     PartitionData,
 )
 from kohort.wire.records import BatchError
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -60,13 +66,14 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._later = Alarm(self.go_on)
+        self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
         self._policy = reset_policy(options.auto_offset_reset)
         self._closed = False
 
     def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Consume these too; they have no position yet."""
-        added = [PartitionState(partition, check_crc=self._options.check_crcs) for partition in sorted(partitions)]
+        added = [PartitionState(partition) for partition in sorted(partitions)]
         self.states.update((state.partition, state) for state in added)
         self._cluster.want_metadata({state.partition.topic for state in added} - self._cluster.metadata.topics.keys())
         return added
@@ -91,13 +98,34 @@ class Fetcher:
     # -- out
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Up to `most` records, partition after partition. Raises KafkaError for bytes that are no records."""
-        taken: list[ConsumerRecord] = []
+        """Up to `most` records, partition after partition. Raises BatchError for bytes that are no records."""
+        return self._take(most, PartitionState.take, len)
+
+    def take_columns(self, most: int) -> list[PartitionBatch]:
+        """As `take`, as columns."""
+
+        def named(state: PartitionState, left: int) -> list[PartitionBatch]:
+            return [PartitionBatch(state.partition, batch) for batch in state.take_columns(left)]
+
+        return self._take(most, named, lambda some: sum(one.records.num_rows for one in some))
+
+    def _take(
+        self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
+    ) -> list[_T]:
+        taken: list[_T] = []
+        left = most
         for state in list(self.states.values()):
             if state.paused or not state.has_records:
                 continue
-            taken += state.take(most - len(taken))
-            if len(taken) >= most:
+            try:
+                some = of(state, left)
+            except BatchError:
+                if not taken:
+                    raise
+                break  # the next call says so, when the application has what came before
+            taken = taken + some if taken else some
+            left -= count(some)
+            if left <= 0:
                 break
             # Whoever was drained goes to the end: the others come first next time.
             self.states[state.partition] = self.states.pop(state.partition)
@@ -212,7 +240,7 @@ class Fetcher:
         assert not isinstance(data.records, list)
         aborted = (data.aborted_transactions or ()) if self._isolation else ()
         try:
-            state.add(data.records, aborted)
+            state.add(self._unpacker.chunk(state.partition, data.records, aborted))
         except BatchError as problem:
             self._stop(problem)
         return True

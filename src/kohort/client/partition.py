@@ -1,48 +1,27 @@
 """One partition as a consumer sees it: where it stands, and what was fetched ahead of that."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
+from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.reset import Reset
-from kohort.model import Millis, TopicPartition
-from kohort.wire.fetch import AbortedTransaction
-from kohort.wire.records import BatchHeader, Buffer, Header, Record, batches, decode_records
+from kohort.client.unpacking import Chunk, Unpacked
+from kohort.model import TopicPartition
+from kohort.wire.records import BatchError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-class ConsumerRecord(NamedTuple):
-    """A record and where it came from; a value of None is a tombstone."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: Millis
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
-
-
-class _Fetched:
-    """What one Fetch answer brought of the partition."""
-
-    __slots__ = ("aborted", "aborting", "data", "iterator", "size")
-
-    def __init__(self, data: Buffer, aborted: Sequence[AbortedTransaction]) -> None:
-        self.data = data
-        self.size = len(data)
-        self.iterator = batches(data)
-        self.aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
-        self.aborting: set[int] = set()
-        """Producers whose transactional records from here on were aborted, up to their marker."""
+_T = TypeVar("_T")
 
 
 class PartitionState:
     """Positions only move here. `turn` changes when fetched data must not count any more (a seek, a reset)."""
 
     __slots__ = (
-        "_check_crc",
-        "_fetched",
-        "_records",
+        "_broken",
+        "_chunks",
+        "_unpacked",
         "buffered",
         "end",
         "failures",
@@ -58,7 +37,7 @@ class PartitionState:
         "turn",
     )
 
-    def __init__(self, partition: TopicPartition, *, check_crc: bool) -> None:
+    def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.position: int | None = None
         """The offset of the next record to hand out; None until it is found."""
@@ -78,10 +57,11 @@ class PartitionState:
         self.turn = 0
         self.buffered = 0
         """Bytes fetched and not handed out."""
-        self._check_crc = check_crc
-        self._fetched: deque[_Fetched] = deque()
-        self._records: list[Record] = []
-        """Decoded and not handed out, the next one last."""
+        self._chunks: deque[Chunk] = deque()
+        self._unpacked: Unpacked | None = None
+        """Of the first chunk, what is to be handed out next."""
+        self._broken: BatchError | None = None
+        """Why nothing can be handed out until somebody moves the position."""
 
     def move(self, position: int) -> None:
         """Go on from there."""
@@ -100,75 +80,72 @@ class PartitionState:
         self.buffered = 0
         self.leader_epoch = None
         self.retry_at = 0.0
-        self._fetched.clear()
-        self._records.clear()
+        self._chunks.clear()
+        self._unpacked = None
+        self._broken = None
 
-    def add(self, data: Buffer, aborted: Sequence[AbortedTransaction]) -> None:
-        """Take what a fetch from `fetch_at` on brought. Raises BatchError, a KafkaError."""
-        fetched = _Fetched(data, aborted)
-        last: BatchHeader | None = None
-        for _, header in batches(data):
-            last = header
-        if last is None:
+    def add(self, chunk: Chunk) -> None:
+        """Take what a fetch from `fetch_at` on brought."""
+        if chunk.next_offset is None:
             return
-        self._fetched.append(fetched)
-        self.buffered += fetched.size
-        self.fetch_at = max(self.fetch_at, last.next_offset)
+        self._chunks.append(chunk)
+        self.buffered += chunk.size
+        self.fetch_at = max(self.fetch_at, chunk.next_offset)
 
     @property
     def has_records(self) -> bool:
         """Whether `take` may find something."""
-        return bool(self._records or self._fetched)
+        return bool(self._chunks)
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Hand out up to `most` records and move the position behind them. Raises BatchError."""
+        """Hand out up to `most` records and move the position behind them.
+
+        Raises BatchError where the next bytes are no sound batch, each time, until the position is moved.
+        """
         taken: list[ConsumerRecord] = []
-        while len(taken) < most and (self._records or self._decode()):
-            records = self._records
-            some = records[: -(most - len(taken)) - 1 : -1]
-            del records[-len(some) :]
-            topic, partition = self.partition
-            new = tuple.__new__
-            taken += [
-                new(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers))
-                for offset, timestamp, key, value, headers in some
-            ]
-            self.position = some[-1].offset + 1
+        while len(taken) < most and (unpacked := self._next()):
+            some = unpacked.records(most - len(taken))
+            taken = taken + some if taken else some
+            self._handed_out(unpacked)
+        return self._or_broken(taken)
+
+    def take_columns(self, most: int) -> "list[pa.RecordBatch]":
+        """As `take`, as columns."""
+        taken: list[pa.RecordBatch] = []
+        left = most
+        while left > 0 and (unpacked := self._next()):
+            taken.append(unpacked.columns(left))
+            left -= taken[-1].num_rows
+            self._handed_out(unpacked)
+        return self._or_broken(taken)
+
+    def _handed_out(self, unpacked: Unpacked) -> None:
+        self.position, self.leader_epoch = unpacked.next_offset, unpacked.leader_epoch
+        if not unpacked.left:
+            self._unpacked = None
+
+    def _or_broken(self, taken: list[_T]) -> list[_T]:
+        if not taken and self._broken is not None:
+            raise BatchError(self._broken.code, f"{self._broken.sentence}; seek past it to go on without it")
         return taken
 
-    def _decode(self) -> bool:
-        """Decode the next batch that holds something; False when nothing is left."""
+    def _next(self) -> Unpacked | None:
+        """What to hand out next; None when nothing is left, or what is left is broken."""
+        if self._unpacked is not None:
+            return self._unpacked
         assert self.position is not None
-        while self._fetched:
-            fetched = self._fetched[0]
-            found = next(fetched.iterator, None)
-            if found is None:
-                self._fetched.popleft()
-                self.buffered -= fetched.size
-                continue
-            at, header = found
-            if header.next_offset <= self.position:
-                continue
-            if self._skips(fetched, header):
-                self.position = header.next_offset
-                continue
-            records = decode_records(fetched.data, at, check_crc=self._check_crc)
-            if records and records[0].offset < self.position:
-                records = [record for record in records if record.offset >= self.position]
-            self.leader_epoch = None if header.leader_epoch < 0 else header.leader_epoch
-            if records:
-                records.reverse()
-                self._records = records
-                return True
-            self.position = header.next_offset  # compaction took all that was left of the batch
-        return False
-
-    @staticmethod
-    def _skips(fetched: _Fetched, header: BatchHeader) -> bool:
-        """Whether a batch holds nothing for an application: a marker, or (read_committed) aborted records."""
-        while fetched.aborted and fetched.aborted[0].first_offset <= header.last_offset:
-            fetched.aborting.add(fetched.aborted.popleft().producer_id)
-        if header.is_control:
-            fetched.aborting.discard(header.producer_id)
-            return True
-        return header.is_transactional and header.producer_id in fetched.aborting
+        while self._chunks and self._broken is None:
+            chunk = self._chunks[0]
+            try:
+                self._unpacked = chunk.unpack(self.position)
+            except BatchError as problem:
+                self._broken = problem
+                return None
+            if self._unpacked is not None:
+                return self._unpacked
+            self._chunks.popleft()
+            self.buffered -= chunk.size
+            assert chunk.next_offset is not None
+            # Markers, aborted records, and what compaction took are behind it now, too.
+            self.position = max(self.position, chunk.next_offset)
+        return None

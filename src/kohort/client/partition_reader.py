@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kohort.client.cluster import Cluster
+from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.fetcher import Fetcher
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset, list_offsets
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.partition import PartitionState
+from kohort.client.partition_batch import PartitionBatch
 from kohort.client.positioner import Positioner
 from kohort.client.unread import Unread
 from kohort.errors import ConfigError, KohortError
@@ -133,6 +135,14 @@ class PartitionReader:
     async def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has; 0 where it does not exist."""
         return (await self.cluster.refresh((topic,))).partitions(topic)
+
+    # -- handing out
+
+    def _take(self, most: int) -> list[ConsumerRecord]:
+        return self._unread.take(most) if self._unread else self._fetcher.take(most)
+
+    def _take_columns(self, most: int) -> list[PartitionBatch]:
+        return self._unread.take_columns(most) if self._unread else self._fetcher.take_columns(most)
 
     # -- bookkeeping
 

@@ -34,6 +34,11 @@ class Rebalances:
         """Whether the caller is a callback."""
         return self._task is not None and asyncio.current_task() is self._task
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `run_pending` has something to do."""
+        return self._pending is not None or self._task is not None
+
     def begin(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
         """Do this when `run_pending` is called next, or at once."""
         self._pending = kind, partitions
@@ -49,7 +54,7 @@ class Rebalances:
 
     async def run_pending(self) -> None:
         """Run it in a task of its own, so that a poll that is cancelled leaves no half-done callback."""
-        while self._pending is not None or self._task is not None:
+        while self.waiting:
             if self._task is None:
                 self._start()
             assert self._task is not None

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import groupby
 
-from kohort.client.partition import ConsumerRecord
+from kohort.client.consumer_record import ConsumerRecord
+from kohort.client.partition_batch import PartitionBatch
 from kohort.model import TopicPartition
 
 
@@ -27,6 +29,13 @@ class Unread:
     def take(self, most: int) -> list[ConsumerRecord]:
         """Up to `most` of the first."""
         return [self._records.popleft() for _ in range(min(most, len(self._records)))]
+
+    def take_columns(self, most: int) -> list[PartitionBatch]:
+        """As `take`, as columns."""
+        from kohort.columns.schema import to_columns
+
+        runs = groupby(self.take(most), key=lambda record: TopicPartition(record.topic, record.partition))
+        return [PartitionBatch(partition, to_columns(list(run))) for partition, run in runs]
 
     def forget(self, partitions: set[TopicPartition]) -> None:
         """Hand out none of these partitions."""

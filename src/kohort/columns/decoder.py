@@ -10,7 +10,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kohort.columns import kernels
-from kohort.columns.page import MAX_ROWS, Page
+from kohort.columns.page import MAX_ROWS, PAGE_BYTES, Page, PagePool
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.compression import BatchError, Codec, decompress
@@ -48,7 +48,13 @@ class Decoder:
     """
 
     def __init__(
-        self, schema: pa.Schema, *, read_committed: bool = False, check_crc: bool = True, max_rows: int = MAX_ROWS
+        self,
+        schema: pa.Schema,
+        *,
+        read_committed: bool = False,
+        check_crc: bool = True,
+        max_rows: int = MAX_ROWS,
+        pages: PagePool | None = None,
     ) -> None:
         assert max_rows <= MAX_ROWS
         self._schema = schema
@@ -59,8 +65,8 @@ class Decoder:
         self._read_committed = read_committed
         self._check_crc = check_crc
         self._max_rows = max_rows
-        self._pages = [Page(max_rows)]
-        self._page = self._pages[0]
+        self._pages = PagePool() if pages is None else pages
+        self._current: Page | None = None
 
     def feed(
         self,
@@ -89,16 +95,16 @@ class Decoder:
             yield from self._decode(records, batch, tp, first, until)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows that no full page took with it; none where there are none."""
-        if self._page.rows:
-            yield self._take_page()
+        """The rows that no full page took with it; none where there are none. After an error: those before it."""
+        if self._current is not None and self._current.rows:
+            yield self._finished(self._current)
 
     def _decode(
         self, records: Any, batch: list[int], tp: TopicPartition, first: int, until: int
     ) -> Iterator[pa.RecordBatch]:
         appended = bool(batch[kernels.ATTRIBUTES] & _LOG_APPEND_TIME)
         append_time = batch[kernels.MAX_TIME] if appended else -1
-        page = self._page
+        page = self._page()
         page.cursor[kernels.POSITION] = 0
         page.cursor[kernels.LEFT] = batch[kernels.COUNT]
         while True:
@@ -124,33 +130,34 @@ class Decoder:
                 page.value_valid,
             )
             if status == kernels.MALFORMED:
+                page.cut(before)
                 raise _malformed(batch, tp, f"record {batch[kernels.COUNT] - int(page.cursor[kernels.LEFT])}")
             rows = page.rows
             if rows > before:
-                page.extend(tp, before, rows, _LOG_APPEND_TIME_TYPE if appended else _CREATE_TIME_TYPE)
                 if self._header_type and not page.extend_headers(records, before, rows, self._header_type):
+                    page.cut(before)
                     raise _malformed(batch, tp, "a record's headers")
+                page.extend(tp, before, rows, _LOG_APPEND_TIME_TYPE if appended else _CREATE_TIME_TYPE)
             if status == kernels.DONE:
                 return
             position, left = page.cursor[kernels.POSITION], page.cursor[kernels.LEFT]
             if rows:
-                yield self._take_page()
+                yield self._finished(page)
+                page = self._page()
             else:  # one record is larger than a page
-                self._page = Page(self._max_rows, max(len(records), 2 * page.size))
-                self._pages[0] = self._page
-            page = self._page
+                page = self._current = Page(self._max_rows, max(len(records), 2 * page.size))
             page.cursor[kernels.POSITION], page.cursor[kernels.LEFT] = position, left
 
-    def _take_page(self) -> pa.RecordBatch:
-        """Hand out the filled page and go on with one that nobody looks at."""
-        filled = self._page.finish(self._schema)
-        free = next((page for page in self._pages if page is not self._page and page.is_free()), None)
-        if free is None:
-            free = Page(self._max_rows, self._page.size)
-            self._pages.append(free)
-            del self._pages[:-4]  # a caller that keeps its batches keeps their pages; we need not
-        free.clear()
-        self._page = free
+    def _page(self) -> Page:
+        if self._current is None:
+            self._current = self._pages.take(self._max_rows, PAGE_BYTES)
+        return self._current
+
+    def _finished(self, page: Page) -> pa.RecordBatch:
+        """Hand out the filled page; the next rows go to one that nobody looks at."""
+        self._current = None
+        filled = page.finish(self._schema)
+        self._pages.give(page)
         return filled
 
 

@@ -29,8 +29,8 @@ from numba.core import cgutils  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
 # Columns of the table that `find_batches` fills, one row per batch.
-AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT = range(10)
-BATCH_COLUMNS = 10
+AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT, LEADER_EPOCH = range(11)
+BATCH_COLUMNS = 11
 
 HEADER_SIZE = 61
 """Bytes of a v2 batch before its records."""
@@ -101,6 +101,8 @@ def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa:
         row[MAX_TIME] = _big_endian(source, at + 35, 8)
         row[PRODUCER_ID] = _big_endian(source, at + 43, 8)
         row[COUNT] = _big_endian(source, at + 57, 4)
+        epoch = _big_endian(source, at + 12, 4)
+        row[LEADER_EPOCH] = epoch if epoch < 2**31 else np.int64(-1)
         at += 12 + length
         n += 1
     return n

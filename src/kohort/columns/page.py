@@ -14,6 +14,7 @@ from kohort.columns import kernels
 from kohort.model import TopicPartition
 
 MAX_ROWS = 16384
+_MOST_LENT = 4
 PAGE_BYTES = 2 << 20
 """Of keys, and of values: what bounds an Arrow batch of large records. One larger than this gets a page of its own."""
 
@@ -58,6 +59,15 @@ class Page:
         self.cursor[:] = 0
         self._topics.clear()
         self._headers.clear()
+
+    def cut(self, rows: int) -> None:
+        """Forget the rows from there on, which are of a batch that turned out to be malformed."""
+        cursor = self.cursor
+        cursor[kernels.ROW] = rows
+        cursor[kernels.KEY_BYTES], cursor[kernels.VALUE_BYTES] = self.key_ends[rows], self.value_ends[rows]
+        cursor[kernels.NULL_KEYS] = rows - np.count_nonzero(self.key_valid[:rows])
+        cursor[kernels.NULL_VALUES] = rows - np.count_nonzero(self.value_valid[:rows])
+        cursor[kernels.HEADED] = 0
 
     def extend(self, tp: TopicPartition, first_row: int, last_row: int, time_type: int) -> None:
         """Say of which partition the rows are that a kernel has just written."""
@@ -115,15 +125,38 @@ class Page:
 
     def _header_column(self, kind: pa.ListType[Any], rows: int) -> pa.Array[Any]:
         """A record without headers has null, as with spark-sql-kafka."""
+        if not self._headers:
+            return pa.nulls(rows, kind)
         counts = self.header_counts[:rows]
         ends = np.zeros(rows + 1, np.int32)
         np.cumsum(counts, out=ends[1:])
         bitmap = _bitmap(counts > 0)
-        entries = pa.concat_arrays(self._headers) if self._headers else pa.array([], kind.value_type)
+        entries = pa.concat_arrays(self._headers)
         return pa.Array.from_buffers(kind, rows, [bitmap, _buffer(ends)], -1, 0, [entries])
 
     def _references(self) -> list[int]:
         return [sys.getrefcount(array) for array in self._lent]
+
+
+class PagePool:
+    """Pages that were filled, for when nobody looks at them any more. For one thread."""
+
+    def __init__(self) -> None:
+        self._lent: list[Page] = []
+
+    def take(self, rows: int, size: int) -> Page:
+        """An empty page of at least that many rows, and bytes of keys and of values."""
+        for page in self._lent:
+            if len(page.offsets) >= rows and page.size >= size and page.is_free():
+                self._lent.remove(page)
+                page.clear()
+                return page
+        return Page(rows, size)
+
+    def give(self, page: Page) -> None:
+        """The page has been filled, and Arrow looks at it."""
+        self._lent.append(page)
+        del self._lent[:-_MOST_LENT]  # a caller that keeps its batches keeps their pages; we need not
 
 
 def _buffer(array: Any) -> pa.Buffer:

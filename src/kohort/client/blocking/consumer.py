@@ -5,16 +5,20 @@ import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kohort.client import consumer as asyncio_consumer
 from kohort.client.blocking.loop import Face, T, made
+from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.failures import ClosedError
 from kohort.client.offsets import FoundOffset
-from kohort.client.partition import ConsumerRecord
+from kohort.client.partition_batch import PartitionBatch
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import OffsetAndMetadata
 from kohort.model import Millis, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Callback = Callable[[frozenset[TopicPartition]], None]
 _AsyncCallback = Callable[[frozenset[TopicPartition]], Coroutine[Any, Any, None]]
@@ -67,6 +71,14 @@ class Consumer(Face):
         """See `kohort.Consumer.assign`."""
         self._do(lambda: self._consumer.assign(partitions))
 
+    def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `kohort.Consumer.incremental_assign`."""
+        self._do(lambda: self._consumer.incremental_assign(partitions))
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `kohort.Consumer.incremental_unassign`."""
+        self._do(lambda: self._consumer.incremental_unassign(partitions))
+
     def unsubscribe(self) -> None:
         """See `kohort.Consumer.unsubscribe`."""
         self._pump(self._consumer.unsubscribe())
@@ -74,6 +86,14 @@ class Consumer(Face):
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
         """See `kohort.Consumer.poll`."""
         return self._pump(self._consumer.poll(max_records, timeout))
+
+    def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":
+        """See `kohort.Consumer.poll_arrow`."""
+        return self._pump(self._consumer.poll_arrow(max_records, timeout))
+
+    def poll_batches(self, max_records: int | None = None, timeout: float = 1.0) -> list[PartitionBatch]:
+        """See `kohort.Consumer.poll_batches`."""
+        return self._pump(self._consumer.poll_batches(max_records, timeout))
 
     def __iter__(self) -> Self:
         return self

@@ -1,0 +1,136 @@
+"""From what a fetch brought of a partition to records, by way of columns (`kohort[fast]`): see `acceleration`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import pyarrow as pa
+
+from kohort.client.consumer_record import ConsumerRecord
+from kohort.columns import kernels
+from kohort.columns.decoder import Batches, Decoder, index_batches
+from kohort.columns.page import PagePool
+from kohort.columns.schema import SCHEMA
+from kohort.model import TopicPartition
+from kohort.wire.fetch import AbortedTransaction
+from kohort.wire.records import BatchError, Buffer, Header
+
+_KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = (
+    SCHEMA.get_field_index(name) for name in ("key", "value", "offset", "timestamp", "headers")
+)
+_UNTIL = 1 << 62
+
+_Epochs = list[tuple[int, int | None]]
+"""Runs of batches of one leader epoch: the last offset, and the epoch."""
+
+
+class ColumnChunk:
+    """A chunk that is unpacked page by page; `pages` is shared by the chunks of one consumer."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        data: Buffer,
+        aborted: Sequence[AbortedTransaction],
+        *,
+        check_crc: bool,
+        pages: PagePool,
+    ) -> None:
+        batches = index_batches(data, partition)
+        self.size = len(data)
+        self.next_offset = batches[-1][kernels.LAST_OFFSET] + 1 if batches else None
+        self._partition = partition
+        self._data = data
+        self._batches = batches
+        self._aborted = [(one.producer_id, one.first_offset) for one in aborted]
+        self._decoder = Decoder(SCHEMA, read_committed=bool(aborted), check_crc=check_crc, pages=pages)
+        self._epochs = _epochs(batches)
+        self._unpacking: Iterator[pa.RecordBatch] | None = None
+        self._problem: BatchError | None = None
+
+    def unpack(self, position: int) -> ColumnRecords | None:
+        if self._unpacking is None:
+            fed = self._decoder.feed(
+                self._data, self._batches, self._partition, first=position, until=_UNTIL, aborted=self._aborted
+            )
+            self._unpacking = chain(fed, self._decoder.finish())
+        try:
+            page = next(self._unpacking, None)
+        except BatchError as problem:
+            # What comes before the unsound batch is handed out first.
+            self._problem = problem
+            self._unpacking = self._decoder.finish()
+            page = next(self._unpacking, None)
+        if page is None and self._problem is not None:
+            raise self._problem
+        return None if page is None else ColumnRecords(self._partition, page, self._epochs)
+
+
+class ColumnRecords:
+    """A page of records."""
+
+    __slots__ = ("_at", "_batch", "_epochs", "_headers", "_keys", "_offsets", "_partition", "_times", "next_offset")
+
+    def __init__(self, partition: TopicPartition, batch: pa.RecordBatch, epochs: _Epochs) -> None:
+        self._partition = partition
+        self._batch = batch
+        self._epochs = epochs
+        self._at = 0
+        self._offsets: Any = batch.column(_OFFSET).to_numpy()
+        self._times: Any = batch.column(_TIMESTAMP).view(pa.int64()).to_numpy() // 1000
+        keys, headers = batch.column(_KEY), batch.column(_HEADERS)
+        self._keys = None if keys.null_count == len(keys) else keys
+        self._headers = None if headers.null_count == len(headers) else headers
+        self.next_offset = int(self._offsets[0])
+
+    @property
+    def left(self) -> int:
+        return self._batch.num_rows - self._at
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return next(epoch for last, epoch in self._epochs if last >= self.next_offset - 1)
+
+    def records(self, most: int) -> list[ConsumerRecord]:
+        start, end = self._advance(most)
+        topic, partition = self._partition
+        keys = repeat(None) if self._keys is None else _blobs(self._keys, start, end)
+        values = _blobs(self._batch.column(_VALUE), start, end)
+        headers: Iterable[Sequence[Header]] = repeat(())
+        if self._headers is not None:
+            headers = map(_headers_of, self._headers[start:end].to_pylist())
+        offsets, times = self._offsets[start:end].tolist(), self._times[start:end].tolist()
+        rows = zip(repeat(topic), repeat(partition), offsets, times, keys, values, headers)
+        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
+
+    def columns(self, most: int) -> pa.RecordBatch:
+        start, end = self._advance(most)
+        return self._batch if end - start == self._batch.num_rows else self._batch.slice(start, end - start)
+
+    def _advance(self, most: int) -> tuple[int, int]:
+        start, self._at = self._at, min(self._at + most, self._batch.num_rows)
+        self.next_offset = int(self._offsets[self._at - 1]) + 1
+        return start, self._at
+
+
+def _blobs(column: pa.Array[Any], start: int, end: int) -> list[bytes | None]:
+    """Arrow makes the objects, in C; a slice of bytes for each would cost more than all the rest of a record."""
+    found: list[bytes | None] = column[start:end].to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _headers_of(entry: list[dict[str, Any]] | None) -> Sequence[Header]:
+    return () if entry is None else [(one["key"], one["value"]) for one in entry]
+
+
+def _epochs(batches: Batches) -> _Epochs:
+    runs: _Epochs = []
+    for batch in batches:
+        epoch = batch[kernels.LEADER_EPOCH]
+        known = None if epoch < 0 else epoch
+        if runs and runs[-1][1] == known:
+            runs.pop()
+        runs.append((batch[kernels.LAST_OFFSET], known))
+    return runs

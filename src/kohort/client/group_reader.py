@@ -1,0 +1,229 @@
+"""Partitions read as a member of a group, or because the application named them; and commits."""
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kohort.client.commits import Commits
+from kohort.client.committed import committed_offsets
+from kohort.client.driver import MemberDriver
+from kohort.client.failures import ClosedError
+from kohort.client.matching import TopicMatcher
+from kohort.client.membership import PartitionsCallback, call_back, member_config
+from kohort.client.partition_reader import PartitionReader
+from kohort.client.rebalances import Rebalances
+from kohort.client.subscription_pattern import SubscriptionPattern
+from kohort.errors import ConfigError, KohortError
+from kohort.member import OffsetAndMetadata, Phase
+from kohort.member.callbacks import CallbackKind
+from kohort.model import TopicPartition
+
+LEAVE_TIMEOUT = 30.0
+"""Seconds."""
+_NO_GROUP = "group_id is missing: only a group has committed offsets."
+
+
+class GroupReader(PartitionReader):
+    """What a consumer is but for handing out records and its end."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__(options)
+        self._driver: MemberDriver | None = None
+        self._matcher: TopicMatcher | None = None
+        self._topics: frozenset[str] = frozenset()
+        self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
+        self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
+        self._commits = Commits(self.cluster, self._options, self._to_commit)
+        self._leaving = False
+        self._closed = False
+
+    # -- what to consume
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        *,
+        on_assigned: PartitionsCallback | None = None,
+        on_revoked: PartitionsCallback | None = None,
+        on_lost: PartitionsCallback | None = None,
+    ) -> None:
+        """Share these topics with the other members of the group, instead of what was subscribed before.
+
+        A pattern stands for all topics whose whole names match it, also those to come: they are looked for every
+        metadata_max_age_ms, and before a rebalance. A SubscriptionPattern is looked after by the broker.
+        """
+        self._check_open()
+        wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else _names(topics)
+        expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
+        if not wanted:
+            raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
+        if self._driver is None:
+            if self._fetcher.states:
+                raise KohortError("partitions were assigned by hand: a consumer does either that or subscribe.")
+            self._driver = self._commits.driver = MemberDriver(
+                self.cluster, member_config(self._options), self._rebalances.begin, self._member_changed
+            )
+        self._callbacks = {
+            CallbackKind.ASSIGN: on_assigned,
+            CallbackKind.REVOKE: on_revoked,
+            CallbackKind.LOST: on_lost or on_revoked,
+        }
+        self._stop_matching()
+        if isinstance(wanted, SubscriptionPattern):
+            self._topics = frozenset()
+            self._driver.subscribe(self._topics, expression)
+        elif isinstance(wanted, re.Pattern):
+            internal = not self._options.exclude_internal_topics
+            self._matcher = TopicMatcher(self.cluster, wanted, self._subscribe_to, internal=internal)
+        else:
+            self._subscribe_to(wanted)
+
+    def _subscribe_to(self, topics: frozenset[str]) -> None:
+        assert self._driver is not None
+        self._topics = topics
+        if topics:  # else: it joins when something matches, or had what is deleted and so has it no more
+            self._driver.subscribe(topics)
+
+    def _stop_matching(self) -> None:
+        if self._matcher is not None:
+            self._matcher.close()
+            self._matcher = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume exactly these partitions, without being a member. Those kept keep their positions."""
+        self._check_open()
+        if self._driver is not None:
+            raise KohortError("the consumer subscribed: it does either that or assign; unsubscribe first.")
+        self._set_assignment({TopicPartition(*partition) for partition in partitions})
+
+    def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume these too, beside what was assigned by hand before."""
+        self.assign(self._fetcher.states.keys() | {TopicPartition(*partition) for partition in partitions})
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Of what was assigned by hand, consume these no longer."""
+        gone = {TopicPartition(*partition) for partition in partitions}
+        for partition in gone:
+            self._state(partition)
+        self.assign(self._fetcher.states.keys() - gone)
+
+    async def unsubscribe(self) -> None:
+        """Give everything up (`on_revoked` runs) and leave the group; or forget what was assigned by hand."""
+        if self._rebalances.inside:
+            raise KohortError("a callback cannot unsubscribe its consumer, which would wait for it: do so after poll.")
+        self._stop_matching()
+        if self._driver is not None:
+            await self._leave("the application unsubscribed", LEAVE_TIMEOUT)
+            await self._driver.close()
+            self._driver = self._commits.driver = None
+        self._topics = frozenset()
+        self._drop(list(self._fetcher.states))
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics that it subscribed to; of a pattern those that match now."""
+        return self._topics
+
+    @property
+    def member_id(self) -> str:
+        """As the coordinator named it; "" for none."""
+        return self._driver.member.member_id if self._driver else ""
+
+    @property
+    def generation(self) -> int | None:
+        """None while the group does not count this consumer."""
+        return self._driver.member.generation if self._driver else None
+
+    @property
+    def state(self) -> Phase:
+        """Where it stands in its group."""
+        return self._driver.member.phase if self._driver else Phase.UNSUBSCRIBED
+
+    # -- commits
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> None:
+        """Commit these offsets, or the positions of all that is assigned, and wait until they are on disk.
+
+        Raises CommitFailedError, which names the partitions that were refused.
+        """
+        self._check_open()
+        if not self._options.group_id:
+            raise ConfigError(_NO_GROUP)
+        await self._commits.commit(offsets, timeout)
+
+    def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        states = self._fetcher.states
+        return {
+            partition: OffsetAndMetadata(position, "", states[partition].leader_epoch)
+            for partition, position in self.positions().items()
+        }
+
+    def commit_nowait(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
+    ) -> "asyncio.Task[None]":
+        """As `commit`, without waiting; the task tells how it ended."""
+        return self._commits.in_passing(self.commit(offsets))
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing."""
+        if not self._options.group_id:
+            raise ConfigError(_NO_GROUP)
+        return await committed_offsets(self.cluster, self._options.group_id, partitions)
+
+    # -- rebalances
+
+    async def _carry_out(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
+        if kind is CallbackKind.ASSIGN:
+            self._fetcher.add(partitions)
+            self._positioner.go_on()
+        try:
+            if kind is CallbackKind.REVOKE:
+                await self._commits.commit_automatically()
+            await call_back(self._callbacks.get(kind), partitions)
+        finally:
+            if kind is not CallbackKind.ASSIGN:
+                self._drop(partitions)
+
+    def _carried_out(self) -> None:
+        assert self._driver is not None
+        self._driver.callback_done()
+
+    def _member_changed(self) -> None:
+        if self._driver is None:
+            return
+        if self._driver.error is not None:
+            self._news.set()
+        if self._matcher is not None and self._driver.member.phase is Phase.PREPARING:
+            # As the others of the group do now: one rebalance for a new topic, instead of one for each who finds it.
+            self._matcher.look()
+
+    async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
+        assert self._driver is not None
+        self._leaving = True
+        self._commits.patience = min(self._commits.patience, timeout)
+        try:
+            self._rebalances.start_at_once(True)
+            await self._driver.leave(reason, int(timeout * 1000))
+        finally:
+            self._rebalances.start_at_once(False)
+            self._leaving = False
+
+    def _raise_errors(self) -> None:
+        self._rebalances.raise_error()
+        if self._driver is not None and self._driver.error is not None:
+            raise self._driver.error
+        super()._raise_errors()
+
+    def _check_open(self) -> None:
+        if self._closed and not self._leaving:
+            raise ClosedError("the consumer is closed.")
+
+
+def _names(topics: Iterable[str]) -> frozenset[str]:
+    return frozenset([topics] if isinstance(topics, str) else topics)

@@ -1,0 +1,123 @@
+"""From what a fetch brought of a partition to records, in plain Python, batch by batch as they are asked for."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kohort.client.consumer_record import ConsumerRecord
+from kohort.model import TopicPartition
+from kohort.wire.fetch import AbortedTransaction
+from kohort.wire.records import BatchHeader, Buffer, Record, batches, decode_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Unpacked(Protocol):
+    """Records of one partition, in order, to be handed out in either shape."""
+
+    next_offset: int
+    """Behind the last one handed out."""
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the last one handed out."""
+
+    @property
+    def left(self) -> int:
+        """How many are not handed out."""
+
+    def records(self, most: int) -> list[ConsumerRecord]:
+        """Up to `most` of the next."""
+
+    def columns(self, most: int) -> "pa.RecordBatch":
+        """Up to `most` of the next, as `kohort.columns.schema` has them."""
+
+
+class Chunk(Protocol):
+    """What one Fetch answer brought of the partition."""
+
+    size: int
+    """In bytes."""
+    next_offset: int | None
+    """Behind its last whole batch; None where it has none."""
+
+    def unpack(self, position: int) -> Unpacked | None:
+        """The next records from `position` on that an application may see; None where no more are left.
+
+        Raises BatchError, a KafkaError, for bytes that are no sound batch.
+        """
+
+
+class PlainChunk:
+    """A chunk that `decode_records` unpacks."""
+
+    def __init__(
+        self, partition: TopicPartition, data: Buffer, aborted: Sequence[AbortedTransaction], *, check_crc: bool
+    ) -> None:
+        self.size = len(data)
+        self.next_offset: int | None = None
+        for _, header in batches(data):
+            self.next_offset = header.next_offset
+        self._partition = partition
+        self._data = data
+        self._batches = batches(data)
+        self._check_crc = check_crc
+        self._aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._aborting: set[int] = set()
+        """Producers whose transactional records from here on were aborted, up to their marker."""
+
+    def unpack(self, position: int) -> Unpacked | None:
+        for at, header in self._batches:
+            if header.next_offset <= position or self._hides(header):
+                continue
+            records = decode_records(self._data, at, check_crc=self._check_crc)
+            if records and records[0].offset < position:
+                records = [record for record in records if record.offset >= position]
+            if records:
+                return PlainRecords(self._partition, records, None if header.leader_epoch < 0 else header.leader_epoch)
+        return None
+
+    def _hides(self, header: BatchHeader) -> bool:
+        """Whether a batch holds nothing for an application: a marker, or (read_committed) aborted records."""
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._aborting.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            self._aborting.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborting
+
+
+class PlainRecords:
+    """The records of one batch."""
+
+    __slots__ = ("_partition", "_records", "leader_epoch", "next_offset")
+
+    def __init__(self, partition: TopicPartition, records: list[Record], leader_epoch: int | None) -> None:
+        assert records
+        self.leader_epoch = leader_epoch
+        self.next_offset = records[0].offset
+        self._partition = partition
+        self._records = records
+        records.reverse()  # the next one last, so that taking some moves none of the others
+
+    @property
+    def left(self) -> int:
+        return len(self._records)
+
+    def records(self, most: int) -> list[ConsumerRecord]:
+        records = self._records
+        some = records[: -most - 1 : -1]
+        del records[-len(some) :]
+        self.next_offset = some[-1].offset + 1
+        topic, partition = self._partition
+        new = tuple.__new__
+        return [
+            new(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers))
+            for offset, timestamp, key, value, headers in some
+        ]
+
+    def columns(self, most: int) -> "pa.RecordBatch":
+        from kohort.columns.schema import to_columns
+
+        return to_columns(self.records(most))

@@ -1,0 +1,32 @@
+"""The columns of records as the client gives them: those of Spark's Kafka source, without its timestampType."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("headers", pa.list_(HEADER)),
+]
+SCHEMA = pa.schema(_FIELDS)
+"""A record without headers has null there."""
+
+
+def to_columns(
+    records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None, Sequence[Any]]],
+) -> pa.RecordBatch:
+    """From rows of (topic, partition, offset, timestamp in ms, key, value, headers)."""
+    topics, partitions, offsets, timestamps, keys, values, headers = zip(*records, strict=True)
+    times = [timestamp * 1000 for timestamp in timestamps]
+    named = [[{"key": key, "value": value} for key, value in one] or None for one in headers]
+    columns = (keys, values, topics, partitions, offsets, times, named)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
