@@ -1,10 +1,17 @@
 """Settings that change while a broker runs, and whose word counts."""
 
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
+from kohort.broker import BrokerOptions
 from kohort.broker.config import SETTINGS
 from kohort.broker.live_config import LiveConfig, Setter, Source
 from kohort.errors import ConfigError
+from kohort.log import FileStore, MemoryStore
+from tests.broker.conftest import MakeBroker
 
 NAME = "message.max.bytes"
 
@@ -42,3 +49,51 @@ def test_a_change_that_cannot_be_made_changes_nothing(changes: dict[str, str], s
         config.change(Source.BROKER, changes | {"max.connections": "7"})
     assert config.current.number("max.connections") == SETTINGS["max.connections"].default
     assert config.changed(Source.BROKER) == {}
+
+
+@pytest.mark.parametrize("source", [Source.BROKER, Source.ALL_BROKERS])
+async def test_what_was_changed_counts_after_a_restart_over_what_the_start_says(
+    start_broker: MakeBroker, tmp_path: Path, source: Source
+) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data", settings={NAME: "5000"})
+    first = await start_broker(options)
+    first.change_config(source, {NAME: "2000", "log.segment.bytes": "4096"})
+    await first.stop()
+    again = await start_broker(options)
+    assert (again.config.number(NAME), again.max_batch_bytes(again.topics.create("t"))) == (2000, 2000)
+    assert again.live_config.setters(NAME)[0] == Setter(source, NAME, "2000")
+    again.change_config(source, {})
+    await again.stop()
+    assert (await start_broker(options)).config.number(NAME) == 5000
+
+
+async def test_another_broker_keeps_settings_of_its_own(start_broker: MakeBroker, tmp_path: Path) -> None:
+    first = await start_broker(BrokerOptions(port=0, data=tmp_path / "data"))
+    first.change_config(Source.BROKER, {NAME: "2000"})
+    first.change_config(Source.ALL_BROKERS, {"max.connections": "7"})
+    await first.stop()
+    other = await start_broker(BrokerOptions(port=0, data=tmp_path / "data", node_id=2))
+    assert other.config.number(NAME) == SETTINGS[NAME].default
+    assert other.config.number("max.connections") == 7
+
+
+async def test_a_kept_setting_that_is_none_any_more_stops_no_broker(
+    start_broker: MakeBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FileStore(tmp_path / "data")
+    store.keep_configs("broker", "1", {"gone.setting": "1", NAME: "2000", "num.partitions": "3"})
+    broker = await start_broker(BrokerOptions(port=0), store)
+    assert broker.config.number(NAME) == 2000
+    assert dict(broker.live_config.changed(Source.BROKER)) == {NAME: "2000"}
+    assert caplog.text.count("does not count any more") == 2
+
+
+async def test_a_setting_that_cannot_be_kept_is_not_changed(start_broker: MakeBroker) -> None:
+    class Full(MemoryStore):
+        def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    broker = await start_broker(BrokerOptions(port=0), Full())
+    with pytest.raises(OSError, match="No space left"):
+        broker.change_config(Source.BROKER, {NAME: "2000"})
+    assert broker.config.number(NAME) == SETTINGS[NAME].default

@@ -1,8 +1,9 @@
 """The broker's settings as they are now: what it was started with and, over that, what admins changed since (KIP-226).
 
-Changes last as long as the process: what is to survive a restart belongs into the file of settings or the command.
+Changes are kept in the log store, as topics' configs are, and count more than what a later start says (KIP-226).
 """
 
+import logging
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from typing import NamedTuple
 from kohort.broker.config import SETTINGS, BrokerConfig, parse_config
 from kohort.broker.setting import as_text, known_setting
 from kohort.errors import ConfigError
+
+log = logging.getLogger("kohort.broker")
 
 
 class Source(IntEnum):
@@ -60,6 +63,17 @@ class LiveConfig:
         """Make `configs` all that is changed there. Raises ConfigError, and then nothing is changed."""
         self.current = self.check(source, configs)
         self._changed[source] = dict(configs)
+
+    def restore(self, source: Source, configs: Mapping[str, str]) -> None:
+        """Have what an earlier process kept; what does not fit this one is left out and reported."""
+        kept: dict[str, str] = {}
+        for name, text in configs.items():
+            try:
+                self.change(source, {**kept, name: text})
+            except ConfigError as error:
+                log.warning("a setting that was changed at run time does not count any more: %s", error)
+            else:
+                kept[name] = text
 
     def setters(self, name: str) -> list[Setter]:
         """Who sets it, the one that counts first; the default comes last."""

@@ -45,6 +45,7 @@ log = logging.getLogger("kohort.broker")
 _head = struct.Struct(">hhih").unpack_from
 _API_VERSIONS = 18
 _SWEEP_EVERY_S = 1.0
+_BROKER_CONFIGS = "broker"
 _CODECS = {"producer": None, "uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
 }
@@ -75,6 +76,8 @@ class Broker:
         self.live_config = LiveConfig(options.settings)
         self._follow_config()
         self.node_id = options.node_id
+        self._kept_as = {Source.ALL_BROKERS: "", Source.BROKER: str(options.node_id)}
+        """Under which name the store keeps what was changed at run time: Kafka's names of these resources."""
         self.host, self.port = options.host, options.port
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
         self._advertised = _host_and_port(self.config.text("advertised.listeners"))
@@ -95,9 +98,10 @@ class Broker:
         """Open the store, listen, and begin to load the groups. Raises KohortError with what to do."""
         loop = self._loop = asyncio.get_running_loop()
         self.store = self._given_store or self._open_store()
-        self.store.change_defaults(store_defaults(self.config))
         self.cluster_id = self.store.cluster_id
         try:
+            self._restore_config()
+            self.store.change_defaults(store_defaults(self.config))
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
@@ -227,11 +231,19 @@ class Broker:
         self.parked_fetches.look_at_all()
 
     def change_config(self, source: Source, configs: Mapping[str, str]) -> None:
-        """Have other settings from now on. Raises ConfigError, and then nothing is changed."""
+        """Have other settings from now on, after a restart too. Raises ConfigError or OSError: nothing is changed."""
+        self.live_config.check(source, configs)
+        self.store.keep_configs(_BROKER_CONFIGS, self._kept_as[source], configs)
         self.live_config.change(source, configs)
         self._follow_config()
         self.group_configs.follow(self.config)
         self.store.change_defaults(store_defaults(self.config))
+
+    def _restore_config(self) -> None:
+        kept = self.store.configs(_BROKER_CONFIGS)
+        for source, name in self._kept_as.items():
+            self.live_config.restore(source, kept.get(name, {}))
+        self._follow_config()
 
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
