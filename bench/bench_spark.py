@@ -1,4 +1,4 @@
-"""Rows per second of the Spark source, beside what Spark itself can do on the same machine in the same run.
+"""Rows per second of the Spark source and sink, beside what Spark itself can do on the same machine in the same run.
 
     python bench/bench_spark.py [--rows 1000000] [--bootstrap HOST:PORT]
 
@@ -110,6 +110,11 @@ def noop(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+def topic_sink(frame: DataFrame, bootstrap: str) -> None:
+    writer = frame.write.format("kohort").option("kafka.bootstrap.servers", bootstrap).option("topic", "bench-sink")
+    writer.mode("append").save()
+
+
 def stream_rate(spark: SparkSession, options: dict[str, str], rows: int, home: Path) -> float:
     """Rows per second of the batches but the first, by Spark's own account of a batch's duration."""
     stream = spark.readStream.format("kohort").options(**options).load()
@@ -145,6 +150,7 @@ def main() -> None:
             "timestamp_millis(id) timestamp",
             "0 timestampType",
         )
+        lines = engine.select("key", "value")
         kohort = spark.read.format("kohort").options(**options)
         streaming = {"kafka.group.id": "bench", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows // 4)}
         results = {
@@ -153,6 +159,7 @@ def main() -> None:
             "kohort, seven columns": rate(rows, lambda: noop(kohort.load())),
             "kohort, value only": rate(rows, lambda: noop(kohort.schema("value binary").load())),
             "kohort, a stream as a member": stream_rate(spark, options | streaming, rows, Path(home)),
+            "kohort, written": rate(rows, lambda: topic_sink(lines, bootstrap), warm=1),
         }
         spark.stop()
     full = results["kohort, seven columns"]

@@ -1,4 +1,7 @@
-"""What the source asks a cluster: which partitions there are, who leads them, where they begin and end. Blocking."""
+"""What source and sink ask a cluster: which partitions there are, who leads them, where they begin and end.
+
+It blocks its caller.
+"""
 
 import re
 import time
@@ -55,20 +58,32 @@ class Cluster:
     def partitions(self, topics: Topics) -> list[TopicPartition]:
         """All partitions of the topics there are, sorted. Raises KohortError for a topic that does not exist."""
         if topics.partitions:
-            counts = self._ask(lambda: self._metadata(sorted({tp.topic for tp in topics.partitions})))
+            counts = self.ask(lambda: self._metadata(sorted({tp.topic for tp in topics.partitions})))
             if missing := [tp for tp in topics.partitions if tp.partition >= counts.get(tp.topic, 0)]:
                 raise KohortError(f"Partition {missing[0]} does not exist.")
             return list(topics.partitions)
-        names = self._ask(lambda: self._metadata(topics.names or None))
+        names = self.ask(lambda: self._metadata(topics.names or None))
         if topics.pattern is not None:
             names = {name: count for name, count in names.items() if re.fullmatch(topics.pattern, name)}
         elif missing_names := [name for name in topics.names if name not in names]:
             raise KohortError(f"Topic {missing_names[0]} does not exist.")
         return sorted(TopicPartition(name, number) for name, count in names.items() for number in range(count))
 
+    def count_to_write(self, topic: str) -> int:
+        """How many partitions a topic has, which the broker makes where it makes topics by itself."""
+
+        def count() -> int:
+            counts = self._metadata([topic], create=True)
+            if topic not in counts:
+                detail = f"topic {topic} does not exist, and the broker does not create it"
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+            return counts[topic]
+
+        return self.ask(count)
+
     def offsets(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The offsets that ListOffsets gives for EARLIEST, LATEST or a time; None where no record is that young."""
-        return self._ask(lambda: self._list_offsets(asked))
+        return self.ask(lambda: self._list_offsets(asked))
 
     def ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition ends: for readers of committed records, before the first open transaction."""
@@ -94,7 +109,7 @@ class Cluster:
             found |= self.ends(late)
         return {tp: offset or 0 for tp, offset in found.items()}
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def ask(self, question: Callable[[], T]) -> T:
         """Repeat what a broker's restart or a new leader may have spoilt, for as long as a request may take."""
         deadline = time.monotonic() + self.broker.request_timeout_ms / 1000
         pause = self.broker.retry_interval_ms / 1000
@@ -108,11 +123,11 @@ class Cluster:
             time.sleep(pause)
             pause = min(1.0, 2 * pause)
 
-    def _metadata(self, topics: Iterable[str] | None) -> dict[str, int]:
+    def _metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, int]:
         """Partitions by topic, those that exist; the leaders are remembered."""
         chosen = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=chosen, allow_auto_topic_creation=False)
-        answer = self._any_connection().call(request, MetadataResponse)
+        request = MetadataRequest(topics=chosen, allow_auto_topic_creation=create)
+        answer = self.any_connection().call(request, MetadataResponse)
         addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         counts: dict[str, int] = {}
         for topic in answer.topics:
@@ -163,7 +178,8 @@ class Cluster:
             topics=[ListOffsetsTopic(name=name, partitions=entries) for name, entries in topics.items()],
         )
 
-    def _any_connection(self) -> Connection:
+    def any_connection(self) -> Connection:
+        """To whichever broker answers."""
         if self._connections:
             return next(iter(self._connections.values()))
         last: KafkaError | None = None

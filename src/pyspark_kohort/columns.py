@@ -1,4 +1,4 @@
-"""The columns of spark-sql-kafka; which of them a query asks for is its schema."""
+"""The columns of spark-sql-kafka: which of them a query reads is its schema, which it writes is its rows'."""
 
 from pyspark.sql.types import (
     ArrayType,
@@ -38,3 +38,27 @@ def check_columns(schema: StructType) -> None:
         kind = WITH_HEADERS[field.name].dataType.simpleString()
         if field.dataType.simpleString() != kind:
             raise ConfigError(f"Column {field.name} is {kind}, not {field.dataType.simpleString()}; cast it instead.")
+
+
+_WRITTEN = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (WITH_HEADERS["headers"].dataType.simpleString(),),
+}
+
+
+def check_written_columns(schema: StructType, topic: str | None) -> None:
+    """Rows to be written have a value, and a topic where the option gives none. Raises ConfigError."""
+    for field in schema:
+        if field.name not in _WRITTEN:
+            known = ", ".join(_WRITTEN)
+            raise ConfigError(f"Column {field.name} is nothing to write by format kohort, which takes {known}.")
+        kind, kinds = field.dataType.simpleString(), _WRITTEN[field.name]
+        if kind not in kinds:
+            raise ConfigError(f"Column {field.name} must be {' or '.join(kinds)} to be written, not {kind}; cast it.")
+    if "value" not in schema.names:
+        raise ConfigError("There is no column value to write.")
+    if topic is None and "topic" not in schema.names:
+        raise ConfigError("Where to write to is not said: give the option topic, or a column topic.")

@@ -12,11 +12,12 @@ from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.codec import DecodeError, Message, decoder, encode
 from kohort.wire.fetch import FetchRequest
 from kohort.wire.header import read_response_header, request_header
+from kohort.wire.produce import ProduceRequest
 
 M = TypeVar("M", bound=Message)
 
-_NEWEST = {FetchRequest.KEY: 12}
-"""From Fetch 13 on topics go by id; by name is all that a reader needs, and what every broker has."""
+_NEWEST = {FetchRequest.KEY: 12, ProduceRequest.KEY: 12}
+"""The next version has topics by id; by name is all that is needed here, and what every broker has."""
 _LARGEST_ANSWER = 1 << 30
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from kohort.errors import ConfigError
 from pyspark_kohort import options
-from pyspark_kohort.columns import COLUMNS, WITH_HEADERS, check_columns
+from pyspark_kohort.columns import COLUMNS, WITH_HEADERS, check_columns, check_written_columns
 
 if TYPE_CHECKING:
     from pyspark_kohort.options import Options
+    from pyspark_kohort.sink_options import SinkOptions
 
 
 class DefaultSource(DataSource):
@@ -37,6 +45,26 @@ class DefaultSource(DataSource):
         checked = self._checked(schema, streaming=True)
         kind = MemberReader if checked.mode is options.GroupMode.MEMBER else StandaloneReader
         return kind(checked, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pyspark_kohort.sink import BatchWriter
+
+        if overwrite:
+            raise ConfigError('A topic cannot be overwritten: use .mode("append").')
+        return BatchWriter(self._checked_to_write(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from pyspark_kohort.sink import StreamWriter
+
+        # In complete mode, too, all rows are appended, as spark-sql-kafka does.
+        return StreamWriter(self._checked_to_write(schema))
+
+    def _checked_to_write(self, schema: StructType) -> SinkOptions:
+        from pyspark_kohort import sink_options
+
+        checked = sink_options.parse(dict(self.options))
+        check_written_columns(schema, checked.topic)
+        return checked
 
     def _checked(self, schema: StructType, *, streaming: bool) -> Options:
         check_columns(schema)

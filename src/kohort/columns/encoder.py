@@ -110,6 +110,8 @@ def _column(array: pa.Array[Any] | None, rows: int) -> Column:
     if array is None:
         return Column(np.zeros(rows + 1, np.int32), _NO_BYTES, np.zeros(rows, np.uint8))
     assert len(array) == rows
+    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
+        array = array.cast(pa.binary())
     _, ends, data = array.buffers()
     if ends is None or data is None:
         return Column(np.zeros(rows + 1, np.int32), _NO_BYTES, _valid(array))

@@ -1,0 +1,61 @@
+"""Real Spark writing to our broker: few, for each costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.conftest import Topic, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+NewTopic = Callable[[int], Topic]
+
+
+def read(spark: SparkSession, topic: Topic) -> DataFrame:
+    given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
+    return spark.read.format("kohort").options(**given).load()
+
+
+def test_a_table_is_written_and_read_again(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    table = spark.range(5_000).selectExpr("cast(id % 700 as string) key", "cast(id as string) value")
+    table.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap).option("topic", topic.name).mode(
+        "append"
+    ).save()
+    written = read(spark, topic).selectExpr("cast(key as string) key", "cast(value as string) value", "partition")
+    assert written.select("key", "value").exceptAll(table).count() == 0
+    assert written.count() == 5_000
+    by_key = written.selectExpr("key", "partition").distinct().count()
+    assert by_key == 700, "each key has one partition"
+
+
+def test_a_stream_goes_from_topic_to_topic(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:
+    source, target = new_topic(3), new_topic(2)
+    source.produce(rows(600, 3))
+    broker = {"kafka.bootstrap.servers": source.bootstrap}
+
+    def run() -> None:
+        given = broker | {"subscribe": source.name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "250"}
+        stream = spark.readStream.format("kohort").options(**given).load().select("key", "value")
+        sink = stream.writeStream.format("kohort").options(**broker, topic=target.name)
+        query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+
+    run()
+    source.produce(rows(100, 3))
+    run()
+    found = sorted((row.key, row.value) for row in read(spark, target).select("key", "value").collect())
+    assert found == sorted((key or b"", value or b"") for key, value in source.written.values())

@@ -1,0 +1,58 @@
+"""What a user may say of the sink, and what is said back."""
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from kohort.errors import ConfigError
+from kohort.wire.records import Codec
+from pyspark_kohort import DefaultSource
+from pyspark_kohort.sink_options import parse
+
+BROKER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+VALUE = StructType([StructField("value", StringType())])
+
+
+def test_defaults_are_those_of_kafkas_producer() -> None:
+    options = parse(BROKER)
+    assert (options.acks, options.codec, options.idempotent) == (-1, Codec.NONE, True)
+    assert (options.request_bytes, options.memory, options.delivery_timeout_ms) == (1 << 20, 32 << 20, 120_000)
+
+
+def test_who_asks_for_less_than_all_acks_gets_no_idempotence() -> None:
+    assert not parse(BROKER | {"kafka.acks": "1"}).idempotent
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"kafka.acks": "0"}, "kafka.acks must be all or 1, not '0': without an answer nobody knows what was written."),
+        ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, "kafka.enable.idempotence needs kafka.acks=all."),
+        ({"kafka.compression.type": "rar"}, "kafka.compression.type must be one of none, gzip, snappy, lz4, zstd"),
+        ({"kafka.transactional.id": "x"}, "Option kafka.transactional.id is not supported: the sink has no transact"),
+        ({"topics": "x"}, "Option topics is unknown to format kohort. Did you mean topic?"),
+        ({"startingOffsets": "earliest"}, "Option startingOffsets is unknown to format kohort."),
+    ],
+)
+def test_a_wrong_option_is_answered_by_one_sentence(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(BROKER | given)
+    assert str(refused.value).startswith(sentence)
+
+
+def source(**options: str) -> DefaultSource:
+    return DefaultSource(BROKER | options)
+
+
+def test_rows_need_a_value_and_a_topic() -> None:
+    source(topic="flights").writer(VALUE, False)
+    source(topic="flights").streamWriter(VALUE, True)
+    with pytest.raises(ConfigError, match="There is no column value"):
+        source(topic="flights").writer(StructType([StructField("key", StringType())]), False)
+    with pytest.raises(ConfigError, match="give the option topic, or a column topic"):
+        source().writer(VALUE, False)
+    with pytest.raises(ConfigError, match="Column value must be binary or string to be written, not int; cast it"):
+        source(topic="flights").writer(StructType([StructField("value", IntegerType())]), False)
+    with pytest.raises(ConfigError, match="Column colour is nothing to write by format kohort"):
+        source(topic="flights").writer(StructType([*VALUE.fields, StructField("colour", StringType())]), False)
+    with pytest.raises(ConfigError, match="A topic cannot be overwritten"):
+        source(topic="flights").writer(VALUE, True)
