@@ -14,13 +14,17 @@ from itertools import count
 from typing import cast
 
 from kohort.assignor import find_assignors
-from kohort.coordinator import Effects, GroupConfig
+from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import (
     Actions,
     CallbackDone,
+    AnyMember,
     ClassicMember,
     CommitAsked,
+    ConsumerMember,
+    ConsumerMemberConfig,
     CoordinatorFound,
     CoordinatorUnavailable,
     Event,
@@ -46,6 +50,7 @@ from tests.coordinator.shell import Shell
 
 GROUP = "g"
 DELAY_MS = 5
+SESSION_MS = GroupSettings().session_timeout_ms
 _BY_NAME = {8: 9}  # OffsetCommit from version 10 on names topics by id
 
 
@@ -61,6 +66,8 @@ class World:
         self.partitions = dict(partitions)
         self.racks: dict[TopicPartition, frozenset[str]] = {}
         self.shell = Shell(config or GroupConfig(initial_rebalance_delay_ms=0))
+        self.shell.settings = GroupSettings(assignment_interval_ms=0)
+        self.shell.set_topics(self.partitions)
         self.hosts: list[Host] = []
         self.coordinator_is_lost = False
         self._agenda: list[tuple[Millis, int, Callable[[], object]]] = []
@@ -131,6 +138,30 @@ class World:
             made.handle(Subscribe(frozenset(topics)))
         return made
 
+    def consumer(
+        self,
+        name: str,
+        *topics: str,
+        expression: str | None = None,
+        instance_id: str | None = None,
+        callback_ms: Millis = 0,
+        max_poll_interval_ms: Millis = 300_000,
+    ) -> Host:
+        """A member of the consumer protocol that subscribes at once; its member id is its name."""
+        config = ConsumerMemberConfig(
+            group_id=GROUP, member_id=name, instance_id=instance_id, max_poll_interval_ms=max_poll_interval_ms
+        )
+        made = Host(self, name, ConsumerMember(config), callback_ms)
+        self.hosts.append(made)
+        if topics or expression:
+            made.handle(Subscribe(frozenset(topics), expression))
+        return made
+
+    @property
+    def consumer_group(self) -> ConsumerGroup:
+        """The group, where it is one of the consumer protocol."""
+        return self.shell.shard.consumer_groups[GROUP]
+
     @property
     def members(self) -> int:
         """How many members the coordinator counts."""
@@ -145,15 +176,20 @@ class World:
         """What the coordinator holds."""
         return {
             TopicPartition(topic, partition): cast(OffsetCommitValue, record.value).offset
-            for topic, stored in self.shell.shard.groups[GROUP].offsets.items()
+            for topic, stored in self._offsets.items()
             for partition, record in stored.items()
         }
+
+    @property
+    def _offsets(self) -> Mapping[str, Mapping[int, Record]]:
+        groups = self.shell.shard.groups
+        return groups[GROUP].offsets if GROUP in groups else self.consumer_group.offsets
 
     def check_exclusive(self) -> None:
         """S1, for members that nobody stopped or cut off."""
         seen: dict[TopicPartition, str] = {}
         for host in self.hosts:
-            cut_off = self.now - host.heard_at > host.member.config.session_timeout_ms
+            cut_off = self.now - host.heard_at > host.session_timeout_ms
             # One that hears in a callback that it was thrown out ends that callback first.
             thrown_out = host.member.generation is None
             if host.may_be_a_zombie or host.stopped or cut_off or thrown_out:
@@ -169,6 +205,15 @@ class World:
     def add_partitions(self, topic: str, partitions: int) -> None:
         """The topic has that many partitions from now on, and everybody hears of it some time."""
         self.partitions[topic] = partitions
+        self._topics_changed()
+
+    def delete_topic(self, topic: str) -> None:
+        """The topic is gone, and everybody hears of it some time."""
+        del self.partitions[topic]
+        self._topics_changed()
+
+    def _topics_changed(self) -> None:
+        self._deliver(self.shell.set_topics(self.partitions))
         self._tell_metadata()
 
     def move_replicas(self, racks: Mapping[TopicPartition, frozenset[str]]) -> None:
@@ -231,7 +276,7 @@ class Host:
 
     world: World
     name: str
-    member: ClassicMember
+    member: AnyMember
     callback_ms: Millis
     told: list[str] = field(default_factory=list)
     """What the application was told, in order."""
@@ -260,6 +305,12 @@ class Host:
     @property
     def is_settled(self) -> bool:
         return self.member.phase is Phase.STABLE and not self.callback_runs and self.processing == self.member.owned
+
+    @property
+    def session_timeout_ms(self) -> Millis:
+        """How long the coordinator counts a member that it does not hear."""
+        config = self.member.config
+        return config.session_timeout_ms if isinstance(config, MemberConfig) else SESSION_MS
 
     def handle(self, event: Event) -> None:
         """Give the member an event and do what it says."""
@@ -304,7 +355,8 @@ class Host:
 
     def tell_metadata(self) -> None:
         known = {topic: n for topic, n in self.world.partitions.items() if topic in self._watched}
-        self.handle(MetadataChanged(known, self._watched, dict(self.world.racks)))
+        names = {topic.topic_id: name for name, topic in self.world.shell.image.by_name.items()}
+        self.handle(MetadataChanged(known, self._watched, dict(self.world.racks), names))
 
     def answered(self, request: _Request, response: Message) -> None:
         if request.connection != self._connection or self.stopped:

@@ -34,7 +34,11 @@ def send_heartbeat_if_due(member: ConsumerStanding) -> None:
             return
         member.owes_acknowledgement = True
     if changed or member.owes_acknowledgement or member.now >= member.heartbeat_at:
-        member.heartbeats.add(member.send(_heartbeat(member)))
+        heartbeat = _heartbeat(member)
+        request = member.send(heartbeat)
+        member.heartbeats.add(request)
+        if heartbeat.topic_partitions is not None:
+            member.reports.add(request)
         member.heartbeat_at = member.now + member.interval_ms
         member.may_be_counted = True
         if member.phase is Phase.ACKNOWLEDGING:
@@ -56,7 +60,7 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
     if code is not ErrorCode.NONE:
         heartbeat_failed(member, request, code, response.error_message)
         return
-    member.heartbeats.discard(request)
+    _over(member, request)
     member.link.progressed(member.now)
     member.commits.rebalanced()
     if response.heartbeat_interval_ms not in (member.interval_ms, 0):
@@ -71,10 +75,15 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
 
 def heartbeat_failed(member: ConsumerStanding, request: int, code: ErrorCode, message: str | None = None) -> None:
     """It was refused, or no answer will come."""
-    member.heartbeats.discard(request)
+    _over(member, request)
     member.said = None
     member.heartbeat_at = member.now
     refused(member, code, message)
+
+
+def _over(member: ConsumerStanding, request: int) -> None:
+    member.heartbeats.discard(request)
+    member.reports.discard(request)
 
 
 def _is_in(member: ConsumerStanding) -> bool:

@@ -37,6 +37,9 @@ def reconcile(member: ConsumerStanding) -> None:
             if partitions:
                 member.callbacks.add(kind, partitions)
         return
+    if member.reports or member.said is None:
+        # What a heartbeat on its way does not list as owned, the coordinator may give to another when it arrives.
+        return
     new = _resolved(member) - member.owned
     if new or (member.owes_assign and not unresolved(member)):
         member.owes_assign = bool(unresolved(member))

@@ -40,6 +40,8 @@ class ConsumerStanding(AnyMember):
 
         self.heartbeats: set[int] = set()
         """Heartbeats whose answers count: one, or two where something had to be said while the first was held."""
+        self.reports: set[int] = set()
+        """Those of them that say what is owned."""
         self.interval_ms: Millis = 0
         """As the coordinator last said."""
         self.said: Wish | None = None
@@ -98,6 +100,7 @@ class ConsumerStanding(AnyMember):
         self.owes_assign = self.owes_acknowledgement = self.acknowledged = False
         self.said, self.may_be_counted = None, False
         self.heartbeats.clear()
+        self.reports.clear()
         self.callbacks.forget_waiting()
         self.commits.drop_all(code)
 
