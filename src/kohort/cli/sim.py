@@ -1,0 +1,108 @@
+"""`kohort sim`: worlds from seeds, with faults, and the invariants that must hold in all of them."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.output import remark, say
+from kohort.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kohort.sim import Outcome, Plan
+    from kohort.sim.farm import Report
+
+_PROGRESS_EVERY_S = 5.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sim", epilog="Example: kohort sim --seed 17   or   kohort sim --minutes 2")(sim)
+
+
+def sim(
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Run this world alone, and say what happened.")] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Run the world that this file describes.")] = None,
+    shrink: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make a failing world small, and write it there.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Run seeds on all cores for so long (default: 2).")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Run so many seeds instead.")] = None,
+    first: Annotated[int | None, typer.Option(help="The first seed; by default one that nobody chose.")] = None,
+) -> int:
+    """Simulate brokers, members and faults in virtual time, and check after every event what must always hold.
+
+    The same seed is the same world, to the byte. Exit code 1 when an invariant was violated: the seed, the faults, the
+    last events and the invariant are printed, and `--shrink` makes a small case of it.
+    """
+    if seed is not None and plan is not None:
+        raise ConfigError("--seed and --plan both say which world to run: give one of them.")
+    if seed is None and plan is None:
+        return _many(first, seeds, minutes)
+    return _one(_plan(seed, plan), shrink)
+
+
+def _plan(seed: int | None, path: Path | None) -> "Plan":
+    from kohort.sim import draw, load
+
+    if path is None:
+        assert seed is not None
+        return draw(seed)
+    try:
+        return load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"{path} is not a plan of a simulation: {problem}.") from problem
+
+
+def _one(plan: "Plan", shrink: Path | None) -> int:
+    from kohort.sim import World, dump
+    from kohort.sim.shrink import shrink as smaller
+
+    outcome = World(plan).run()
+    _tell(outcome)
+    if outcome.violation is None:
+        return 0
+    if shrink is not None:
+        small = smaller(plan, outcome.violation, told=lambda one: remark(f"still fails with {len(one.steps)} steps"))
+        shrink.write_text(f"# {outcome.violation}\n{dump(small)}", encoding="utf-8")
+        say(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
+    return 1
+
+
+def _tell(outcome: "Outcome") -> None:
+    plan = outcome.plan
+    say(f"seed {plan.seed}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
+    for step in plan.faults:
+        say(f"  {step}")
+    for line in outcome.history:
+        say(line)
+    say(f"{outcome.events:,} events, trace {outcome.trace:08x}")
+    say("every invariant held" if outcome.violation is None else f"seed {plan.seed} violates {outcome.violation}")
+
+
+def _many(first: int | None, seeds: int | None, minutes: float | None) -> int:
+    from kohort.sim.farm import farm
+
+    seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60
+    progress = _Progress()
+    report = farm(time.time_ns() // 1_000_000_000 * 1_000 if first is None else first, seeds, seconds, progress.told)
+    for line in report.lines():
+        say(line)
+    for seed, violation in sorted(report.failed.items()):
+        say(f"seed {seed} violates {violation.splitlines()[0][:300]}")
+    return 1 if report.failed else 0
+
+
+class _Progress:
+    """A line now and then for who waits."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PROGRESS_EVERY_S
+
+    def told(self, report: "Report") -> None:
+        """Another seed is done."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _PROGRESS_EVERY_S
+            remark(f"{report.seeds:,} seeds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")

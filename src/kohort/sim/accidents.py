@@ -1,0 +1,187 @@
+"""What each step of a plan does to a world. A step that finds nothing to act on does nothing, and says so."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.client import Admin, KafkaError, NewTopic
+from kohort.sim.plan import Step
+from kohort.sim.site import LEASE
+
+if TYPE_CHECKING:
+    from kohort.sim.world import World
+
+
+def do(world: World, step: Step) -> bool:
+    """Let the step happen; whether it changed anything."""
+    what, who = step.what, step.who
+    if what.startswith("broker-"):
+        return _broker(world, what, who, float(step.value))
+    if what.startswith("disk-") or what == "slow-network":
+        return _weather(world, what, float(step.value))
+    if who >= 0:
+        return _member(world, step)
+    return _operate(world, step)
+
+
+def _member(world: World, step: Step) -> bool:
+    number = step.who
+    process, application = world.processes[number], world.applications[number]
+    if step.what == "start":
+        world.start_member(number)
+        return True
+    if application is None or not process.alive:
+        return False
+    match step.what:
+        case "leave":
+            application.leave()
+            world.wanted[number] = False
+            world.after(float(step.value) + 16.0, partial(world.start_member, number))
+        case "kill" | "vanish":
+            world.end_member(number, silently=step.what == "vanish")
+            world.after(float(step.value), partial(world.start_member, number))
+        case "stop":
+            process.stop()
+            world.after(float(step.value), process.go_on)
+        case "reset":
+            for end in [end for end in world.network.connections() if end.loop is process.loop]:
+                world.network.reset(end)
+        case "cut" | "deaf" | "mute":
+            _block(world, process.name, step.what, float(step.value))
+        case "subscribe":
+            if application.habits.instance is not None:
+                return (
+                    False  # as in Kafka, a static member that returns with other topics gets the partitions of before
+                )
+            world.habits[number].topics = tuple(step.value.split(","))
+            application.subscribe(world.habits[number].topics)
+        case "poll-stop":
+            application.polls = False
+            world.after(float(step.value) + application.habits.max_poll / 1000, partial(_poll_again, world, number))
+        case "callback":
+            application.habits.callback = int(step.value)
+        case _:
+            raise ValueError(f"no step is called {step.what!r}")
+    return True
+
+
+def _poll_again(world: World, number: int) -> None:
+    application = world.applications[number]
+    if application is not None:
+        application.polls = True
+
+
+def _block(world: World, name: str, what: str, seconds: float) -> None:
+    for broker in world.site.processes:
+        ways = [(name, broker.name)] if what != "deaf" else []
+        ways += [(broker.name, name)] if what != "mute" else []
+        for way in ways:
+            world.network.block(*way)
+            world.after(seconds, partial(world.network.heal, *way))
+
+
+def _broker(world: World, what: str, number: int, seconds: float) -> bool:
+    site = world.site
+    process = site.processes[number]
+    if number != site.owner or not process.runs:
+        return False
+    match what:
+        case "broker-kill" | "broker-vanish":
+            site.kill(number, silently=what == "broker-vanish")
+        case "broker-term":
+            site.stop(number)
+        case "broker-stop":
+            process.stop()
+            world.after(seconds, partial(_broker_wakes, world, number))
+    site.patience = LEASE if what == "broker-stop" else min(seconds, 10.0)
+    return True
+
+
+def _broker_wakes(world: World, number: int) -> None:
+    """It goes on where it stood; if another has the disk by then, it will notice and end."""
+    process = world.site.processes[number]
+    if process.alive and not process.runs:
+        process.go_on()
+        if world.site.owner != number:
+            world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
+
+
+def _weather(world: World, what: str, seconds: float) -> bool:
+    disk, weather = world.site.disk, world.network.weather
+    match what:
+        case "disk-error" | "disk-full":
+            disk.failure = errno.EIO if what == "disk-error" else errno.ENOSPC
+            world.after(seconds, partial(setattr, disk, "failure", None))
+        case "disk-slow":
+            disk.slowness = 0.5
+            world.after(10 * seconds, partial(setattr, disk, "slowness", 0.0005))
+        case _:
+            weather.spread = seconds
+            world.after(20.0, partial(setattr, weather, "spread", 0.001))
+    return True
+
+
+# What operators and producers do
+
+
+def _operate(world: World, step: Step) -> bool:
+    words = step.value.split()
+    match step.what:
+        case "produce":
+            return _produce(world, words[0], int(words[1]))
+        case "create":
+            return _ask(world, partial(_create, words[0], int(words[1])))
+        case "grow":
+            return _ask(world, partial(_grow, world, words[0], int(words[1])))
+        case "delete":
+            return _ask(world, partial(_delete, world, words[0]))
+        case "remove-member":
+            return _ask(world, lambda admin: admin.remove_all_members(words[0]))
+        case "delete-group":
+            return _ask(world, lambda admin: admin.delete_groups(words))
+        case "delete-offsets":
+            return _ask(world, lambda admin: admin.delete_group_offsets(words[0], sorted(world.partitions())))
+        case _:
+            raise ValueError(f"no step is called {step.what!r}")
+
+
+def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
+    if world.operator.alive:
+        return False
+    bootstrap = world.site.bootstrap
+
+    async def work() -> None:
+        try:
+            async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=5_000, client_id="operator") as admin:
+                await question(admin)
+        except KafkaError:
+            pass  # the cluster says no, or says nothing: an operator lives with that
+        world.after(0.0, world.operator.kill)
+
+    world.operator.start(work)
+    return True
+
+
+def _produce(world: World, topic: str, count: int) -> bool:
+    produced = world.ledger.produced
+    partitions = [partition for partition in sorted(world.partitions()) if partition.topic == topic]
+    for partition in partitions:
+        produced[partition] = produced.get(partition, 0) + count
+    return bool(partitions)
+
+
+async def _create(topic: str, partitions: int, admin: Admin) -> None:
+    await admin.create_topics([NewTopic(topic, partitions)])
+
+
+async def _grow(world: World, topic: str, more: int, admin: Admin) -> None:
+    there = sum(partition.topic == topic for partition in world.partitions())
+    await admin.create_partitions(topic, there + more)
+
+
+async def _delete(world: World, topic: str, admin: Admin) -> None:
+    world.ledger.topic_gone(topic)
+    await admin.delete_topics([topic])

@@ -1,0 +1,227 @@
+"""An application with one member: it processes what its partitions hold, commits, and is now and then slow or gone.
+
+Records are numbers here: partition `p` has as many as the world says were produced. What the application processes it
+reports to the ledger, which knows what every group has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata
+from kohort.client.failures import ClosedError, CommitFailedError
+from kohort.client.options import GroupOptions, read_options
+from kohort.errors import ErrorCode
+from kohort.member import Phase
+from kohort.model import Millis, TopicPartition
+
+Partitions = frozenset[TopicPartition]
+METADATA_AGE: Millis = 10_000
+"""metadata.max.age.ms of all applications: when they notice new partitions at the latest."""
+
+
+@dataclass(slots=True)
+class Habits:
+    """How one application is set up. Times in milliseconds, as Kafka's configs."""
+
+    group: str
+    topics: tuple[str, ...]
+    assignors: str = "range"
+    instance: str | None = None
+    session: Millis = 10_000
+    heartbeat: Millis = 3_000
+    max_poll: Millis = 30_000
+    poll_every: Millis = 1_000
+    commit_every: Millis = 5_000
+    callback: Millis = 0
+    """How long a callback takes beside its commit."""
+    batch: int = 10
+    """Records that it processes between two polls."""
+    protocol: str = "classic"
+
+
+class Witness(Protocol):
+    """Who hears what applications do; `Ledger` is it."""
+
+    def end_of(self, partition: TopicPartition) -> int:
+        """How many records the partition has."""
+        ...
+
+    def processed(self, who: Application, partition: TopicPartition, first: int, end: int) -> None:
+        """These offsets have been delivered."""
+        ...
+
+    def committed(self, who: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """A commit was acknowledged."""
+        ...
+
+    def asks(self, who: Application, partition: TopicPartition) -> int:
+        """The group's committed offset is about to be read."""
+        ...
+
+    def found(self, who: Application, partition: TopicPartition, offset: OffsetAndMetadata | None, since: int) -> None:
+        """It was read; `since` is what `asks` said."""
+        ...
+
+    def owns(self, who: Application) -> None:
+        """Its assignment changed."""
+        ...
+
+
+@dataclass(eq=False)
+class Application:
+    """One life of one process. `run` is all it does."""
+
+    name: str
+    habits: Habits
+    bootstrap: str
+    witness: Witness
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    """What it processes, and where it stands in it."""
+    polls: bool = True
+    """Whether it still polls; one that does not is thrown out after max.poll.interval.ms."""
+    over: KafkaError | None = None
+    """Why its membership ended for good."""
+    left: bool = False
+
+    def __post_init__(self) -> None:
+        self.membership: Membership | None = None
+        self._leaving = False
+        self.seen: object = None
+        """Generation and assignment as the witness last saw them."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._tags = 0
+        self._wake: asyncio.Future[None] | None = None
+
+    # What the world tells it
+
+    def leave(self) -> None:
+        """Give everything up and end."""
+        self._leaving = True
+        _wake(self._wake)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Want other topics."""
+        self.habits.topics = topics
+        if self.membership is not None and not self._leaving:
+            self.membership.subscribe(topics)
+
+    # Its life
+
+    async def run(self) -> None:
+        habits = self.habits
+        cluster = Cluster.of(
+            self.bootstrap, client_id=self.name, request_timeout_ms=10_000, metadata_max_age_ms=METADATA_AGE
+        )
+        given = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": habits.group,
+            "partition_assignment_strategy": habits.assignors,
+            "group_instance_id": habits.instance,
+            "session_timeout_ms": habits.session,
+            "heartbeat_interval_ms": habits.heartbeat,
+            "max_poll_interval_ms": habits.max_poll,
+            "default_api_timeout_ms": 20_000,
+        }
+        membership = self.membership = Membership(
+            cluster,
+            read_options(GroupOptions, given),
+            on_revoked=self._revoked,
+            on_assigned=self._assigned,
+            on_lost=self._lost,
+            on_change=lambda _: self.witness.owns(self),
+        )
+        membership.subscribe(habits.topics)
+        await self._work(membership)
+        await membership.leave(timeout=15.0)
+        await cluster.close()
+        self.left = True
+
+    async def _work(self, membership: Membership) -> None:
+        loop = asyncio.get_running_loop()
+        commits_at = loop.time()
+        while not self._leaving:
+            self._wake = loop.create_future()
+            loop.call_later(self.habits.poll_every / 1000, _wake, self._wake)
+            await self._wake
+            if membership.error is not None:
+                self.over = membership.error
+                return
+            if not self.polls or self._leaving:
+                continue
+            membership.alive()
+            if membership.state is Phase.STABLE:
+                self._process()
+            if loop.time() >= commits_at:
+                commits_at = loop.time() + self.habits.commit_every / 1000
+                await self._commit(frozenset(self.positions))
+
+    def _process(self) -> None:
+        for partition, position in self.positions.items():
+            end = min(position + self.habits.batch, self.witness.end_of(partition))
+            if end > position:
+                self.witness.processed(self, partition, position, end)
+                self.positions[partition] = end
+
+    async def _commit(self, partitions: Partitions) -> None:
+        changed = {
+            partition: position
+            for partition in sorted(partitions)
+            if (position := self.positions.get(partition)) is not None and position != self._committed.get(partition)
+        }
+        if not changed or self.membership is None:
+            return
+        self._tags += 1
+        offsets = {
+            partition: OffsetAndMetadata(position, metadata=f"{self.name}#{self._tags}", leader_epoch=position % 7)
+            for partition, position in changed.items()
+        }
+        try:
+            await self.membership.commit(offsets)
+        except (CommitFailedError, ClosedError, KafkaError):
+            return  # whoever gets the partitions processes them once more
+        self._committed.update(changed)
+        self.witness.committed(self, offsets)
+
+    # What its membership tells it
+
+    async def _revoked(self, partitions: Partitions) -> None:
+        if self.habits.callback:
+            await asyncio.sleep(self.habits.callback / 1000)
+        await self._commit(partitions)
+        self._drop(partitions)
+
+    async def _lost(self, partitions: Partitions) -> None:
+        self._drop(partitions)
+
+    async def _assigned(self, partitions: Partitions) -> None:
+        missing = partitions
+        while missing and self.membership is not None:
+            since = {partition: self.witness.asks(self, partition) for partition in missing}
+            try:
+                found = await self.membership.committed(sorted(missing))
+            except KafkaError as problem:
+                if not problem.retriable and problem.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                if missing - self.membership.assignment:
+                    return  # it was lost meanwhile
+                await asyncio.sleep(0.5)
+                continue
+            for partition in sorted(found):
+                offset = found[partition]
+                self.witness.found(self, partition, offset, since[partition])
+                position = 0 if offset is None else offset.offset
+                self.positions[partition] = self._committed[partition] = position
+            missing = frozenset()
+
+    def _drop(self, partitions: Partitions) -> None:
+        for partition in partitions:
+            self.positions.pop(partition, None)
+            self._committed.pop(partition, None)
+
+
+def _wake(sleeper: asyncio.Future[None] | None) -> None:
+    if sleeper is not None and not sleeper.done():
+        sleeper.set_result(None)

@@ -1,0 +1,170 @@
+"""A disk, and the log store of one broker process on it: production's log in memory, durable only what a sync wrote.
+
+The disk outlives processes. It belongs to whoever opened it last: an older owner's sync fails, as an append with an old
+epoch does over PostgreSQL. Losing power in the middle of a sync leaves any part of what it wrote.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from kohort.log import MemoryStore, Topic
+from kohort.log.api import Pending
+from kohort.log.queue import Taken
+from kohort.model import UUID
+from kohort.wire.batch import HEADER_SIZE, crc_matches, read_header
+
+CLUSTER_ID = "simulation-of-a-kohor1"
+PartitionId = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Disk:
+    """What is durable, and what goes wrong with it."""
+
+    topics: dict[UUID, Topic] = field(default_factory=dict)
+    logs: dict[PartitionId, bytearray] = field(default_factory=dict)
+    configs: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    epoch: int = 0
+    """How often it was opened; the last opener owns it."""
+    failure: int | None = None
+    """The errno with which every sync fails at the moment."""
+    slowness: float = 0.0005
+    """Seconds that a sync takes at most."""
+    torn: int = 0
+    """Tails cut at an opening so far."""
+    written: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
+    """Told of everything that became durable."""
+
+    def sound(self, partition: PartitionId) -> bytes:
+        """The partition's whole batches; what a crash tore behind them is gone from the disk when this returns."""
+        data = self.logs.get(partition, bytearray())
+        at = 0
+        while at + HEADER_SIZE <= len(data):
+            header = read_header(data, at)
+            if header.size < HEADER_SIZE or at + header.size > len(data) or not crc_matches(data, header, at):
+                break
+            at += header.size
+        if at < len(data):
+            self.torn += 1
+            del data[at:]
+        return bytes(data)
+
+
+class DiskStore(MemoryStore):
+    """The store of one process. What it holds dies with it; what `sync` wrote is on the disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(cluster_id=CLUSTER_ID)
+        disk.epoch += 1
+        self.disk = disk
+        self.epoch = disk.epoch
+        self.stopped = False
+        """Some partition takes no appends any more."""
+        self._under_way: Taken | None = None
+        for topic in disk.topics.values():
+            super().create_topic(topic)
+        for kind, name in disk.configs:
+            super().keep_configs(kind, name, disk.configs[kind, name])
+        for partition in list(disk.logs):
+            self._load(partition)
+
+    def _load(self, partition: PartitionId) -> None:
+        if partition[0] not in self.disk.topics:
+            del self.disk.logs[partition]
+            return
+        batches = self.disk.sound(partition)
+        if batches:
+            log = self.partition(*partition)
+            log.append(bytearray(batches), log.leader_epoch)
+            pending = super().take()
+            assert pending is not None
+            super().settle(pending)
+
+    # Topics and configs are durable at once
+
+    def create_topic(self, topic: Topic) -> None:
+        self._check_owner()
+        super().create_topic(topic)
+        self.disk.topics[topic.topic_id] = topic
+
+    def alter_topic(self, topic: Topic) -> None:
+        self._check_owner()
+        super().alter_topic(topic)
+        self.disk.topics[topic.topic_id] = topic
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        self._check_owner()
+        super().delete_topic(topic_id)
+        del self.disk.topics[topic_id]
+        for partition in [one for one in self.disk.logs if one[0] == topic_id]:
+            del self.disk.logs[partition]
+
+    def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+        self._check_owner()
+        super().keep_configs(kind, name, configs)
+        self.disk.configs[kind, name] = configs
+
+    # Appends when they are synced
+
+    def take(self) -> Taken | None:
+        self._under_way = super().take()
+        return self._under_way
+
+    def sync(self, pending: Pending) -> None:
+        """Raises OSError when the disk is another's by now, or fails."""
+        assert isinstance(pending, Taken)
+        self._check_owner()
+        if self.disk.failure is not None:
+            raise OSError(self.disk.failure, "the simulated disk fails")
+        for partition, data in self._writes(pending):
+            self.disk.logs.setdefault(partition, bytearray()).extend(data)
+            self.disk.written(partition, data)
+        self._under_way = None
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        """As on files: a full disk is got over, anything else stops the partitions for the life of the process."""
+        assert isinstance(pending, Taken)
+        super().fail(pending, error)
+        self._under_way = None
+        if error.errno != errno.ENOSPC:
+            self.stopped = True
+            for log, _ in pending.logs:
+                log.stopped = error
+
+    def power_lost(self, dice: Random) -> None:
+        """The process is gone. If a sync was under way, some of its bytes are on the disk."""
+        if self._under_way is None or self.epoch != self.disk.epoch:
+            return
+        for partition, data in self._writes(self._under_way):
+            torn = data[: dice.randrange(len(data) + 1)]
+            self.disk.logs.setdefault(partition, bytearray()).extend(torn)
+            whole = _whole(torn)
+            if whole:
+                self.disk.written(partition, torn[:whole])
+
+    def _writes(self, taken: Taken) -> list[tuple[PartitionId, bytes]]:
+        by_name = {topic.name: topic.topic_id for topic in self.disk.topics.values()}
+        return [
+            (
+                (by_name[log.name.topic], log.name.partition),
+                b"".join(bytes(part) for one in queued for part in one.parts),
+            )
+            for log, queued in taken.logs
+            if log.name.topic in by_name and queued
+        ]
+
+    def _check_owner(self) -> None:
+        if self.epoch != self.disk.epoch:
+            raise OSError(errno.ESTALE, "the disk belongs to another broker by now")
+
+
+def _whole(data: bytes) -> int:
+    """How many bytes of it are whole batches."""
+    at = 0
+    while at + HEADER_SIZE <= len(data) and at + (size := read_header(data, at).size) <= len(data):
+        at += size
+    return at

@@ -1,0 +1,183 @@
+"""When the faults are over: everything must come to rest, stay quiet, and in the end go (L1 to L6, S3, S15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.timers import OffsetExpiry
+from kohort.errors import ErrorCode
+from kohort.member import Phase
+from kohort.model import TopicPartition
+from kohort.sim.application import METADATA_AGE
+from kohort.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from kohort.sim.application import Application
+    from kohort.sim.world import World
+
+_FAILOVER = 30.0
+"""Seconds in which a broker is started, its shards loaded, and every client back at it."""
+_LOOK_EVERY = 1.0
+_QUIET = 25.0
+
+
+def check_rest(world: World) -> None:
+    """Raise the violation of whatever does not come about."""
+    _calm(world)
+    _comes_to_rest(world)
+    _drains(world)
+    _stays_quiet(world)
+    _leaves_nothing(world)
+
+
+def _calm(world: World) -> None:
+    """No more faults: processes run, networks carry, disks write, applications poll."""
+    world.network.heal_all()
+    world.network.weather.spread = 0.001
+    world.network.weather.pieces = 0.0
+    disk, site = world.site.disk, world.site
+    disk.failure, disk.slowness = None, 0.0005
+    site.patience = 0.0
+    for process in site.processes:
+        process.go_on()
+    for number, process in enumerate(site.processes):
+        if process.alive and number != site.owner:
+            site.kill(number)
+    for number, process in enumerate(world.processes):
+        process.go_on()
+        if process.lives and not process.alive and not _is_out(world, number):
+            world.start_member(number)
+    world.resting = True
+    for application in _living(world):
+        application.polls = True
+        application.habits.callback = 0
+        application.habits.batch = 1_000_000
+
+
+def _is_out(world: World, number: int) -> bool:
+    """It ended for a reason that another start does not cure."""
+    return world.ended.get(number) in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
+def _living(world: World) -> list[Application]:
+    return [one for one in world.applications if one is not None]
+
+
+def _until(world: World, seconds: float, invariant: str, missing: object) -> None:
+    """Let time pass until nothing is missing; a violation when that takes longer."""
+    assert callable(missing)
+    left = seconds
+    while (what := missing()) and world.violation is None:
+        if left <= 0:
+            raise Violation(invariant, f"{what}, {seconds:.0f} s after the faults ended")
+        world.pass_time(_LOOK_EVERY)
+        left -= _LOOK_EVERY
+
+
+def _comes_to_rest(world: World) -> None:
+    habits = [one.habits for one in _living(world)]
+    slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in habits), default=0) / 1000
+    delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
+    # The group may have to throw out who never comes back, and then those who wait for it join once more.
+    bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * METADATA_AGE / 1000
+    _until(world, _FAILOVER, "L6", lambda: "" if world.site.active is not None else "no broker serves")
+    _until(world, bound, "L1", lambda: _restless(world))
+
+
+def _restless(world: World) -> str:
+    """Who is not at rest, and why; "" when all are."""
+    for application in _living(world):
+        membership = application.membership
+        if membership is None or membership.state is not Phase.STABLE:
+            state = "not begun" if membership is None else membership.state.value
+            return f"{application.name} of {application.habits.group} is {state}"
+        if application.positions.keys() != membership.assignment:
+            return f"{application.name} does not process what it has"
+    return _unassigned(world)
+
+
+def _unassigned(world: World) -> str:
+    there = world.partitions()
+    for group in sorted({one.habits.group for one in _living(world)}):
+        members = [one for one in _living(world) if one.habits.group == group]
+        wanted = {tp for tp in there if any(tp.topic in one.habits.topics for one in members)}
+        owned: list[TopicPartition] = []
+        for one in members:
+            assert one.membership is not None
+            owned += one.membership.assignment
+        if len(owned) != len(set(owned)):
+            return f"partitions of {group} have two owners: {sorted(owned)}"
+        if set(owned) != wanted:
+            return f"{group} wants {sorted(wanted)} and has {sorted(owned)}"
+    return ""
+
+
+def _drains(world: World) -> None:
+    habits = [one.habits for one in _living(world)]
+    bound = max((3 * one.poll_every + 2 * one.commit_every for one in habits), default=0) / 1000 + _FAILOVER
+    for application in _living(world):
+        application.habits.batch = 1_000_000
+    _until(world, bound, "L5", lambda: _lag(world))
+
+
+def _lag(world: World) -> str:
+    for application in _living(world):
+        for partition in sorted(application.positions):
+            end = world.ledger.end_of(partition)
+            if partition.topic in world.ledger.reborn or not end:
+                continue
+            written = world.ledger.written[application.habits.group, partition].values
+            at = written[-1].offset if written and written[-1] is not None else 0
+            if at < end:
+                return f"{application.habits.group} is at {at} of {end} in {partition}"
+    return ""
+
+
+def _stays_quiet(world: World) -> None:
+    """Nothing rebalances for nothing, nor because a broker is replaced while sessions hold."""
+    world.pass_time(2 * METADATA_AGE / 1000)  # somebody may not know yet of the last partitions
+    _until(world, _FAILOVER, "L1", lambda: _restless(world))
+    before = world.watch.rebalances.copy()
+    world.pass_time(_QUIET)
+    if world.watch.rebalances != before:
+        raise Violation("L2", f"a quiet group rebalanced: {world.watch.rebalances - before}")
+    owner = world.site.owner
+    if owner is not None and world.violation is None:
+        world.site.kill(owner)
+        world.pass_time(_QUIET)
+        begun = world.watch.rebalances - before
+        if begun:
+            raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
+        if _restless(world):
+            raise Violation("L2", f"after a failover {_restless(world)}")
+
+
+def _leaves_nothing(world: World) -> None:
+    longest = max((one.session for one in world.plan.members), default=0) / 1000
+    applications = _living(world)
+    for application in applications:
+        application.leave()
+    world.wanted = [False] * len(world.wanted)
+    _until(world, 60.0, "S15", lambda: "" if not _living(world) else f"{_living(world)[0].name} does not end")
+    world.pass_time(longest + 310.0 if world.watch.pending() else longest + 10.0)
+    if world.violation is not None:
+        return
+    for live in world.watch.live.values():
+        for group_id, group in live.machine.groups.items():
+            if group.members:
+                raise Violation("S15", f"{group_id} still has {sorted(group.members)}")
+        if live.machine.parked:
+            raise Violation("S15", f"{len(live.machine.parked)} requests are still parked")
+        left = set(live.timers) - {OffsetExpiry()}
+        if left:
+            raise Violation("S15", f"timers are left: {left}")
+    left_ends = [end for end in world.network.ends.values() if end.loop.name.startswith("member-")]
+    if left_ends:
+        raise Violation("S15", f"{len(left_ends)} connections of members are still open")
+    _until(world, 5.0, "S15", lambda: _queued(world))
+
+
+def _queued(world: World) -> str:
+    broker = world.site.active
+    waits = 0 if broker is None else broker.store.queued_bytes
+    return f"{waits} bytes wait in the log's queue" if waits else ""

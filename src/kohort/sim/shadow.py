@@ -1,0 +1,137 @@
+"""A second coordinator that sees only what is durable: what a load has to give, and what the live one must agree with.
+
+It replays every record of `__consumer_offsets` as it reaches the disk, from its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
+from kohort.sim.group_checks import check_generation
+from kohort.sim.ledger import Ledger
+from kohort.sim.violation import Violation
+from kohort.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+)
+from kohort.wire.records import batches, decode_records
+
+Durable = dict[str, object]
+
+
+class Shadow:
+    """One partition of `__consumer_offsets` as the disk has it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.shard = _empty()
+        self.generations: dict[str, int] = {}
+        self._ledger = ledger
+        self._newest: dict[bytes, bytes | None] = {}
+
+    def written(self, data: bytes) -> list[Record]:
+        """These batches are durable; the records in them."""
+        return [record for record in self._records(data) if self._take(record)]
+
+    def compacted(self) -> GroupShard:
+        """A shard loaded from the newest record of each key alone."""
+        shard = _empty()
+        for key, value in self._newest.items():
+            shard.replay(_decoded(key, value))
+        return shard
+
+    def _records(self, data: bytes) -> Iterator[Record]:
+        buffer = bytearray(data)
+        for position, _ in batches(buffer):
+            for record in decode_records(buffer, position):
+                key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
+                self._newest.pop(key, None)
+                self._newest[key] = value
+                yield _decoded(key, value)
+
+    def _take(self, record: Record) -> bool:
+        match record.key, record.value:
+            case GroupMetadataKey(group=group_id), GroupMetadataValue() as value:
+                last = self.generations.get(group_id, -1)
+                if value.generation < last:
+                    raise Violation("S4", f"{group_id} fell from generation {last} to {value.generation}")
+                self.generations[group_id] = value.generation
+                check_generation(group_id, value)
+            case GroupMetadataKey(group=group_id), None:
+                self.generations.pop(group_id, None)
+            case OffsetCommitKey() as key, value:
+                assert value is None or isinstance(value, OffsetCommitValue)
+                committed = None
+                if value is not None:
+                    epoch = None if value.leader_epoch < 0 else value.leader_epoch
+                    committed = OffsetAndMetadata(value.offset, value.metadata, epoch)
+                self._ledger.durable(key.group, TopicPartition(key.topic, key.partition), committed)
+        self.shard.replay(record)
+        return True
+
+
+def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
+    """The live shard has at the record's key what the durable one has."""
+    match record.key:
+        case GroupMetadataKey(group=group_id):
+            one, other = live.groups.get(group_id), shadow.groups.get(group_id)
+            mine, theirs = (None if group is None else group.stored for group in (one, other))
+            if mine != theirs:
+                raise Violation("S10", f"{group_id} is {mine}, and the log says {theirs}")
+        case OffsetCommitKey(group=group_id, topic=topic, partition=partition):
+            mine_value, theirs_value = (
+                None if (group := shard.groups.get(group_id)) is None else _offset(group.offsets, topic, partition)
+                for shard in (live, shadow)
+            )
+            if mine_value != theirs_value:
+                raise Violation(
+                    "S10", f"{group_id} has {topic}-{partition} at {mine_value}, and the log at {theirs_value}"
+                )
+
+
+def durable(shard: GroupShard) -> Durable:
+    """What of a shard survives a failover."""
+    return {
+        group_id: (
+            group.stored,
+            {
+                (topic, number): record.value
+                for topic, stored in group.offsets.items()
+                for number, record in stored.items()
+            },
+        )
+        for group_id, group in shard.groups.items()
+        if group.stored is not None or group.offsets
+    }
+
+
+def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
+    """Both have the same groups."""
+    mine, theirs = durable(live), durable(shadow)
+    if mine != theirs:
+        name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
+        raise Violation("S10", f"{name} {how} is {mine.get(name)}, and the log says {theirs.get(name)}")
+
+
+def _offset(offsets: dict[str, dict[int, Record]], topic: str, partition: int) -> object:
+    record = offsets.get(topic, {}).get(partition)
+    return None if record is None else record.value
+
+
+def _empty() -> GroupShard:
+    def none() -> str:
+        raise AssertionError("replaying makes no ids")
+
+    return GroupShard(GroupConfig(), none)
+
+
+def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+    key = decode_key(key_bytes)
+    assert key is not None
+    return Record(key, None if value_bytes is None else decode_value(key, value_bytes))

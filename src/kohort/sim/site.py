@@ -1,0 +1,158 @@
+"""The brokers of the world: one disk, which one of them owns, and others that stand by to take it over.
+
+They are production's brokers. What a cluster of them will decide about leadership (a lease, an epoch) is decided here:
+who starts gets the disk at the next epoch, and whoever had it before can write no more.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kohort.broker.server import Broker, BrokerOptions
+from kohort.coordinator import GroupShard
+from kohort.model import Millis
+from kohort.sim.disk import Disk, DiskStore
+from kohort.sim.loop import Agenda
+from kohort.sim.network import Network
+from kohort.sim.process import Process
+
+FIRST_PORT = 9001
+SHARDS = 3
+LEASE = 3.0
+"""Seconds after which a broker that is not heard of loses the disk to another."""
+
+Watch = Callable[[GroupShard, Callable[[], bool]], GroupShard]
+"""Makes a coordinator that is looked at; the second argument says whether its broker still owns the disk."""
+
+
+class SimulatedBroker(Broker):
+    """Production's broker with the world's time and ids, and coordinators that are watched."""
+
+    watch: Watch
+    owns: Callable[[], bool]
+
+    def new_group_shard(self) -> GroupShard:
+        return self.watch(super().new_group_shard(), self.owns)
+
+
+class Site:
+    """All brokers. At most one owns the disk; `owner` is the one that took it last."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        network: Network,
+        dice: Random,
+        settings: dict[str, str],
+        brokers: int,
+        failed: Callable[[str, BaseException], None],
+        watch: Watch,
+    ) -> None:
+        self.disk = Disk()
+        self.owner: int | None = None
+        self.wanted = True
+        """Whether there shall be a broker; it is started again when it ends by itself."""
+        self.running: dict[int, SimulatedBroker] = {}
+        self.processes = [Process(f"broker-{number + 1}", agenda, network, failed) for number in range(brokers)]
+        self.takeovers = 0
+        self.patience = 0.0
+        """Seconds without a broker after which one is started."""
+        self.starting: Callable[[], None] = lambda: None
+        """Called when a broker begins a life."""
+        self._idle_since: float | None = None
+        self._agenda = agenda
+        self._dice = dice
+        self._settings = {"offsets.topic.num.partitions": str(SHARDS), **settings}
+        self._watch = watch
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients look for brokers."""
+        return ",".join(f"127.0.0.1:{FIRST_PORT + number}" for number in range(len(self.processes)))
+
+    @property
+    def active(self) -> SimulatedBroker | None:
+        """The broker that owns the disk and runs."""
+        if self.owner is None or not self.processes[self.owner].runs:
+            return None
+        return self.running.get(self.owner)
+
+    def idle_since(self, now: float) -> float:
+        """For how many seconds no broker has been seen to run."""
+        if self.active is not None or self._idle_since is None:
+            self._idle_since = now
+        return now - self._idle_since
+
+    def end_if_useless(self) -> None:
+        """An operator sees that partitions of the broker were stopped by their disk, and ends it."""
+        broker, owner = self.active, self.owner
+        if broker is not None and owner is not None and isinstance(broker.store, DiskStore) and broker.store.stopped:
+            self.kill(owner)
+
+    def start(self, number: int) -> None:
+        """That broker takes the disk; whoever had it finds out when it writes."""
+        process = self.processes[number]
+        if process.alive:
+            return
+        self.owner = number
+        self.takeovers += 1
+        self.starting()
+        process.start(partial(self._serve, number)).blocking = partial(self._blocking, number)
+
+    async def _serve(self, number: int) -> None:
+        loop = self.processes[number].loop
+        assert loop is not None
+        store = DiskStore(self.disk)
+        broker = SimulatedBroker(
+            BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
+        )
+        broker.owns = lambda: store.epoch == self.disk.epoch
+        broker.now = lambda: Millis(loop.time() * 1000)
+        broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
+        broker.watch = self._watch
+        await broker.start()
+        self.running[number] = broker
+
+    def _blocking(self, number: int, work: Callable[[], Any]) -> tuple[float, Callable[[], Any]]:
+        """What the broker's threads do takes the disk's time."""
+        return self._dice.random() * self.disk.slowness, work
+
+    def stop(self, number: int) -> None:
+        """SIGTERM: it tells whoever waits, syncs, and ends."""
+        broker, process = self.running.get(number), self.processes[number]
+        if broker is not None and process.runs:
+            assert process.loop is not None
+            process.loop.create_task(self._end(number, broker))
+
+    async def _end(self, number: int, broker: SimulatedBroker) -> None:
+        try:
+            await broker.stop()
+        except OSError as problem:
+            if problem.errno not in (errno.ESTALE, self.disk.failure):
+                raise
+        self.kill(number)
+
+    def kill(self, number: int, *, silently: bool = False) -> None:
+        """SIGKILL; a sync that is under way may be half on the disk."""
+        process, broker = self.processes[number], self.running.pop(number, None)
+        if broker is not None and isinstance(broker.store, DiskStore):
+            broker.store.power_lost(self._dice)
+        process.kill(silently=silently)
+        if self.owner == number:
+            self.owner = None
+
+    def take_over(self) -> None:
+        """If no broker serves, some broker starts; one that only stands still has lost its lease by now."""
+        if not self.wanted or self.active is not None:
+            return
+        free = [number for number, process in enumerate(self.processes) if not process.alive]
+        if free:
+            self.start(self._dice.choice(free))
+        elif self.owner is not None and not self.processes[self.owner].runs:
+            self.kill(self.owner)  # nobody else is there: whoever watches it starts it anew
+            self.take_over()

@@ -1,0 +1,37 @@
+"""What must always hold (S1 to S15) and what must come about (L1 to L6), each with its sentence."""
+
+from __future__ import annotations
+
+INVARIANTS = {
+    "S1": "At most one member has a partition.",
+    "S2": "Only what is subscribed and exists is assigned.",
+    "S3": "The assignment is complete and balanced.",
+    "S4": "Generations and group epochs only rise; a member's epoch never falls and never passes the group's.",
+    "S5": "A request of an older generation, or of who is no member, changes nothing.",
+    "S6": "A commit counts only at the member's generation or epoch.",
+    "S7": "An acknowledged commit survives, with its metadata and leader epoch; no value appears that nobody wrote.",
+    "S8": "Commits apply in log order: a group that only moves forward never reads back.",
+    "S9": "One coordinator acknowledges a group's changes at any time.",
+    "S10": "Replaying the log gives the live state, compacted or not.",
+    "S11": "Every record below a committed position was delivered to a member before.",
+    "S12": "A static member that returns in its session gets its assignment without a rebalance; of two, one survives.",
+    "S13": "One group or connection that fails never changes another.",
+    "S14": "Error codes appear only where Kafka gives them.",
+    "S15": "When groups have left, nothing of them is left.",
+    "L1": "A group comes to rest within its timeouts.",
+    "L2": "A quiet group does not rebalance, nor does one whose broker failed while sessions hold.",
+    "L3": "A dead member is evicted within its session timeout.",
+    "L4": "No group stays in a rebalance for ever.",
+    "L5": "Lag drains to nothing.",
+    "L6": "A coordinator is found.",
+}
+"""By number, as the design names them."""
+
+
+class Violation(BaseException):
+    """An invariant does not hold. `detail` says of what. No handler of production's for exceptions swallows it."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        self.invariant = invariant
+        self.detail = detail
+        super().__init__(f"{invariant}: {INVARIANTS.get(invariant, 'Nothing fails that nobody expected.')} {detail}")

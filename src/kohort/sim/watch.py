@@ -1,0 +1,323 @@
+"""A group coordinator that is looked at: every request, timer and record that it takes is checked, and then it goes on.
+
+`Watched` stands in front of production's `GroupShard`. What it expects of a request it works out beforehand from the
+group's state, by Kafka's rules and not by the coordinator's code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kohort.broker.groups import group_partition
+from kohort.coordinator import Effects, GroupShard, GroupState, Record, RequestContext, Timer
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.timers import SessionTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.sim.error_codes import ALLOWED
+from kohort.sim.group_checks import check_group
+from kohort.sim.ledger import Ledger
+from kohort.sim.shadow import Shadow, same, same_at
+from kohort.sim.violation import Violation
+from kohort.wire.codec import Message
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_SLACK: Millis = 1_000
+
+
+class Watch:
+    """What all coordinators of a world are held to. `live` are those that serve, by partition."""
+
+    def __init__(self, ledger: Ledger, shards: int) -> None:
+        self.shards = shards
+        self.shadows = [Shadow(ledger) for _ in range(shards)]
+        self.live: dict[int, Watched] = {}
+        self.states: Counter[tuple[str, str]] = Counter()
+        """Transitions seen, from and to."""
+        self.errors: Counter[tuple[str, ErrorCode]] = Counter()
+        """Answers seen, by request."""
+        self.rebalances: Counter[str] = Counter()
+        """Rebalances begun, by group."""
+        self.heard: dict[tuple[str, str], Millis] = {}
+        self._made = 0
+
+    def new_life(self) -> None:
+        """A broker starts: its coordinators are made in the order of their partitions."""
+        self._made = 0
+        self.live.clear()
+
+    def watched(self, machine: GroupShard, owns: Callable[[], bool]) -> GroupShard:
+        """The machine, and somebody who looks. `owns` says whether its broker still has the log."""
+        number = self._made if self._made < self.shards else None
+        self._made += 1
+        stand_in: Any = Watched(self, machine, number, owns)
+        result: GroupShard = stand_in
+        return result
+
+    def pending(self) -> bool:
+        """Whether any group has handed out a member id that nobody used yet, or waits for one that joined first."""
+        return any(
+            group.pending or group.rebalance.joining
+            for live in self.live.values()
+            for group in live.machine.groups.values()
+            if isinstance(group, ClassicGroup)
+        )
+
+    def written(self, partition: int, data: bytes) -> None:
+        """Batches of that partition of `__consumer_offsets` are durable."""
+        shadow = self.shadows[partition]
+        records = shadow.written(data)
+        live = self.live.get(partition)
+        if live is None:
+            return
+        live.unsynced -= len(records)
+        if live.unsynced == 0:
+            for record in records:
+                same_at(live.machine, shadow.shard, record)
+
+
+class Watched:
+    """One coordinator."""
+
+    def __init__(self, watch: Watch, machine: GroupShard, partition: int | None, owns: Callable[[], bool]) -> None:
+        self.machine = machine
+        self.unsynced = 0
+        """Records that were appended and are not durable yet."""
+        self.timers: dict[Timer, Millis] = {}
+        self._watch = watch
+        self._partition = partition
+        self._owns = owns
+        self._serves = False
+        self._states: dict[str, GroupState] = {}
+        self._waited: set[tuple[str, str]] = set()
+        """Who waited for an answer when its group was last looked at."""
+        self._touched: tuple[str, Millis] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.machine, name)
+
+    # Loading
+
+    def loaded(self, now: Millis) -> Effects:
+        """It has replayed what the log holds: that is what was durable."""
+        watch = self._watch
+        partition = self._partition
+        for group_id in self.machine.groups:
+            partition = group_partition(group_id, watch.shards)
+        if partition is not None and self._owns():
+            shadow = watch.shadows[partition]
+            same(self.machine, shadow.shard, "as loaded")
+            same(shadow.compacted(), shadow.shard, "compacted")
+            watch.live[partition] = self
+            self._partition = partition
+        self._serves = True
+        for group_id, group in self.machine.groups.items():
+            for member_id in group.members:
+                watch.heard[group_id, member_id] = now
+        return self._take(self.machine.loaded(now), None, now)
+
+    def resign(self) -> Effects:
+        """It is nobody's coordinator any more."""
+        self._serves = False
+        for partition in [number for number, live in self._watch.live.items() if live is self]:
+            del self._watch.live[partition]
+        return self.machine.resign()
+
+    # Requests
+
+    def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+        """As `handle`, for the most frequent request."""
+        group = self.machine.groups.get(request.group_id)
+        must_refuse = _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+        code = self.machine.heartbeat(request, now)
+        self._watch.errors["Heartbeat", code] += 1
+        if must_refuse:
+            if not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
+                raise Violation("S5", f"{request} was taken")
+        else:
+            self._watch.heard[request.group_id, request.member_id] = now
+        return code
+
+    def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
+        """Take one request, as the coordinator does."""
+        group_id = getattr(request, "group_id", None)
+        group = self.machine.groups.get(group_id) if group_id else None
+        stale = _is_stale(group, request, context.api_version)
+        before = _fingerprint(group) if stale else None
+        returning = _returning(group, request)
+        effects = self.machine.handle(request, context, now)
+        for token, reply in effects.replies.items():
+            if token == context.token:
+                self._answered(request, reply, now)
+        if stale and group_id is not None:
+            if effects.records:
+                raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote")
+            changed = _fingerprint(self.machine.groups.get(group_id)) != before
+            if changed:
+                raise Violation("S5", f"{request} changed the group")
+        if returning is not None and group is not None and group.state is not GroupState.STABLE:
+            raise Violation("S12", f"{group_id} rebalances for {returning}, a static member that returned")
+        return self._take(effects, group_id, now)
+
+    def fire(self, timer: Timer, now: Millis) -> Effects:
+        """Take a timer, as the coordinator does."""
+        self.timers.pop(timer, None)
+        return self._take(self.machine.fire(timer, now), getattr(timer, "group_id", None), now)
+
+    def disconnected(self, token: Any, now: Millis) -> Effects:
+        """A parked request's connection is gone."""
+        return self._take(self.machine.disconnected(token, now), None, now)
+
+    # What follows
+
+    def replay(self, record: Record) -> None:
+        """A record that is found in the log."""
+        self.machine.replay(record)
+
+    def replay_all(self, records: Iterable[Record]) -> None:
+        """Records that were just appended."""
+        records = list(records)
+        self.machine.replay_all(records)
+        if self._serves:
+            self.unsynced += len(records)
+            if self._touched is not None:
+                self._check(*self._touched)
+
+    def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
+        for timer, at in effects.timers.items():
+            if at is None:
+                self.timers.pop(timer, None)
+            else:
+                self.timers[timer] = at
+        for event in effects.events:
+            if type(event).__name__ == "RebalanceStarted":
+                self._watch.rebalances[event.group_id] += 1
+        if group_id is None:
+            self._touched = None
+            return effects
+        self._only_of(group_id, effects)
+        self._touched = group_id, now
+        if not effects.records:
+            self._check(group_id, now)
+        return effects
+
+    def _only_of(self, group_id: str, effects: Effects) -> None:
+        for record in effects.records:
+            owner = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
+            if owner != group_id:
+                raise Violation("S13", f"a request to {group_id} wrote {record.key}")
+        for timer in effects.timers:
+            if getattr(timer, "group_id", group_id) != group_id:
+                raise Violation("S13", f"a request to {group_id} set {timer}")
+
+    def _check(self, group_id: str, now: Millis) -> None:
+        group = self.machine.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            return
+        state = self._states.get(group_id, GroupState.EMPTY)
+        begins = group.state is not state and group.state is GroupState.COMPLETING_REBALANCE
+        if group.state is not state:
+            self._watch.states[state.value, group.state.value] += 1
+            self._states[group_id] = group.state
+        check_group(group, self.timers)
+        heard = self._watch.heard
+        rebalance = group.rebalance
+        for member_id, member in group.members.items():
+            key = group_id, member_id
+            waits = member_id in rebalance.joining or member_id in rebalance.syncing
+            if waits or begins or key in self._waited or key not in heard:
+                # Nothing is expected of who waits for an answer, and with it a session begins; with a generation one
+                # begins for everybody, a static member that did not join included, as in Kafka.
+                heard[key] = now
+                (self._waited.add if waits else self._waited.discard)(key)
+                if waits:
+                    continue
+            at = self.timers[SessionTimeout(group_id, member_id)]
+            latest = heard[key] + member.session_timeout_ms + _SLACK
+            if at > latest:
+                raise Violation("L3", f"the session of {member_id} in {group_id} is to end at {at}, not by {latest}")
+
+    def _answered(self, request: Message, reply: Message, now: Millis) -> None:
+        name = type(request).__name__.removesuffix("Request")
+        for code in _codes(reply):
+            self._watch.errors[name, code] += 1
+            allowed = ALLOWED.get(name)
+            if not (allowed is None or code in allowed):
+                raise Violation("S14", f"{name} was answered {code.name}")
+        if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
+            member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
+            if not any(_codes(reply)):
+                self._watch.heard[getattr(request, "group_id", ""), member_id] = now
+
+
+def _codes(reply: Message) -> list[ErrorCode]:
+    code = getattr(reply, "error_code", None)
+    if code is not None:
+        return [ErrorCode(code)]
+    if isinstance(reply, OffsetCommitResponse):
+        return [ErrorCode(one.error_code) for topic in reply.topics for one in topic.partitions]
+    return []
+
+
+def _must_refuse(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation: int) -> bool:
+    """Kafka's rule for who speaks as a member."""
+    if group is None or member_id not in group.members:
+        return True
+    if instance_id is not None and group.static_ids.get(instance_id) != member_id:
+        return True
+    return generation != group.generation
+
+
+def _is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool:
+    match request:
+        case SyncGroupRequest():
+            return _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+        case OffsetCommitRequest():
+            if request.generation_id_or_member_epoch < 0:
+                # Whoever is no member may commit for a group without members.
+                return group is not None and group.state is not GroupState.EMPTY
+            generation = request.generation_id_or_member_epoch
+            return _must_refuse(group, request.member_id, request.group_instance_id, generation)
+        case LeaveGroupRequest():
+            known = () if group is None else (*group.members, *group.pending)
+            if version < 3:
+                return request.member_id not in known
+            return all(one.member_id and one.member_id not in known for one in request.members)
+        case _:
+            return False
+
+
+def _returning(group: ClassicGroup | None, request: Message) -> str | None:
+    """The member that a JoinGroup takes over from without a rebalance (KIP-345), if it is such a one."""
+    if group is None or not isinstance(request, JoinGroupRequest) or request.member_id or not request.protocols:
+        return None
+    old = group.static_ids.get(request.group_instance_id or "")
+    if old is None or group.state is not GroupState.STABLE:
+        return None
+    said = {one.name: bytes(one.metadata) for one in request.protocols}
+    member = group.members[old]
+    same_names = list(said) == list(member.protocols)
+    return old if same_names and request.session_timeout_ms == member.session_timeout_ms else None
+
+
+def _fingerprint(group: ClassicGroup | None) -> object:
+    """What of a group somebody could notice, beside when sessions end."""
+    if group is None:
+        return None
+    rebalance = group.rebalance
+    return (
+        group.state,
+        group.generation,
+        group.leader_id,
+        tuple(group.members),
+        tuple(group.pending),
+        tuple(rebalance.joining),
+        tuple(rebalance.syncing),
+        group.stored,
+    )

@@ -1,0 +1,279 @@
+"""One world: its brokers, its applications, what happens to them, and whether everything held.
+
+    outcome = World(draw(17)).run()
+
+The same plan gives the same world, to the byte: all chance comes from the seed, all time from the agenda.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from types import CoroutineType
+from zlib import crc32
+
+from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.errors import ErrorCode
+from kohort.model import UUID, TopicPartition
+from kohort.sim.accidents import do
+from kohort.sim.application import Application
+from kohort.sim.end import End
+from kohort.sim.ledger import Ledger
+from kohort.sim.loop import Agenda, Handle, VirtualLoop
+from kohort.sim.network import Network
+from kohort.sim.plan import FAULTS, Plan, Step
+from kohort.sim.process import Process
+from kohort.sim.rest import check_rest
+from kohort.sim.site import SHARDS, Site
+from kohort.sim.violation import Violation
+from kohort.sim.watch import Watch
+from kohort.sim.words import in_words
+
+START = 1_000_000.0
+"""Seconds; so clocks show about January 12th, 1970."""
+_HISTORY = 400
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one world."""
+
+    plan: Plan
+    violation: Violation | None = None
+    trace: int = 0
+    """A sum over every byte that arrived, and when: equal for worlds that were equal."""
+    events: int = 0
+    deliveries: int = 0
+    group_seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)
+    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)
+    history: list[str] = field(default_factory=list)
+    """What arrived last, and what happened last, in Kafka's words."""
+    acknowledged: int = 0
+    records: int = 0
+    rebalances: int = 0
+
+
+class World:
+    """One run. `now` is in seconds since the start."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.violation: Violation | None = None
+        self.trace = 0
+        self.done: Counter[str] = Counter()
+        """Steps that took effect."""
+        self.arrivals: deque[tuple[float, End | str, bytes]] = deque(maxlen=_HISTORY)
+        self.agenda = Agenda(START)
+        dice = random.Random(f"world {plan.seed}")
+        self.dice = dice
+        self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
+        self.network.weather.pieces = plan.pieces
+        self.ledger = Ledger()
+        self.watch = Watch(self.ledger, SHARDS)
+        self.site = Site(self.agenda, self.network, dice, plan.settings, plan.brokers, self._failed, self.watch.watched)
+        self.site.starting = self.watch.new_life
+        self.site.disk.written = self._written
+        self.processes = [
+            Process(f"member-{number}", self.agenda, self.network, self._failed) for number in range(len(plan.members))
+        ]
+        self.applications: list[Application | None] = [None] * len(plan.members)
+        self.operator = Process("operator", self.agenda, self.network, self._failed)
+        self.habits = [replace(one) for one in plan.members]
+        """How each member starts its next life."""
+        self.wanted = [False] * len(plan.members)
+        """Which members shall live."""
+        self.resting = False
+        """The faults are over: nobody is started any more."""
+        self.ended: dict[int, ErrorCode] = {}
+        """Why members ended for good."""
+        self.ledger.peers = lambda: [one for one in self.applications if one is not None]
+        self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
+        self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
+
+    @property
+    def now(self) -> float:
+        return self.agenda.now - START
+
+    # Running
+
+    def run(self) -> Outcome:
+        """Let it all happen."""
+        state, level, disabled = random.getstate(), _log.level, _log.propagate
+        random.seed(f"clients {self.plan.seed}")
+        ears = _Ears(self._failed)
+        _log.addHandler(ears)
+        _log.setLevel(logging.ERROR)
+        _log.propagate = False
+        try:
+            self._live()
+        finally:
+            _log.removeHandler(ears)
+            _log.setLevel(level)
+            _log.propagate = disabled
+            random.setstate(state)
+        return self._outcome()
+
+    def _live(self) -> None:
+        self.site.start(0)
+        for name, partitions in sorted(self.plan.topics.items()):
+            self.after(0.05, partial(do, self, Step(0.05, "create", value=f"{name} {partitions}")))
+        for step in self.plan.steps:
+            self.after(step.at, partial(self._step, step))
+        self.after(1.0, self._look_after)
+        self.pass_time(self.plan.seconds)
+        try:
+            if self.violation is None:
+                check_rest(self)
+        except Violation as problem:
+            self.violation = self.violation or problem
+        violation = self.violation
+        self._tear_down()
+        self.violation = violation
+
+    def pass_time(self, seconds: float) -> None:
+        """Let so much time pass, unless something is wrong."""
+        self.agenda.run(self.agenda.now + seconds, lambda: self.violation is not None)
+
+    def after(self, seconds: float, call: Callable[[], object]) -> None:
+        """Do that later; it is nobody's process."""
+        at = self.agenda.now + seconds
+        self.agenda.later(at, Handle(self._director, at, call, ()))
+
+    def partitions(self) -> set[TopicPartition]:
+        """All that exist, of topics that applications may want."""
+        topics = [topic for topic in self.site.disk.topics.values() if not topic.name.startswith("__")]
+        return {TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)}
+
+    def note(self, text: str) -> None:
+        """Something happened that belongs in the history."""
+        self.arrivals.append((self.now, text, b""))
+
+    def _step(self, step: Step) -> None:
+        if do(self, step):
+            self.done[step.what] += 1
+            self.note(str(step).partition(" ")[2].partition(" ")[2])
+
+    def _look_after(self) -> None:
+        """What supervisors of processes do: start again what ended and shall live."""
+        self.site.end_if_useless()
+        if self.site.wanted and self.site.active is None and self.site.idle_since(self.now) > self.site.patience:
+            self.site.take_over()
+        for number, application in enumerate(self.applications):
+            if application is not None and (application.left or application.over):
+                if application.over is not None:
+                    self.ended[number] = application.over.code
+                    self._judge(application)
+                self.end_member(number)
+        self.after(1.0, self._look_after)
+
+    def _judge(self, application: Application) -> None:
+        """A member that is out for good must have met what a member may meet."""
+        assert application.over is not None
+        code, mine = application.over.code, application.habits
+        shared = sum(one.group == mine.group and one.instance == mine.instance for one in self.plan.members) > 1
+        expected = {
+            ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None and shared,
+            ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in self.plan.settings,
+        }
+        if not expected.get(code):
+            self._failed(application.name, Violation("S14", f"{application.name} is out of its group: {code.name}"))
+
+    # Members
+
+    def start_member(self, number: int) -> None:
+        """Begin another life of that member's process."""
+        process = self.processes[number]
+        if process.alive or self.resting:
+            return
+        self.wanted[number] = True
+        habits = replace(self.habits[number])
+        application = Application(f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger)
+        self.applications[number] = application
+        process.start(application.run, self.plan.rates[number])
+
+    def end_member(self, number: int, *, silently: bool = False) -> None:
+        """Its process is gone."""
+        self.processes[number].kill(silently=silently)
+        self.applications[number] = None
+
+    # What comes about
+
+    def _arrived(self, end: End, data: bytes) -> None:
+        self.trace = crc32(data, self.trace ^ int(self.agenda.now * 1e6) & 0xFFFFFFFF)
+        self.arrivals.append((self.now, end, data))
+
+    def _written(self, partition: tuple[UUID, int], data: bytes) -> None:
+        topic = self.site.disk.topics.get(partition[0])
+        if topic is not None and topic.name == OFFSETS_TOPIC:
+            self.watch.written(partition[1], data)
+
+    def _failed(self, name: str, problem: BaseException) -> None:
+        if self.violation is not None:
+            return
+        if not isinstance(problem, Violation):
+            where = "".join(traceback.format_exception(problem)[-4:])
+            problem = Violation("S13", f"{name} met an error that nobody expected: {problem!r}\n{where}")
+        self.violation = problem
+
+    def _tear_down(self) -> None:
+        """Let every task end, so that nothing of this world runs in the next."""
+        self.network.gone = True
+        loops = [loop for one in self._all() for loop in (*one.past, one.loop) if loop is not None]
+        for _ in range(20):
+            tasks = [task for loop in loops for task in list(loop.tasks)]
+            if not tasks:
+                break
+            for loop in loops:
+                loop.stands = None
+            self.agenda.clear()
+            for task in tasks:
+                work = task.get_coro()
+                if isinstance(work, CoroutineType) and getcoroutinestate(work) == CORO_CREATED:
+                    work.close()  # its first step was lost with its process
+                task.cancel()
+            self.agenda.run(self.agenda.now, lambda: False)
+
+    def _all(self) -> list[Process]:
+        return [*self.site.processes, *self.processes, self.operator]
+
+    def _outcome(self) -> Outcome:
+        groups = {one.group for one in self.plan.members}
+        history = in_words(self.arrivals, 50) if self.violation is not None else []
+        return Outcome(
+            self.plan,
+            self.violation,
+            self.trace,
+            self.agenda.events,
+            self.network.deliveries,
+            self.now * len(groups),
+            Counter({what: count for what, count in self.done.items() if what in FAULTS}),
+            self.watch.states,
+            self.watch.errors,
+            history,
+            self.ledger.acknowledgements,
+            self.ledger.deliveries,
+            self.watch.rebalances.total(),
+        )
+
+
+class _Ears(logging.Handler):
+    """Production logs an exception only where it is a bug of its own."""
+
+    def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._failed = failed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._failed(record.name, record.exc_info[1])
+
+
+_log = logging.getLogger("kohort")
