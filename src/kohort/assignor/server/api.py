@@ -21,6 +21,8 @@ class TopicShape:
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
     """Of each partition the racks that hold a replica; None where nobody knows."""
+    name: str = ""
+    """For a user's assignor, and for what is said to people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 
 from kohort.assignor.server.api import ServerAssignor
+from kohort.assignor.server.custom import load
 from kohort.assignor.server.range import RangeAssignor
 from kohort.assignor.server.uniform import UniformAssignor
 from kohort.assignor.server.weighing import LAG, RATE, WEIGHTED
@@ -13,6 +14,12 @@ SERVER_ASSIGNORS: MappingProxyType[str, ServerAssignor] = MappingProxyType(
     {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor(), LAG, RATE, WEIGHTED)}
 )
 """What Kohort ships, by name: Apache Kafka's two, first, and then its own."""
+
+_JAVA_NAMES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""What stands in a broker configuration that was written for Apache Kafka."""
 
 
 def find_server_assignors(names: Iterable[str]) -> list[ServerAssignor]:
@@ -27,7 +34,11 @@ def find_server_assignors(names: Iterable[str]) -> list[ServerAssignor]:
 
 
 def find_server_assignor(name: str) -> ServerAssignor:
-    """The assignor of that name."""
+    """The assignor of that name, Kafka's class name included; any other name with a dot is a user's class."""
+    name = _JAVA_NAMES.get(name, name)
     if name in SERVER_ASSIGNORS:
         return SERVER_ASSIGNORS[name]
-    raise ConfigError(f"There is no server assignor {name!r}: use {', '.join(SERVER_ASSIGNORS)}.")
+    if "." in name or ":" in name:
+        return load(name)
+    known = ", ".join(SERVER_ASSIGNORS)
+    raise ConfigError(f"There is no server assignor {name!r}: use {known}, or package.module:Class for your own.")
