@@ -130,7 +130,7 @@ NONSENSE: dict[str, tuple[Spoil, str]] = {
     "what is no number": (lambda g: {**g, "a": {topic(0): ["0"]}}, "-0, which does not exist"),  # type: ignore[list-item]
     "a partition to nobody": (lambda g: {**g, "a": {topic(0): [1]}}, "-0 to nobody"),
     "a topic to nobody": (lambda g: {"a": g["a"]}, "-0 and 1 more to nobody"),
-    "nothing at all": (lambda g: None, "failed with AttributeError"),  # type: ignore[dict-item]
+    "nothing at all": (lambda g: None, "failed with AttributeError"),  # type: ignore[dict-item,return-value]
 }
 
 
