@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tests.interop.mixed.checks import (
     commits_going_back,
     generations_going_back,
+    given_twice,
     misassigned,
     owned_twice,
     read_again,
@@ -59,6 +60,11 @@ def test_a_generation_gives_each_partition_once_and_fairly() -> None:
     assert misassigned([generation(3, a={0, 1}, b={1, 2})], 3) == ["generation 3 gives partitions [0, 1, 1, 2]"]
     assert misassigned([generation(4, a={0}, b={2})], 3) == ["generation 4 gives partitions [0, 2]"]
     assert misassigned([generation(5, a={0, 1, 2}, b=set())], 3) == ["generation 5 gives between 0 and 3 partitions"]
+
+
+def test_a_cooperative_generation_may_leave_partitions_out_but_gives_none_twice() -> None:
+    assert given_twice([generation(1), generation(2, a={0, 1}, b=set())]) == []
+    assert given_twice([generation(3, a={0, 1}, b={1})]) == ["generation 3 gives partitions [0, 1, 1]"]
 
 
 def test_a_leader_that_does_not_know_the_topic_gives_nothing_rather_than_a_part() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import confluent_kafka
@@ -11,9 +11,9 @@ import pytest
 
 from tests.interop.broker import Broker
 from tests.interop.clients import Confluent
-from tests.interop.mixed.events import Assigned, Committed, Lost, Read, Revoked, value_of
+from tests.interop.mixed.events import Assigned, Committed, Lost, NoOffset, Read, Revoked, value_of
 from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
-from tests.interop.mixed.member import Member
+from tests.interop.mixed.member import Member, now_ms
 from tests.interop.mixed.needs import need
 from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.view import GroupWatch, Spot
@@ -50,17 +50,23 @@ def start(any_broker: Broker, fresh: str, tmp_path: Path) -> Iterator[Callable[[
         yield of
 
 
-def kinds(**unable: str) -> pytest.MarkDecorator:
-    """All that have it; the others are skipped with the reason, named with underscores."""
+def kinds(*daily: str, **unable: str) -> pytest.MarkDecorator:
+    """All that have it: `daily` for every day, the others when all are asked for.
+
+    `unable` are skipped with the reason, named with underscores.
+    """
     return pytest.mark.parametrize(
         "kind",
-        [
-            pytest.param(kind, marks=pytest.mark.skip(reason=unable[name]) if name in unable else ())
-            for kind in KINDS
-            for name in [kind.name.replace("-", "_")]
-        ],
+        [pytest.param(kind, marks=_marks(kind.name, daily, unable)) for kind in KINDS],
         ids=[kind.name for kind in KINDS],
     )
+
+
+def _marks(name: str, daily: Sequence[str], unable: Mapping[str, str]) -> list[pytest.MarkDecorator]:
+    reason = unable.get(name.replace("-", "_"))
+    if reason is not None:
+        return [pytest.mark.skip(reason=reason)]
+    return [] if name in daily else [pytest.mark.thorough]
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +74,7 @@ def able(request: pytest.FixtureRequest, kind: Kind) -> None:
     need(kind, request)
 
 
-@kinds(kafkajs="kafkajs knows no static members")
+@kinds("kohort", kafkajs="kafkajs knows no static members")
 def test_a_static_member_comes_back_without_a_rebalance(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
@@ -98,7 +104,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
 
 
 @kinds(
-    kohort="our consumer has no patterns",
+    "kafka-python",
     kafkajs="kafkajs looks for the topics of a pattern once, when it subscribes",
 )
 def test_a_topic_that_starts_to_match_a_pattern_is_consumed(
@@ -117,7 +123,7 @@ def test_a_topic_that_starts_to_match_a_pattern_is_consumed(
     until(PATIENCE_S, "its records are read", lambda: watch.committed().get((second, 0)) == 10)
 
 
-@kinds()
+@kinds("librdkafka")
 def test_partitions_that_are_added_to_a_topic_are_consumed(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
@@ -131,7 +137,7 @@ def test_partitions_that_are_added_to_a_topic_are_consumed(
     until(PATIENCE_S, "all is committed", lambda: watch.committed() == {(fresh, number): 10 for number in range(4)})
 
 
-@kinds()
+@kinds("aiokafka")
 def test_a_member_that_pauses_a_partition_keeps_it(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
@@ -152,7 +158,7 @@ def test_a_member_that_pauses_a_partition_keeps_it(
     assert all(event.at >= read[0] for event in gone)
 
 
-@kinds()
+@kinds("kafkajs")
 def test_a_commit_keeps_its_metadata(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
@@ -165,7 +171,7 @@ def test_a_commit_keeps_its_metadata(
     assert watch.notes() == {(fresh, 0): "état 42"}
 
 
-@kinds()
+@kinds("franz-go")
 def test_a_group_without_offsets_begins_where_its_reset_says(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
@@ -190,6 +196,45 @@ def test_a_group_without_offsets_begins_where_its_reset_says(
     assert min(span.first for span in spans) >= 10
 
 
+@kinds("librdkafka", kafkajs="kafkajs always begins somewhere", franz_go="franz-go begins at the start all the same")
+def test_a_group_without_offsets_ends_where_it_is_not_to_begin_by_itself(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 1)
+    write(any_broker, fresh, 1)
+    member = start(kind)("only", fresh, reset="none")
+    member.gone(PATIENCE_S)
+    assert member.code == 0, member.errors
+    assert any(isinstance(event, NoOffset) for event in member.events)
+    assert not any(isinstance(event, Read | Committed) for event in member.events)
+    assert watch.committed() == {}
+
+
+_NO_DURATION = "{} has no by_duration (KIP-1106)"
+
+
+@kinds(
+    "kohort",
+    librdkafka=_NO_DURATION.format("librdkafka"),
+    kafka_python=_NO_DURATION.format("kafka-python"),
+    aiokafka=_NO_DURATION.format("aiokafka"),
+    kafkajs=_NO_DURATION.format("kafkajs"),
+)
+def test_a_group_without_offsets_begins_so_far_back_as_it_says(
+    kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
+) -> None:
+    watch = GroupWatch(any_broker.bootstrap, fresh)
+    Confluent().create_topic(any_broker.bootstrap, fresh, 1)
+    write(any_broker, fresh, 1, ages_ms=[7_200_000] * 4 + [1_800_000] * 6)
+    member = start(kind)("only", fresh, reset="by_duration:PT1H")
+    until(PATIENCE_S, "it reads the rest", lambda: watch.committed() == {(fresh, 0): 10})
+    member.leave()
+    member.gone(PATIENCE_S)
+    spans = [span for event in member.events for span in getattr(event, "spans", ())]
+    assert min(span.first for span in spans) == 4
+
+
 def owned(watch: GroupWatch, name: str, topic: str) -> set[int]:
     return {number for one, number in spots(watch, name) if one == topic}
 
@@ -200,10 +245,11 @@ def spots(watch: GroupWatch, name: str) -> frozenset[Spot]:
     return view.owned.get(name, frozenset()) if view.state == "STABLE" else frozenset()
 
 
-def write(broker: Broker, topic: str, partitions: int) -> None:
-    """Ten records into each partition, which is empty."""
+def write(broker: Broker, topic: str, partitions: int, *, ages_ms: Sequence[int] = (0,) * 10) -> None:
+    """Ten records into each partition, which is empty, so old."""
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
+    now = now_ms()
     for partition in range(partitions):
-        for offset in range(10):
-            producer.produce(topic, value_of(partition, offset), partition=partition)
+        for offset, age in enumerate(ages_ms):
+            producer.produce(topic, value_of(partition, offset), partition=partition, timestamp=now - age)
     assert producer.flush(20.0) == 0

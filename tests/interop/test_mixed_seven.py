@@ -1,4 +1,4 @@
-"""Clients of seven makes in one group that never comes to rest.
+"""Clients of seven makes in one group that never comes to rest; and the five of them that rebalance cooperatively.
 
 Java, librdkafka, kafka-python, aiokafka, kafkajs, franz-go and ours.
 KOHORT_MIXED_MINUTES says for how long (default: half a minute, two where Apache Kafka takes part), KOHORT_MIXED_SEED
@@ -19,6 +19,7 @@ from tests.interop.clients import Confluent
 from tests.interop.mixed.checks import (
     commits_going_back,
     generations_going_back,
+    given_twice,
     is_blank,
     misassigned,
     owned_twice,
@@ -28,7 +29,7 @@ from tests.interop.mixed.checks import (
 )
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.events import Committed
-from tests.interop.mixed.kinds import KINDS, Kind
+from tests.interop.mixed.kinds import COOPERATIVE_KINDS, KINDS, Kind
 from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
@@ -45,6 +46,7 @@ RECORDS_PER_S = 200
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
 
 
+@pytest.mark.thorough  # the shared group below has them all
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_client_of_each_kind_reads_and_commits_alone(
     kind: Kind, any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -62,7 +64,9 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
     finally:
         producer.stop()
         group.end()
-    assert violations(group, producer, read_group_log(any_broker.bootstrap, fresh)) == []
+    log = read_group_log(any_broker.bootstrap, fresh)
+    found = [*misassigned(log.generations, PARTITIONS), *refused_commits(group)]
+    assert violations(group, producer, log, found) == []
 
 
 def test_members_of_seven_clients_share_a_group(
@@ -93,7 +97,7 @@ def test_members_of_seven_clients_share_a_group(
 
     log = read_group_log(any_broker.bootstrap, fresh)
     print(figures(group, producer, log))
-    found = violations(group, producer, log)
+    found = violations(group, producer, log, [*misassigned(log.generations, PARTITIONS), *refused_commits(group)])
     # Each member's own lines lie beside the steps, for who wants to know how it came to that.
     (tmp_path / "steps").write_text("\n".join(group.steps))
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
@@ -101,30 +105,56 @@ def test_members_of_seven_clients_share_a_group(
     assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
 
 
+def test_members_of_five_clients_share_a_cooperative_group(
+    any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest, kafka_tools: None
+) -> None:
+    both = request.config.getoption("--broker") != "kohort"
+    seconds = 60 * MINUTES or (60.0 if both else 20.0)
+    group = new_group(any_broker, fresh, tmp_path, [kind for kind in kinds_here() if kind.name in COOPERATIVE_KINDS])
+    producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
+    try:
+        group.everybody_joins("cooperative-sticky")
+        group.churn("cooperative-sticky", seconds)
+        group.come_back("cooperative-sticky")
+        group.settle()
+        until(30.0, "all is shared out", lambda: sum(len(one.owned) for one in group.live) == PARTITIONS)
+        producer.stop()
+        until(30.0, "the lag is 0", lambda: group.committed() == producer.written)
+        group.everybody_leaves()
+    finally:
+        producer.stop()
+        group.end()
+
+    log = read_group_log(any_broker.bootstrap, fresh)
+    print(figures(group, producer, log))
+    found = violations(group, producer, log, given_twice(log.generations))
+    (tmp_path / "steps").write_text("\n".join(group.steps))
+    assert found == [], "\n".join([f"in {tmp_path}:", *found])
+
+
 def new_group(broker: Broker, name: str, directory: Path, kinds: list[Kind]) -> MixedGroup:
     Confluent().create_topic(broker.bootstrap, name, PARTITIONS)
     return MixedGroup(broker.bootstrap, name, name, kinds, directory, random.Random(SEED), KILLS)
 
 
-def violations(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> list[str]:
-    """At most some of each sort; empty when all is well."""
+def violations(group: MixedGroup, producer: NumberedProducer, log: GroupLog, found: list[str]) -> list[str]:
+    """At most some of each sort, beside those `found`; empty when all is well."""
     checks = (
         group.problems,
         producer.problems,
         wrong_records(group.lives),
         owned_twice(group.lives),
-        misassigned(log.generations, PARTITIONS),
+        found,
         generations_going_back(log.generations),
         commits_going_back(log.commits),
         unread(group.lives, producer.written),
         read_again(group.lives),
-        refused_commits(group),
     )
-    return [sentence for found in checks for sentence in found[:5]]
+    return [sentence for some in checks for sentence in some[:5]]
 
 
 def refused_commits(group: MixedGroup) -> list[str]:
-    """Nobody was put out of the group but those who were killed, so no commit may be refused."""
+    """Nobody was put out of the group but those who were killed, and eager members commit before they rejoin."""
     return [
         f"{life.name}: a commit was refused: {event.error}"
         for life in group.lives

@@ -71,6 +71,16 @@ def misassigned(generations: Iterable[Generation], partitions: int) -> list[str]
     return problems
 
 
+def given_twice(generations: Iterable[Generation]) -> list[str]:
+    """By the coordinator's records: what a cooperative generation leaves out, somebody is still giving up (KIP-429)."""
+    problems = []
+    for generation in generations:
+        owned = sorted(partition for _, given in generation.owners for partition in given)
+        if len(set(owned)) < len(owned):
+            problems.append(f"generation {generation.number} gives partitions {owned}")
+    return problems
+
+
 def is_blank(generation: Generation) -> bool:
     """Nobody is given anything: kafka-python and librdkafka may lead before they have heard of the topic.
 

@@ -59,6 +59,13 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class NoOffset:
+    """The group has committed nothing, and the member is not to begin anywhere by itself: it ends."""
+
+    at: Millis
+
+
+@dataclass(frozen=True, slots=True)
 class Wrong:
     """What must not happen inside one member: a gap in what it was given, another record than was written."""
 
@@ -66,7 +73,7 @@ class Wrong:
     what: str
 
 
-Event = Assigned | Revoked | Lost | Read | Committed | Wrong
+Event = Assigned | Revoked | Lost | Read | Committed | NoOffset | Wrong
 
 
 def value_of(partition: int, offset: int) -> str:
@@ -87,6 +94,8 @@ def parse(line: str) -> Event | None:
             return Lost(at, _numbers(said))
         case "records_consumed":
             return _read(at, said["partitions"])
+        case "no_offset":
+            return NoOffset(at)
         case "record_data" if said["value"] != value_of(said["partition"], said["offset"]):
             return Wrong(at, f"partition {said['partition']} has {said['value']!r} at offset {said['offset']}")
         case "offsets_committed":

@@ -23,6 +23,7 @@ _CLIENTS = Path(__file__).with_name("clients")
 _JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
 
 
@@ -35,6 +36,7 @@ class Choices:
     pattern: bool = False
     """The topic is a regular expression."""
     reset: str = "earliest"
+    """Or latest, none, by_duration:PT1H (KIP-1106)."""
     metadata_ms: int = 300_000
     """How old what it knows of topics may become."""
     pause_ms: int = 0
@@ -62,6 +64,9 @@ class Place:
         return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms), choices]
 
 
+COOPERATIVE_KINDS = ("librdkafka", "kafka-python", "kohort", "java", "franz-go")
+"""The libraries that rebalance cooperatively (KIP-429)."""
+
 CONSUMER_KINDS = ("librdkafka", "kohort", "java", "franz-go")
 """The libraries that speak the consumer protocol."""
 
@@ -80,7 +85,9 @@ class Kind:
 def _java(place: Place, directory: Path) -> Sequence[str]:
     """VerifiableConsumer; our own program where it has no option for what is chosen."""
     chosen = place.choices
-    if chosen.pattern or chosen.pause_ms or chosen.note or chosen.protocol == "consumer":
+    # It commits once: a cooperative member has to do so again after a rebalance.
+    beyond = chosen.protocol == "consumer" or place.strategy == "cooperative-sticky"
+    if chosen.pattern or chosen.pause_ms or chosen.note or beyond or chosen.reset not in ("earliest", "latest"):
         return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
     config = directory / f"{place.name}.properties"
     settings = {

@@ -15,6 +15,41 @@ Spot = tuple[str, int]
 """A topic's name and a partition."""
 
 
+HEARTBEAT_MS = 400
+POLL_S = 0.2
+
+
+def spots(partitions: Iterable[Any]) -> list[Spot]:
+    """Of any library's topic partitions."""
+    return [(one.topic, one.partition) for one in partitions]
+
+
+def first(partitions: Iterable[Any]) -> list[Any]:
+    """What a pause is about."""
+    return [one for one in partitions if one.partition == 0]
+
+
+class Owed:
+    """What was read and is not committed yet.
+
+    A cooperative member reads on through a rebalance, in which its commits are refused: it commits again after it, and
+    at the latest before it gives the partition up.
+    """
+
+    def __init__(self) -> None:
+        self.ends: dict[Spot, int] = {}
+
+    def add(self, records: Iterable[tuple[Spot, int]]) -> None:
+        """These were read, at their offsets."""
+        for spot, offset in records:
+            self.ends[spot] = offset + 1
+
+    def forget(self, partitions: Iterable[Spot]) -> None:
+        """They are another's now."""
+        for spot in partitions:
+            self.ends.pop(spot, None)
+
+
 class Pause:
     """For how long a member leaves partition 0 alone, from when it gets it; not at all for 0 ms."""
 
@@ -84,6 +119,10 @@ class Said:
             success=error is None,
             **({"error": f"{type(error).__name__}: {error}"} if error else {}),
         )
+
+    def no_offset(self) -> None:
+        """It has nowhere to begin."""
+        self._say("no_offset")
 
     def _gone(self, name: str, partitions: set[Spot]) -> None:
         gone = self._owned & partitions

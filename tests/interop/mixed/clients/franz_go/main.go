@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -69,7 +70,7 @@ func main() {
 	bootstrap, group, topic, strategy, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
 	session, _ := strconv.Atoi(os.Args[6])
 	balancer := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer(),
-		"uniform": kgo.CooperativeStickyBalancer()}[strategy]
+		"cooperative-sticky": kgo.CooperativeStickyBalancer(), "uniform": kgo.CooperativeStickyBalancer()}[strategy]
 	var choices struct {
 		Instance, Reset, Note, Protocol string
 		Pattern                         bool
@@ -83,6 +84,9 @@ func main() {
 	reset := kgo.NewOffset().AtStart()
 	if choices.Reset == "latest" {
 		reset = kgo.NewOffset().AtEnd()
+	} else if back, found := strings.CutPrefix(choices.Reset, "by_duration:PT"); found {
+		age, _ := time.ParseDuration(strings.ToLower(back))
+		reset = kgo.NewOffset().AfterMilli(time.Now().Add(-age).UnixMilli())
 	}
 	first := map[string][]int32{topic: {0}}
 	options := []kgo.Opt{

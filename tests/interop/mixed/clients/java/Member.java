@@ -11,14 +11,17 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.NoOffsetForPartitionException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -54,6 +57,22 @@ public class Member {
         say("records_consumed", Map.of("partitions", places));
     }
 
+    // What was read and is not committed yet: a cooperative member reads on through a rebalance, which refuses commits.
+    static final Map<TopicPartition, OffsetAndMetadata> owed = new HashMap<>();
+
+    static void settle(Consumer<String, String> consumer) {
+        if (owed.isEmpty()) {
+            return;
+        }
+        try {
+            consumer.commitSync(owed);
+            owed.clear();
+            say("offsets_committed", Map.of("success", true));
+        } catch (RebalanceInProgressException | CommitFailedException refused) {
+            say("offsets_committed", Map.of("success", false, "error", refused.getMessage()));
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         JsonNode choices = JSON.readTree(args[6]);
         boolean newer = choices.get("protocol").asText().equals("consumer");
@@ -63,7 +82,8 @@ public class Member {
         if (newer) {
             config.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", args[3]));
         } else {
-            String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin").get(args[3]);
+            String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin", "cooperative-sticky",
+                "CooperativeSticky").get(args[3]);
             config.putAll(Map.of("session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
                 "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor + "Assignor"));
         }
@@ -95,11 +115,14 @@ public class Member {
 
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                settle(consumer);
+                owed.keySet().removeAll(partitions);
                 sayPlaces("partitions_revoked", partitions);
             }
 
             @Override
             public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                owed.keySet().removeAll(partitions);
                 sayPlaces("partitions_lost", partitions);
             }
         };
@@ -117,19 +140,19 @@ public class Member {
                     consumer.resume(consumer.paused());
                     resumeAt[0] = 0;
                 }
-                if (records.isEmpty()) {
-                    continue;
+                if (!records.isEmpty()) {
+                    sayRead(records);
                 }
-                sayRead(records);
-                Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
                 for (ConsumerRecord<String, String> one : records) {
-                    ends.put(new TopicPartition(one.topic(), one.partition()),
+                    owed.put(new TopicPartition(one.topic(), one.partition()),
                         new OffsetAndMetadata(one.offset() + 1, choices.get("note").asText()));
                 }
-                consumer.commitSync(ends);
-                say("offsets_committed", Map.of("success", true));
+                settle(consumer);
             }
         } catch (WakeupException leaving) {
+            consumer.close();
+        } catch (NoOffsetForPartitionException none) {
+            say("no_offset", Map.of());
             consumer.close();
         }
     }
