@@ -7,8 +7,9 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.member import Phase, PollStarted, Subscribe
 from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.leave_group import LeaveGroupRequest
 from kohort.wire.offset_commit import OffsetCommitRequest
 from kohort.wire.sync_group import SyncGroupRequest
@@ -217,7 +218,12 @@ def test_members_take_the_assignor_that_all_of_them_have() -> None:
     one = world.host("one", "t", assignors="range,roundrobin")
     two = world.host("two", "t", assignors="roundrobin")
     world.settle()
-    assert one.member.protocol_name == two.member.protocol_name == "roundrobin"
+    group = world.shell.shard.groups["g"]
+    assert (one.told, two.told, group.protocol) == (
+        ["assigned 0,1", "revoked 0,1", "assigned 0"],
+        ["assigned 1"],
+        "roundrobin",
+    )
 
 
 def test_a_member_that_shares_no_assignor_is_told_so() -> None:
@@ -489,3 +495,23 @@ def test_only_one_commit_is_under_way_at_a_time() -> None:
     assert one.sent.count(OffsetCommitRequest) == 1
     world.run(1_000)
     assert one.sent.count(OffsetCommitRequest) == 5
+
+
+def test_a_leader_reads_a_subscription_that_lacks_fields_of_its_version() -> None:
+    # Some clients name version 1 and end where version 0 does; one of them must not end the whole group.
+    world = World({"t": 2})
+    one = world.host("one", "t", assignors="range")
+    world.settle()
+    short = b"\0\1" + encode_subscription(Subscription(["t"]), 0)[2:]
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=20_000,
+        rebalance_timeout_ms=20_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=short)],
+    )
+    world.shell.handle(join, -1, 3, "old")
+    world.run_until(lambda: "revoked 0,1" in one.told)
+    world.run_until(lambda: one.is_settled)
+    assert one.errors == []
+    assert one.member.is_leader and one.member.owned == tps("t", 1)

@@ -19,8 +19,8 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import (
     Actions,
-    CallbackDone,
     AnyMember,
+    CallbackDone,
     ClassicMember,
     CommitAsked,
     ConsumerMember,

@@ -97,9 +97,18 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSIO
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """The subscription that the bytes hold. Raises DecodeError."""
-    read = decoder(ConsumerProtocolSubscription, _version(data))
-    body, _ = read(data, _VERSION.size)
+    """The subscription that the bytes hold; where fields of their version are missing, what version 0 has.
+
+    Raises DecodeError.
+    """
+    version = _version(data)
+    try:
+        body, _ = decoder(ConsumerProtocolSubscription, version)(data, _VERSION.size)
+    except DecodeError:
+        # Some clients name version 1 and end where version 0 does. Kafka takes them, so a leader has to as well.
+        if version == 0:
+            raise
+        body, _ = decoder(ConsumerProtocolSubscription, 0)(data, _VERSION.size)
     return Subscription(body.topics, body.user_data, _flat(body.owned_partitions), body.generation_id, body.rack_id)
 
 
