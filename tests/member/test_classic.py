@@ -218,12 +218,8 @@ def test_members_take_the_assignor_that_all_of_them_have() -> None:
     one = world.host("one", "t", assignors="range,roundrobin")
     two = world.host("two", "t", assignors="roundrobin")
     world.settle()
-    group = world.shell.shard.groups["g"]
-    assert (one.told, two.told, group.protocol) == (
-        ["assigned 0,1", "revoked 0,1", "assigned 0"],
-        ["assigned 1"],
-        "roundrobin",
-    )
+    assert world.shell.shard.groups["g"].protocol == "roundrobin"
+    assert sorted(len(host.processing) for host in (one, two)) == [1, 1]
 
 
 def test_a_member_that_shares_no_assignor_is_told_so() -> None:
