@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from kohort.coordinator import Effects, GroupConfig, GroupSettings
+from kohort.coordinator import Effects, GroupConfig, GroupSettings, MigrationPolicy
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, encode
@@ -148,11 +148,12 @@ class Conversation:
     # Commands that set the scene
 
     def _do_config(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
-        """`config initial-delay=3s max-size=2 ...`: begin anew with these settings, on the same log."""
+        """`config initial-delay=3s migration=disabled ...`: begin anew with these settings, on the same log."""
+        policy = MigrationPolicy(options.pop("migration", "bidirectional"))
         settings = {_DURATIONS[key]: milliseconds(value) for key, value in options.items() if key in _DURATIONS}
         settings |= {_NUMBERS[key]: int(value) for key, value in options.items() if key in _NUMBERS}
         assert len(settings) == len(options), options
-        self._shell.config = GroupConfig(**settings)
+        self._shell.config = GroupConfig(**settings, consumer_migration_policy=policy)
         return self._do_failover(targets, {})
 
     def _do_settings(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 `GroupShard` is one partition of `__consumer_offsets`; `Effects` is what it asks of the shell around it.
 """
 
-from kohort.coordinator.config import GroupConfig, GroupSettings
+from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
@@ -19,6 +19,7 @@ __all__ = [
     "GroupShard",
     "GroupState",
     "MetadataImage",
+    "MigrationPolicy",
     "Record",
     "RequestContext",
     "Timer",

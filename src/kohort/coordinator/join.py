@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.classic_members import join_as_classic_member, last_place
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ClassicSide
+from kohort.coordinator.consumer.migration import downgrade_for
 from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone, MemberRejoined
@@ -49,10 +52,16 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
     """Answer, or park, one JoinGroup."""
     one = _Join(request, context, protocols_of(request.protocols), now)
     found = groups.get(request.group_id)
+    if isinstance(found, ConsumerGroup) and found.members and not _out_of_bounds(groups, request):
+        holder = last_place(groups, found, request, one.protocols)
+        if holder is None:
+            patience = one.rebalance_timeout_ms
+            join_as_classic_member(groups, found, request, one.protocols, patience, context, now, out)
+            return
+        side = ClassicSide(request.session_timeout_ms, tuple(one.protocols.items()))
+        found = downgrade_for(groups, found, holder, side, now, out)
     group = found if isinstance(found, ClassicGroup) else None
     error = _refusal(groups, group, one)
-    if not error and isinstance(found, ConsumerGroup):
-        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if found.members else ErrorCode.NONE
     if error:
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and group is not None:
             _turn_away(groups, group, request.member_id, now, out)
@@ -79,10 +88,9 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
 
 def _refusal(groups: Groups, group: ClassicGroup | None, one: _Join) -> ErrorCode:
     config, request = groups.config, one.request
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-        return ErrorCode.INVALID_SESSION_TIMEOUT
+    error = _out_of_bounds(groups, request)
+    if error:
+        return error
     if group is None and request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group is not None and not _has_room(groups, group, request):
@@ -94,6 +102,15 @@ def _refusal(groups: Groups, group: ClassicGroup | None, one: _Join) -> ErrorCod
     if request.member_id in group.pending and request.group_instance_id is None:
         return ErrorCode.NONE
     return group.check_member(request.member_id, request.group_instance_id)
+
+
+def _out_of_bounds(groups: Groups, request: JoinGroupRequest) -> ErrorCode:
+    config = groups.config
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return ErrorCode.NONE
 
 
 def _fits(group: ClassicGroup | None, one: _Join, limit: int) -> bool:

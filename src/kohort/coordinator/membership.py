@@ -1,7 +1,8 @@
 """How members are heard of, and how they go: heartbeats, LeaveGroup, sessions and unused member ids that end."""
 
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.consumer.fencing import remove_by_admin
+from kohort.coordinator.consumer.classic_members import heartbeat_of_classic_member
+from kohort.coordinator.consumer.fencing import remove_by_leave_group
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone
@@ -27,7 +28,9 @@ _POLL_TIMEOUT = "poll timeout"
 def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
     """Keep a member's session. The cheapest request there is, and the most frequent."""
     group = groups.by_id.get(request.group_id)
-    if not isinstance(group, ClassicGroup):
+    if isinstance(group, ConsumerGroup):
+        return heartbeat_of_classic_member(groups, group, request, now)
+    if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
     member = group.members.get(request.member_id)
     if member is None or request.group_instance_id is not None:
@@ -68,7 +71,9 @@ def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, n
         return
     group = groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
-        out.replies[context.token] = _left(identities, remove_by_admin(groups, group, identities, out), context)
+        out.replies[context.token] = _left(
+            identities, remove_by_leave_group(groups, group, identities, now, out), context
+        )
         return
     errors: list[ErrorCode] = []
     gone: list[Why] = []

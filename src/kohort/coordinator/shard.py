@@ -190,7 +190,7 @@ class GroupShard:
             case SessionTimeout():
                 consumer_session_timed_out(self._groups, group, timer.member_id, now, out)
             case MemberRebalanceTimeout():
-                member_rebalance_timed_out(self._groups, group, timer.member_id, out)
+                member_rebalance_timed_out(self._groups, group, timer.member_id, now, out)
             case ExpressionRefresh():
                 refresh(self._groups, group, now, out)
             case _:

@@ -20,14 +20,14 @@ COOPERATIVE = frozenset({"cooperative-sticky", "stream"})
 
 def are_readable(protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
     """Whether a leader could read what this member says (KAFKA-20570)."""
-    return protocol_type != CONSUMER or all(_read(metadata) is not None for metadata in protocols.values())
+    return protocol_type != CONSUMER or all(read_subscription(metadata) is not None for metadata in protocols.values())
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> set[str] | None:
     """All topics that these subscriptions name; None if one of them is not to be read."""
     topics: set[str] = set()
     for one in metadata:
-        subscription = _read(one)
+        subscription = read_subscription(one)
         if subscription is None:
             return None
         topics.update(subscription.topics)
@@ -41,7 +41,7 @@ def owned_partitions(protocol_type: str, protocols: Mapping[str, bytes]) -> froz
     """
     if protocol_type != CONSUMER or not COOPERATIVE.issuperset(protocols):
         return None
-    subscriptions = (_read(metadata) for metadata in protocols.values())
+    subscriptions = (read_subscription(metadata) for metadata in protocols.values())
     return frozenset().union(*(s.owned_partitions for s in subscriptions if s is not None))
 
 
@@ -65,7 +65,7 @@ def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes
         return None
     if protocol_type != CONSUMER or list(old) != list(new):
         return Cause.SUBSCRIPTION_CHANGED
-    pairs = [(_read(old[name]), _read(new[name])) for name in new]
+    pairs = [(read_subscription(old[name]), read_subscription(new[name])) for name in new]
     if any(before is None or after is None for before, after in pairs):
         return Cause.SUBSCRIPTION_CHANGED
     if any(_wish(before) != _wish(after) for before, after in pairs):
@@ -75,7 +75,7 @@ def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes
     return Cause.OWNED_CHANGED
 
 
-def _read(metadata: bytes) -> Subscription | None:
+def read_subscription(metadata: bytes) -> Subscription | None:
     """What a member says; of one that leaves out fields of its own version, what version 0 has, as Kafka reads it."""
     try:
         return decode_subscription(metadata)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.classic_members import sync_as_classic_member
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone
 from kohort.coordinator.groups import Groups
@@ -23,6 +25,10 @@ _PROTOCOL_REQUIRED = 5
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Answer, or park, one SyncGroup."""
+    found = groups.get(request.group_id)
+    if isinstance(found, ConsumerGroup) and not _lacks_protocol(request, context):
+        sync_as_classic_member(groups, found, request, context, now, out)
+        return
     group = groups.classic(request.group_id)
     error = _refusal(group, request, context)
     if error:
@@ -42,8 +48,12 @@ def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now
         _distribute(groups, group, request, now, out)
 
 
+def _lacks_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+    return context.api_version >= _PROTOCOL_REQUIRED and None in (request.protocol_type, request.protocol_name)
+
+
 def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, context: RequestContext) -> ErrorCode:
-    if context.api_version >= _PROTOCOL_REQUIRED and None in (request.protocol_type, request.protocol_name):
+    if _lacks_protocol(request, context):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID

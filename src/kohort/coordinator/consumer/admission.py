@@ -5,6 +5,7 @@ from dataclasses import replace
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, JOINING, ConsumerMember, Subscription
+from kohort.coordinator.consumer.migration import upgraded
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import RequestContext
@@ -17,7 +18,7 @@ from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 def find_group(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
     """The group, or a new one that is not among the groups yet. Raises KafkaError GROUP_ID_NOT_FOUND.
 
-    A classic group without members makes way for a consumer group; one that has some does not.
+    A classic group makes way for a consumer group: with its members, if it has some and they can be migrated.
     """
     group_id, group = request.group_id, groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
@@ -26,7 +27,7 @@ def find_group(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> Consum
         what = "there is no group" if group is None else "no consumer group is"
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id}")
     if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id} is a classic group with members")
+        return upgraded(groups, group)
     return ConsumerGroup(group_id)
 
 
@@ -62,7 +63,8 @@ def _joining(member_id: str, known: ConsumerMember | None, holder: ConsumerMembe
     if holder is None:
         return known or ConsumerMember(member_id)
     # Kafka refuses the holder itself, too, so that a static member whose first answer was lost is locked out by itself.
-    if holder.epoch != AWAY and holder.member_id != member_id:
+    # One that speaks the classic protocol never says that it goes: who comes with its instance id is its next life.
+    if holder.epoch != AWAY and holder.member_id != member_id and holder.classic is None:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"instance id {holder.instance_id} belongs to {holder.member_id}"
         )
@@ -129,8 +131,9 @@ def as_told(
             before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
         ),
         server_assignor=request.server_assignor or before.server_assignor,
+        classic=None,
     )
-    if before.epoch == AWAY:
+    if before.epoch == AWAY or before.member_id != member_id:
         # The next life of a static member: what it has goes over to it, and nothing that the last one was told.
         after = replace(after, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     return before if after == before else after

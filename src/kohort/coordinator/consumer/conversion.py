@@ -1,14 +1,19 @@
-"""A classic group without members makes way when a member of the consumer protocol joins."""
+"""A classic group makes way when a member of the consumer protocol joins: an empty one, or one that was upgraded."""
 
+from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.records import tombstone
+from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
 
 
-def admit(groups: Groups, group: ConsumerGroup, out: Effects) -> None:
-    """Have a new consumer group among the groups, in the place of an empty classic one if there is one."""
+def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+    """Have a new consumer group among the groups, in the place of a classic one if there is one."""
     group_id = group.group_id
     if groups.get(group_id) is group:
         return
@@ -20,4 +25,17 @@ def admit(groups: Groups, group: ConsumerGroup, out: Effects) -> None:
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
+        _turn_away(groups, classic, out)
     groups.adopt(group)
+    if group.members:
+        groups.list_topics(group, group.topics.counts.keys())
+        write_upgraded(group, now, out)
+
+
+def _turn_away(groups: Groups, classic: ClassicGroup, out: Effects) -> None:
+    """Whoever waits in a rebalance of the classic group is to join again, and is answered by the consumer group."""
+    for member_id, parked in classic.rebalance.joining.items():
+        refused = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member_id, parked.api_version)
+        groups.answer(parked, refused, out)
+    for parked in classic.rebalance.syncing.values():
+        groups.answer(parked, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)

@@ -15,8 +15,8 @@ from kohort.wire.consumer_group_describe import (
     TopicPartitions,
 )
 
-_CONSUMER = 1
-"""A member that speaks the consumer protocol (KIP-1099)."""
+_CLASSIC, _CONSUMER = 0, 1
+"""Which protocol a member speaks (KIP-1099)."""
 
 
 def describe_consumer_groups(groups: Groups, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
@@ -57,7 +57,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         # What it must give up it still has, so tools must not show it as nobody's (KAFKA-20431).
         assignment=_assignment(groups, member.assigned | member.revoking),
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
-        member_type=_CONSUMER,
+        member_type=_CONSUMER if member.classic is None else _CLASSIC,
     )
 
 

@@ -9,11 +9,13 @@ from kohort.coordinator.consumer.admission import find_leaver
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.migration import downgrade_and_rebalance, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.join_phase import Why
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
@@ -21,7 +23,9 @@ from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, 
 from kohort.wire.leave_group import MemberIdentity
 
 
-def leave(groups: Groups, request: ConsumerGroupHeartbeatRequest, out: Effects) -> ConsumerGroupHeartbeatResponse:
+def leave(
+    groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
+) -> ConsumerGroupHeartbeatResponse:
     """Let a member go, for good or until it returns within its session. Raises KafkaError."""
     group = groups.consumer(request.group_id)
     if group is None:
@@ -30,7 +34,7 @@ def leave(groups: Groups, request: ConsumerGroupHeartbeatRequest, out: Effects) 
     if request.member_epoch == AWAY and request.instance_id is not None:
         _let_go(group, member, out)
     else:
-        remove_members(groups, group, [member], Cause.MEMBER_LEFT, None, out)
+        remove_members(groups, group, [member], Why(Cause.MEMBER_LEFT, member.member_id), now, out)
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
@@ -39,23 +43,30 @@ def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now:
     member = group.members.get(member_id)
     if member is None:
         return
-    if member.session_deadline > now:
-        out.timers[SessionTimeout(group.group_id, member_id)] = member.session_deadline
+    due_at = member.answer_due_at
+    if member.session_deadline <= now:
+        remove_members(groups, group, [member], Why(Cause.SESSION_EXPIRED, member_id), now, out)
+    elif due_at is not None and due_at <= now:
+        remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)
     else:
-        remove_members(groups, group, [member], Cause.SESSION_EXPIRED, None, out)
+        at = member.session_deadline if due_at is None else min(due_at, member.session_deadline)
+        out.timers[SessionTimeout(group.group_id, member_id)] = at
 
 
-def rebalance_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, out: Effects) -> None:
+def rebalance_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
     """Remove a member that did not give up in time what it was told to: others wait for it."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
-        remove_members(groups, group, [member], Cause.REBALANCE_TIMEOUT, None, out)
+        remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)
 
 
-def remove_by_admin(
-    groups: Groups, group: ConsumerGroup, identities: Iterable[MemberIdentity], out: Effects
+def remove_by_leave_group(
+    groups: Groups, group: ConsumerGroup, identities: Iterable[MemberIdentity], now: Millis, out: Effects
 ) -> list[ErrorCode]:
-    """Remove members that a LeaveGroup names, each with its own answer: admins have no other request (KAFKA-18188)."""
+    """Remove members that a LeaveGroup names, each with its own answer.
+
+    Members of the classic protocol leave by it, and admins have no other request to remove any (KAFKA-18188).
+    """
     errors: list[ErrorCode] = []
     gone: dict[str, ConsumerMember] = {}
     for identity in identities:
@@ -71,25 +82,29 @@ def remove_by_admin(
         except KafkaError as refused:
             errors.append(refused.code)
     if gone:
-        remove_members(groups, group, list(gone.values()), Cause.REMOVED_BY_ADMIN, None, out)
+        leaves = all(member.classic is not None for member in gone.values())
+        cause = Cause.MEMBER_LEFT if leaves else Cause.REMOVED_BY_ADMIN
+        remove_members(groups, group, list(gone.values()), Why(cause, next(iter(gone))), now, out)
     return errors
 
 
 def remove_members(
-    groups: Groups,
-    group: ConsumerGroup,
-    members: Sequence[ConsumerMember],
-    cause: Cause,
-    reason: str | None,
-    out: Effects,
+    groups: Groups, group: ConsumerGroup, members: Sequence[ConsumerMember], why: Why, now: Millis, out: Effects
 ) -> None:
-    """Forget members and free what they had; the next heartbeat of one that stays computes the new target."""
+    """Forget members and free what they had; the next heartbeat of one that stays computes the new target.
+
+    If those that stay all speak the classic protocol, they make a classic group again.
+    """
     group_id = group.group_id
     for member in members:
-        out.records += records.no_member(group_id, member.member_id)
         out.timers[SessionTimeout(group_id, member.member_id)] = None
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
-        out.events.append(MemberGone(group_id, member.facts, cause, reason))
+        out.events.append(MemberGone(group_id, member.facts, why.cause, why.reason))
+    if stays_with_classic_members(groups, group, members):
+        downgrade_and_rebalance(groups, group, members, why, now, out)
+        return
+    for member in members:
+        out.records += records.no_member(group_id, member.member_id)
     leaving = Counter(m.subscription.expression for m in members if m.subscription.expression is not None)
     for expression, count in leaving.items():
         if count == group.topics.expressions[expression]:

@@ -77,7 +77,7 @@ def _heartbeat(
     """The answer. Raises KafkaError, and then has done nothing."""
     check_request(request, context.api_version, groups.assignors, groups.config.max_subscription_bytes)
     if request.member_epoch in (LEAVING, AWAY):
-        return leave(groups, request, out)
+        return leave(groups, request, now, out)
     if groups.metadata is UNKNOWN:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator does not know the topics yet")
     group = find_group(groups, request)
@@ -87,7 +87,7 @@ def _heartbeat(
     after = as_told(before, member_id, request, context)
     fresh = look_up(groups, group, before, after, now)
 
-    admit(groups, group, out)
+    admit(groups, group, now, out)
     beat = Beat(groups, group, before, after, fresh, now, out)
     epoch = beat.change_member()
     target_epoch, target = beat.update_target(epoch)

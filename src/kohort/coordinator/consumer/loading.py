@@ -12,8 +12,10 @@ from kohort.model import Millis
 
 def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
     """Give every member a whole session, and a whole rebalance timeout; topics may have changed meanwhile."""
-    deadline = now + groups.settings(group.group_id).session_timeout_ms
+    session_timeout_ms = groups.settings(group.group_id).session_timeout_ms
     for member in group.members.values():
+        classic = member.classic
+        deadline = now + (session_timeout_ms if classic is None else classic.session_timeout_ms)
         member.session_deadline = deadline
         out.timers[SessionTimeout(group.group_id, member.member_id)] = deadline
         if member.state is MemberState.UNREVOKED_PARTITIONS:

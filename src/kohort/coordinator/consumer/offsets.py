@@ -23,13 +23,17 @@ def commit_refusal(
     member = group.members.get(request.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if context.api_version < _MEMBER_EPOCH:
+    if context.api_version < _MEMBER_EPOCH and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
         return ErrorCode.NONE
     if epoch < member.epoch and all(_had_all(groups, group, member, topic, epoch) for topic in request.topics):
         return ErrorCode.NONE
-    return ErrorCode.STALE_MEMBER_EPOCH
+    return _old(member)
+
+
+def _old(member: ConsumerMember) -> ErrorCode:
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def _had_all(
@@ -58,4 +62,4 @@ def fetch_refusal(group: ConsumerGroup, wanted: OffsetFetchRequestGroup) -> Erro
     member = group.members.get(wanted.member_id or "")
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if wanted.member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if wanted.member_epoch == member.epoch else _old(member)

@@ -114,9 +114,14 @@ def no_partition_metadata(group_id: str) -> Record:
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
+def no_group_and_members(group: ConsumerGroup) -> list[Record]:
+    """The end of a group with its members."""
+    members = [record for member_id in group.members for record in no_member(group.group_id, member_id)]
+    return members + no_group(group)
+
+
 def no_group(group: ConsumerGroup) -> list[Record]:
-    """The end of a group without members."""
-    assert not group.members
+    """The end of a group, once its members are gone."""
     group_id = group.group_id
     records = [Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)]
     records += [no_expression(group_id, expression) for expression in group.topics.resolved]

@@ -21,7 +21,7 @@ def update_target(
     Returns the targets that change, by member id; None where the last target counts on: it is new enough, the interval
     since it is not over (KIP-1263), or the assignor failed.
     """
-    if group.target_epoch >= epoch or not _is_due(groups, group, now):
+    if group.target_epoch >= epoch or not is_due(groups, group, now):
         return None
     before = None if coming is None else group.members.get(coming.replaces or coming.member.member_id)
     name = chosen_assignor(
@@ -60,7 +60,8 @@ def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = N
     return max(groups.assignors, key=lambda name: votes.get(name, 0))
 
 
-def _is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
+def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
+    """Whether the interval since the last target is over."""
     since = max(group.target_at, group.planning.failed_at)
     interval = groups.settings(group.group_id).assignment_interval_ms
     return since == 0 or interval == 0 or now >= since + interval

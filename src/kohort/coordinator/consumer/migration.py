@@ -1,0 +1,207 @@
+"""A group changes its protocol while members are in it (KIP-848's migration).
+
+A classic group becomes a consumer group when its first member of the consumer protocol joins: every classic member
+stays, with what it was assigned, and goes on speaking the classic protocol (`classic_members`). The group becomes a
+classic one again when the last member of the consumer protocol is gone.
+
+Both make the new group in memory at once, since the request that brings it about goes on with it; replaying the
+records that say the same then changes nothing, and after a failover they alone make the group.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer import records
+from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
+from kohort.coordinator.consumer.member import AWAY, ClassicSide, ConsumerMember, Subscription
+from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.join_phase import Why, begin_and_proceed
+from kohort.coordinator.member import Member
+from kohort.coordinator.records import generation
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import CONSUMER, read_subscription
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import UUID, Millis, TopicPartition
+from kohort.wire.codec import DecodeError
+from kohort.wire.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment
+
+# From classic to consumer
+
+
+def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
+    """The consumer group that a classic group with members becomes; it is not among the groups yet.
+
+    Raises KafkaError GROUP_ID_NOT_FOUND with the reason where it cannot become one.
+    """
+    if not groups.config.consumer_migration_policy.upgrades:
+        raise _stays_classic(classic, "group.consumer.migration.policy forbids it")
+    if classic.protocol_type != CONSUMER:
+        raise _stays_classic(classic, f"its protocol type is {classic.protocol_type}, not {CONSUMER}")
+    if len(classic.members) > groups.config.consumer_max_size:
+        raise _stays_classic(classic, "it has more members than group.consumer.max.size")
+    group = ConsumerGroup(classic.group_id)
+    group.epoch = group.target_epoch = max(classic.generation, FIRST_EPOCH)
+    taken: set[tuple[UUID, int]] = set()
+    for member in classic.members.values():
+        # What an assignor of somebody's own gave to two, one keeps.
+        owned = Partitions.of((topic_id, [n]) for topic_id, n in _assigned(groups, classic, member) - taken)
+        taken.update(owned)
+        group.put(_upgraded_member(classic, member, owned))
+        group.targets[member.member_id] = owned
+        group.give(member.member_id, ((topic_id, number, classic.generation) for topic_id, number in owned))
+    return group
+
+
+def _upgraded_member(classic: ClassicGroup, member: Member, owned: Partitions) -> ConsumerMember:
+    said = read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
+    if said is None:
+        raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
+    return ConsumerMember(
+        member.member_id,
+        instance_id=member.instance_id,
+        rack_id=said.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscription=Subscription(frozenset(said.topics)),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols.items())),
+        epoch=classic.generation,
+        previous_epoch=classic.generation,
+        assigned=owned,
+    )
+
+
+def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tuple[UUID, int]]:
+    try:
+        assignment = decode_assignment(member.assignment)
+    except DecodeError:
+        raise _stays_classic(classic, f"the assignment of {member.member_id} cannot be read") from None
+    if assignment.user_data:
+        raise _stays_classic(classic, "its assignor tells members more than their partitions, which would be lost")
+    return set(partitions_by_id(groups.metadata, assignment.partitions))
+
+
+def partitions_by_id(image: MetadataImage, partitions: Iterable[TopicPartition]) -> Iterable[tuple[UUID, int]]:
+    """Those that exist, by topic id."""
+    for name, number in partitions:
+        topic = image.by_name.get(name)
+        if topic is not None and 0 <= number < topic.shape.partitions:
+            yield topic.topic_id, number
+
+
+def _stays_classic(classic: ClassicGroup, reason: str) -> KafkaError:
+    sentence = f"{classic.group_id} is a classic group with members and cannot become a consumer group: {reason}"
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, sentence)
+
+
+def write_upgraded(group: ConsumerGroup, now: Millis, out: Effects) -> None:
+    """Write a group that was just upgraded, whole, and start its members' sessions."""
+    group_id, members = group.group_id, group.members.values()
+    out.records += [records.member_metadata(group_id, member) for member in members]
+    out.records.append(records.group_epoch(group_id, group.epoch, 0))
+    out.records += [records.target(group_id, member.member_id, member.assigned) for member in members]
+    out.records.append(records.target_epoch(group_id, group.target_epoch, 0))
+    for member in members:
+        assert member.classic is not None
+        out.records.append(records.current(group_id, member, _since(group)))
+        member.session_deadline = now + member.classic.session_timeout_ms
+        out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline
+
+
+def _since(group: ConsumerGroup) -> Callable[[UUID, int], int]:
+    def since(topic_id: UUID, partition: int) -> int:
+        owner = group.owner(topic_id, partition)
+        assert owner is not None
+        return owner.since_epoch
+
+    return since
+
+
+# From consumer to classic
+
+
+def stays_with_classic_members(groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+    """Whether the group has only classic members once these are gone, and may become a classic group with them."""
+    staying = len(group.members) - len(leaving)
+    classic = group.classic_members - sum(member.classic is not None for member in leaving)
+    allowed = groups.config.consumer_migration_policy.downgrades and staying <= groups.config.max_size
+    return allowed and 0 < staying == classic
+
+
+def downgrade(
+    groups: Groups, group: ConsumerGroup, staying: Sequence[ConsumerMember], now: Millis, out: Effects
+) -> ClassicGroup:
+    """Make it a classic group of these members, each with its target, in the generation of the group epoch."""
+    group_id = group.group_id
+    out.records += records.no_group_and_members(group)
+    out.timers[ExpressionRefresh(group_id)] = None
+    assignment = {
+        member.member_id: assignment_of(groups, member, group.target_of(member.member_id)) for member in staying
+    }
+    classic = groups.make_classic(group_id)
+    classic.generation, classic.protocol_type, classic.since = group.epoch, CONSUMER, now
+    classic.restore({member.member_id: _downgraded_member(member, assignment) for member in staying})
+    classic.protocol, classic.leader_id = classic.vote(), staying[0].member_id
+    classic.state = GroupState.STABLE
+    out.records.append(generation(classic, assignment, now))
+    for member in staying:
+        out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
+        out.timers[SessionTimeout(group_id, member.member_id)] = classic.members[member.member_id].session_deadline
+    return classic
+
+
+def downgrade_and_rebalance(
+    groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember], why: Why, now: Millis, out: Effects
+) -> None:
+    """`downgrade` when the last members of the consumer protocol left: the others share what they had."""
+    gone = {member.member_id for member in leaving}
+    staying = [member for member in group.members.values() if member.member_id not in gone]
+    begin_and_proceed(groups, downgrade(groups, group, staying, now, out), why, now, out)
+
+
+def downgrade_for(
+    groups: Groups, group: ConsumerGroup, holder: ConsumerMember, side: ClassicSide, now: Millis, out: Effects
+) -> ClassicGroup:
+    """`downgrade` when the last member of the consumer protocol is static, and its next life speaks the classic one.
+
+    The others need not join again if they have what they should, and it asks for the same.
+    """
+    said = read_subscription(side.protocols[0][1])
+    same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
+    settled = group.epoch == group.target_epoch and group.state is ConsumerGroupState.STABLE
+    staying = [replace(m, classic=side) if m is holder else m for m in group.members.values()]
+    classic = downgrade(groups, group, staying, now, out)
+    if not (same and (settled or holder.epoch == AWAY)):
+        begin_and_proceed(groups, classic, Why(Cause.STATIC_MEMBER_RETURNED, holder.member_id), now, out)
+    return classic
+
+
+def _downgraded_member(member: ConsumerMember, assignment: dict[str, bytes]) -> Member:
+    assert member.classic is not None
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=dict(member.classic.protocols),
+        assignment=assignment[member.member_id],
+        session_deadline=member.session_deadline,
+    )
+
+
+def assignment_of(groups: Groups, member: ConsumerMember, partitions: Partitions) -> bytes:
+    """Partitions as a classic member reads them: in the version that it speaks itself, by topics' names."""
+    assert member.classic is not None
+    version = int.from_bytes(member.classic.protocols[0][1][:2], "big")
+    by_id = groups.metadata.by_id
+    named = sorted(TopicPartition(by_id[topic_id].name, n) for topic_id, n in partitions if topic_id in by_id)
+    return encode_assignment(Assignment(named), min(version, NEWEST_VERSION))
