@@ -1,5 +1,6 @@
 """Consumer groups (KIP-848) through the broker: what the shell adds to the coordinator."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -119,11 +120,23 @@ async def test_a_topic_deleted_while_the_broker_was_down_is_noticed(start_broker
 async def test_a_groups_own_interval_is_told_at_the_next_heartbeat(broker: Broker, peer: Peer) -> None:
     joined = await beat(peer)
     assert joined.heartbeat_interval_ms == 5_000
-    broker.group_configs.change("g", {"consumer.heartbeat.interval.ms": "7000"})
+    broker.change_group_configs("g", {"consumer.heartbeat.interval.ms": "7000"})
     assert (await beat(peer, "g", "a", joined.member_epoch)).heartbeat_interval_ms == 7_000
     assert (await beat(peer, "other")).heartbeat_interval_ms == 5_000
-    broker.group_configs.change("g", {})
+    broker.change_group_configs("g", {})
     assert (await beat(peer, "g", "a", joined.member_epoch)).heartbeat_interval_ms == 5_000
+
+
+async def test_a_shorter_session_counts_at_once(start_broker: MakeBroker) -> None:
+    least = {"group.consumer.min.session.timeout.ms": "1", "group.consumer.min.heartbeat.interval.ms": "1"}
+    broker = await start_broker(BrokerOptions(port=0, settings=least))
+    async with talking_to(broker) as peer:
+        await beat(peer)
+        broker.change_group_configs("g", {"consumer.session.timeout.ms": "2", "consumer.heartbeat.interval.ms": "1"})
+        described = ConsumerGroupDescribeRequest(group_ids=["g"])
+        async with asyncio.timeout(10):
+            while (await peer.ask(described, 1, ConsumerGroupDescribeResponse)).groups[0].members:
+                pass
 
 
 async def test_groups_of_all_shards_are_described_and_listed(peer: Peer) -> None:

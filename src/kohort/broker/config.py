@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kohort.broker.idle_settings import IDLE
 from kohort.broker.setting import INT32, INT64, Setting, Value, known_setting
+from kohort.coordinator import MigrationPolicy
 from kohort.errors import ConfigError
 
 _DAY = 86_400_000
@@ -16,7 +17,7 @@ _DAY = 86_400_000
 CLEANUP_POLICIES = frozenset({"delete", "compact"})
 TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
 PROTOCOLS = frozenset({"classic", "consumer"})
-MIGRATION_POLICIES = frozenset({"bidirectional", "upgrade", "downgrade", "disabled"})
+MIGRATION_POLICIES = frozenset(policy.value for policy in MigrationPolicy)
 COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
 
 SETTINGS: Mapping[str, Setting] = {

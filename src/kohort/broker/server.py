@@ -32,7 +32,7 @@ from kohort.broker.timers import Timers
 from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
-from kohort.coordinator import GroupConfig, GroupShard
+from kohort.coordinator import GroupConfig, GroupShard, MigrationPolicy
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.model import Millis
@@ -245,6 +245,11 @@ class Broker:
             self.live_config.restore(source, kept.get(name, {}))
         self._follow_config()
 
+    def change_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Have the group follow these configs and no others from now on; they were checked. Durable when it returns."""
+        self.group_configs.change(group_id, configs)
+        self.groups.shard(group_id).settings_changed(group_id)
+
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
         self._max_batch_bytes = self.config.number("message.max.bytes")
@@ -347,6 +352,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
         max_size=config.number("group.max.size"),
         consumer_max_size=config.number("group.consumer.max.size"),
+        consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
         consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
         offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,

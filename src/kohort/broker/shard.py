@@ -112,6 +112,12 @@ class Shard:
             now = self._broker.now()
             self._apply(self._machine.metadata_changed(image, now), now)
 
+    def settings_changed(self, group_id: str) -> None:
+        """The group has other configs; while the shard loads nobody counts on the old ones."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.settings_changed([group_id], now), now)
+
     def _fire(self, timer: Timer, now: Millis) -> None:
         self._apply(self._machine.fire(timer, now), now)
 

@@ -189,4 +189,4 @@ def _alter_group(broker: "Broker", change: _Change, validate_only: bool) -> None
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not validate_only:
-        broker.group_configs.change(change.name, configs)
+        broker.change_group_configs(change.name, configs)

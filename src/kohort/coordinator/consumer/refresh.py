@@ -52,7 +52,7 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
             continue
         latest = now + groups.settings(group_id).session_timeout_ms
         for member in group.members.values():
-            if not 0 < member.session_deadline < latest:
+            if member.classic is None and not 0 < member.session_deadline < latest:
                 out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline = latest
         if group.members and group.planning.is_of_another(chosen_assignor(groups, group)):
             bump(groups, group, out)
