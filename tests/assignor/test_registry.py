@@ -14,6 +14,7 @@ def test_kafkas_four_are_found_by_the_names_on_the_wire() -> None:
 
 def test_a_users_own_is_found_by_where_its_class_is() -> None:
     assert isinstance(find_assignor("kohort.assignor.range:RangeAssignor"), RangeAssignor)
+    assert isinstance(find_assignor("kohort.assignor.range.RangeAssignor"), RangeAssignor)
 
 
 def test_an_object_may_stand_for_itself() -> None:

@@ -130,6 +130,7 @@ async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
         on_lost=lambda p: told.append(f"lost {len(p)}"),
         on_revoked=lambda p: told.append(f"revoked {len(p)}"),
     )
+    await eventually(lambda: "won 2" in told)
     await admin.remove_members(fresh, [member.member_id])
     await eventually(lambda: told.count("won 2") == 2)
     await member.settled()

@@ -31,10 +31,10 @@ def find_assignors(names: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def find_assignor(name: str) -> Assignor:
-    """The assignor of that name; `package.module:Class` is imported and made without arguments."""
+    """The assignor of that name; `package.module:Class`, or all dots, is imported and made without arguments."""
     if name in ASSIGNORS:
         return ASSIGNORS[name]
-    module, colon, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     if not colon:
         known = ", ".join(ASSIGNORS)
         raise ConfigError(f"There is no assignor {name!r}: use {known}, or package.module:Class for your own.")

@@ -40,7 +40,13 @@ def assign_if_possible(member: Standing) -> None:
     # As Kafka's: a leader without a rack uses what is known of racks, but does not watch it for the others.
     watches = member.config.rack_id is not None and lead.knows_racks
     member.near = racks_of(member, topics) if watches else None
-    sync(member, lead.shares(member.counts, member.racks))
+    try:
+        shares = lead.shares(member.counts, member.racks)
+    except Exception as problem:  # noqa: BLE001  a user's own assignor may fail in any way
+        detail = f"the assignor {lead.assignor.name!r} failed: {type(problem).__name__}: {problem}"
+        member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
+        return
+    sync(member, shares)
 
 
 def racks_of(member: Standing, topics: Collection[str]) -> dict[TopicPartition, frozenset[str]]:
