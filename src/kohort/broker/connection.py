@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from kohort.broker.file_sending import FileSending, has_file, in_memory, socket_of
 from kohort.wire.codec import Buffer, DecodeError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held = 0
         """Bytes of large answers that the transport does not have yet; of these, `_leaving` are in `_out`."""
         self._leaving = 0
+        self._files: FileSending | None = None
+        """Made for the first answer with records that lie in files."""
         self._paused_for: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.peer = ""
@@ -83,6 +86,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        if self._files is not None:
+            self._files.close()
+            self._files = None
         waiting, self._waiting = self._waiting, deque()
         self._out.clear()
         for call in waiting:
@@ -180,6 +186,11 @@ class Connection(asyncio.BufferedProtocol):
         """How many requests have no answer yet."""
         return len(self._waiting)
 
+    @property
+    def sending_files(self) -> bool:
+        """Whether records wait in files until the peer takes more."""
+        return self._files is not None and self._files.waiting
+
     # Answers
 
     def place(self, call: "Call") -> None:
@@ -213,19 +224,51 @@ class Connection(asyncio.BufferedProtocol):
         self._held += size
 
     def flush(self) -> None:
-        """Hand the transport what is ready, in one write."""
+        """Hand the transport what is ready, in one write; what lies in files goes past it."""
         out, self._out = self._out, []
-        if self._leaving:
+        large = self._leaving > 0
+        if large:
             self._held -= self._leaving
             self._leaving = 0
             if self._held <= _MOST_HELD:
                 self._resume("answers behind one that is not ready")
         if self.transport is None:
             return
-        if len(out) == 1:
+        if self._files is not None and self._files.waiting:
+            self._files.send(out)
+        elif large and has_file(out):
+            self._send_files(self.transport, out)
+        elif len(out) == 1:
             self.transport.write(out[0])
         elif out:
             self.transport.writelines(out)
+
+    def _send_files(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
+        shared = socket_of(transport)
+        try:
+            if shared is None:
+                transport.writelines(in_memory(out))
+                return
+            if self._files is None:
+                self._files = FileSending(self._flushes.loop, shared, self._files_sent)
+            self._files.send(out)
+        except OSError as error:
+            self._broken(error)
+        else:
+            if self._files.waiting:
+                self._pause("slow reader of files")
+
+    def _files_sent(self, error: OSError | None) -> None:
+        self.busy_at = self._flushes.loop.time()
+        if error is not None:
+            self._broken(error)
+        self._resume("slow reader of files")
+
+    def _broken(self, error: OSError) -> None:
+        """An answer has left in part and can never be whole."""
+        if self.transport is not None:
+            log.info("closing connection peer=%s reason=%s", self.peer, error)
+            self.transport.abort()
 
     # Ends and pauses
 
@@ -241,7 +284,10 @@ class Connection(asyncio.BufferedProtocol):
             self.flush()
         if self.transport is not None:
             transport, self.transport = self.transport, None
-            transport.close()
+            if self._files is not None and self._files.waiting:
+                transport.abort()  # it would not know when the rest has left
+            else:
+                transport.close()
 
     def throttle(self) -> None:
         """Stop reading until `unthrottle`: the log has too much to write."""

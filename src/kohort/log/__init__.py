@@ -14,6 +14,7 @@ from kohort.log.api import (
     Topic,
     TornTail,
 )
+from kohort.log.descriptors import FileSlice
 from kohort.log.files import FileStore
 from kohort.log.memory import MemoryStore
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, ProducerStates, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "DataDirectoryInUse",
     "Duplicate",
     "Fenced",
+    "FileSlice",
     "FileStore",
     "LogStore",
     "MemoryStore",

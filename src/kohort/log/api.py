@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kohort.errors import KohortError
+from kohort.log.descriptors import FileSlice
 from kohort.log.producers import ProducerStates
 from kohort.model import UUID, Millis
 from kohort.wire.compression import Buffer
@@ -112,6 +113,10 @@ class PartitionLog(Protocol):
         Empty at the end. Raises OffsetOutOfRange below start_offset or above stable_offset, CorruptBatch where the
         first of them is damaged.
         """
+        ...
+
+    def send(self, offset: int, max_bytes: int) -> Sequence[Buffer | FileSlice]:
+        """`read` for a peer on a socket: what is large may come as places in files, for `os.sendfile`."""
         ...
 
     def find_time(self, timestamp: Millis) -> OffsetAndTime | None:

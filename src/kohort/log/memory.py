@@ -29,6 +29,9 @@ class MemoryMedium:
     def read(self, position: int, size: int) -> Buffer:
         return self._data[position : position + size]
 
+    def slice(self, position: int, size: int) -> Buffer:
+        return self.read(position, size)
+
     def settle(self, parts: Sequence[Buffer]) -> None:
         for part in parts:
             self._data += part

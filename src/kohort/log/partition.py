@@ -6,13 +6,15 @@ settled them. Until then they can be dropped again, which is what a full disk ne
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, PartitionStopped, StaleLeaderEpoch
 from kohort.log.compaction import Compaction, Workshop, cleanable
 from kohort.log.config import LogConfig
+from kohort.log.descriptors import FileSlice
 from kohort.log.placing import place_batches
 from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import CorruptBatch, Medium, Segment
@@ -20,6 +22,8 @@ from kohort.model import Millis, TopicPartition
 from kohort.wire.batch import BatchHeader
 from kohort.wire.compression import BatchError, Buffer
 from kohort.wire.record_reader import decode_records
+
+P = TypeVar("P", bound=Sized)
 
 _MAX_HINTS = 64
 
@@ -210,6 +214,12 @@ class SegmentedLog:
     # Reading
 
     def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+        return self._parts(offset, max_bytes, Segment.read)
+
+    def send(self, offset: int, max_bytes: int) -> Sequence[Buffer | FileSlice]:
+        return self._parts(offset, max_bytes, Segment.send)
+
+    def _parts(self, offset: int, max_bytes: int, take: Callable[[Segment, int, int], P]) -> list[P]:
         self._check_in_range(offset)
         if offset == self._stable_offset:
             return []
@@ -218,7 +228,7 @@ class SegmentedLog:
         if found is None:
             return []
         segment, position = found
-        parts: list[Buffer] = []
+        parts: list[P] = []
         left = max_bytes
         while True:
             end, next_offset = segment.cut(position, position + left)
@@ -227,7 +237,7 @@ class SegmentedLog:
                 break  # only the very first batch may be larger than what was asked for
             if end > position:
                 try:
-                    part = segment.read(position, end)
+                    part = take(segment, position, end)
                 except CorruptBatch as error:
                     self._report(error)
                     if parts:

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from kohort.log.descriptors import FileSlice
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
@@ -29,6 +30,10 @@ class Medium(Protocol):
 
     def read(self, position: int, size: int) -> Buffer:
         """Exactly those bytes, which are settled."""
+        ...
+
+    def slice(self, position: int, size: int) -> Buffer | FileSlice:
+        """The same bytes for a peer, as a place in a file where that serves it better."""
         ...
 
     def settle(self, parts: Sequence[Buffer]) -> None:
@@ -149,6 +154,12 @@ class Segment:
             if self.sound_to >= self.doubtful_to:
                 self.doubtful_to = 0
         return data if sound == len(data) else memoryview(data)[:sound]
+
+    def send(self, position: int, end: int) -> Buffer | FileSlice:
+        """`read` for a peer."""
+        if position < self.doubtful_to and end > self.sound_to:
+            return self.read(position, end)
+        return self.medium.slice(position, end - position)
 
     def drop_from(self, position: int) -> None:
         """Forget the batches from `position` on; what is known of times is taken from those that stay."""

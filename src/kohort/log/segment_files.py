@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from kohort.log.descriptors import Descriptors, SegmentFile
+from kohort.log.descriptors import Descriptors, FileSlice, SegmentFile
 from kohort.log.disk import Disk
 from kohort.log.names import DELETED, sidecar_path
 from kohort.wire.compression import Buffer
+
+_SENT_FROM = 32 * 1024
+"""Bytes from which sendfile is cheaper than to read and write them."""
 
 log = logging.getLogger("kohort.log")
 
@@ -30,6 +33,10 @@ class FileMedium:
         if len(data) != size:
             raise OSError(f"{self.file.path} is {size - len(data)} bytes shorter than it was; who changed it?")
         return data
+
+    def slice(self, position: int, size: int) -> Buffer | FileSlice:
+        held = self._files.readers.hold(self.file) if size >= _SENT_FROM else None
+        return self.read(position, size) if held is None else FileSlice(held, position, size)
 
     def settle(self, parts: Sequence[Buffer]) -> None:
         """The writer has written them."""

@@ -4,7 +4,7 @@ No fetch sessions yet: KIP-227 lets a broker answer with session id 0, and clien
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kohort.broker.call import Call
 from kohort.broker.parked_fetches import ParkedFetch
@@ -141,7 +141,8 @@ def _read(log: PartitionLog, wanted: FetchPartition, gathered: _Gathered) -> lis
         if not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
             raise OffsetOutOfRange
         return []
-    buffers = list(log.read(wanted.fetch_offset, max(room, 1)))
+    # The codec asks of a part how long it is and passes it on; the connection knows how to send it.
+    buffers = cast("list[Buffer]", log.send(wanted.fetch_offset, max(room, 1)))
     size = sum(map(len, buffers))
     if size > max(room, 1) and gathered.size > 0:
         return []

@@ -1,0 +1,122 @@
+"""Large answers from files to sockets by `os.sendfile`, past the transport: uvloop's has no such call.
+
+The transport is passed over only while it has nothing to send itself, and waits in its turn: whatever is to follow
+stands in line here until the socket has taken all.
+"""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from kohort.log.descriptors import FileSlice
+from kohort.wire.compression import Buffer
+
+Part = Buffer | FileSlice
+
+_MOST_PARTS = 64
+_SHORTER = "a file of the log is shorter than it was"
+
+
+class FileSending:
+    """One connection's own way to its socket."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, shared: socket.socket, done: Callable[[OSError | None], None]
+    ) -> None:
+        """`shared` is the transport's socket. `done` is called when a `send` that had to wait is over, or broken."""
+        self._loop = loop
+        self._done = done
+        # Another descriptor of it: the loop watches the first for the transport.
+        self._socket = socket.socket(fileno=os.dup(shared.fileno()))
+        self._socket.setblocking(False)
+        self._parts: deque[Part] = deque()
+        self.waiting = False
+        """Whether the socket is full and parts are left."""
+
+    def send(self, parts: Iterable[Part]) -> None:
+        """Send them behind what waits; raises OSError where the peer is gone."""
+        self._parts += parts
+        if not self.waiting and not self._send():
+            self.waiting = True
+            self._loop.add_writer(self._socket, self._writable)
+
+    def close(self) -> None:
+        """Drop what waits."""
+        self._parts.clear()
+        if self.waiting:
+            self.waiting = False
+            self._loop.remove_writer(self._socket)
+        self._socket.close()
+
+    def _writable(self) -> None:
+        error = None
+        try:
+            if not self._send():
+                return
+        except OSError as raised:
+            error = raised
+        self.waiting = False
+        self._loop.remove_writer(self._socket)
+        self._done(error)
+
+    def _send(self) -> bool:
+        """Whether all is sent; False where the socket takes no more now."""
+        try:
+            while self._parts:
+                first = self._parts[0]
+                if isinstance(first, FileSlice):
+                    self._send_file(first)
+                else:
+                    self._send_bytes()
+        except BlockingIOError:
+            return False
+        return True
+
+    def _send_file(self, part: FileSlice) -> None:
+        sent = os.sendfile(self._socket.fileno(), part.file.descriptor, part.position, part.size)
+        if not sent:
+            raise OSError(_SHORTER)
+        if sent == part.size:
+            self._parts.popleft()
+        else:
+            self._parts[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+
+    def _send_bytes(self) -> None:
+        """All up to the next file in one call, and in one packet with the beginning of that."""
+        parts: list[Buffer] = []
+        for part in self._parts:
+            if isinstance(part, FileSlice) or len(parts) == _MOST_PARTS:
+                break
+            parts.append(part)
+        more = socket.MSG_MORE if len(parts) < len(self._parts) else 0
+        sent = self._socket.sendmsg(parts, (), more)
+        while sent:
+            first = parts.pop(0)
+            self._parts.popleft()
+            if sent < len(first):
+                self._parts.appendleft(memoryview(first)[sent:])
+                break
+            sent -= len(first)
+
+
+def has_file(parts: Sequence[Part]) -> bool:
+    """Whether any of them lies in a file."""
+    return any(isinstance(part, FileSlice) for part in parts)
+
+
+def in_memory(parts: Sequence[Part]) -> list[Buffer]:
+    """The same parts, those in files read. Raises OSError."""
+    found = [part.read() if isinstance(part, FileSlice) else part for part in parts]
+    if list(map(len, found)) != list(map(len, parts)):
+        raise OSError(_SHORTER)
+    return found
+
+
+def socket_of(transport: asyncio.Transport) -> socket.socket | None:
+    """The socket to send on when the transport is passed over; None where it must not be, or not now."""
+    if transport.get_write_buffer_size() or transport.get_extra_info("sslcontext") is not None:
+        return None
+    found: socket.socket | None = transport.get_extra_info("socket")
+    return found

@@ -1,0 +1,150 @@
+"""Records that go from files to sockets past the transport: whole, in order with other answers, to slow readers too."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.log import FileSlice, FileStore, PartitionLog
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.records import Record, batches, decode_records, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to, until
+from tests.log.logs import append, flush, topic_in
+
+PARTITIONS = 3
+BATCHES = 40
+
+
+@pytest.fixture
+async def broker(start_broker: MakeBroker, tmp_path: Path) -> Broker:
+    """Three partitions of four megabytes in several segments."""
+    broker = await start_broker(BrokerOptions(port=0, data=tmp_path / "data"))
+    topic = broker.topics.create("t", PARTITIONS, {"segment.bytes": "1500000"})
+    for partition in range(PARTITIONS):
+        log = broker.topics.log(topic, partition)
+        assert log is not None
+        for number in range(BATCHES):
+            records = [Record(0, 1, None, b"%d %d " % (partition, number) * 25_000)]
+            log.append(encode_batch(records), log.leader_epoch)
+    broker.writer.current()
+    await broker.writer.drain()
+    return broker
+
+
+def fetch(offset: int, max_bytes: int = 1 << 20, partitions: int = PARTITIONS) -> FetchRequest:
+    wanted = [
+        FetchPartition(partition=n, fetch_offset=offset, partition_max_bytes=max_bytes) for n in range(partitions)
+    ]
+    return FetchRequest(topics=[FetchTopic(topic="t", partitions=wanted)])
+
+
+def values(answer: FetchResponse, partition: int) -> list[bytes | None]:
+    part = answer.responses[0].partitions[partition]
+    assert part.error_code == ErrorCode.NONE
+    assert isinstance(part.records, bytes | bytearray | memoryview)
+    return [record.value for at, _ in batches(part.records) for record in decode_records(part.records, at)]
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_all_arrives_as_it_was_written(broker: Broker) -> None:
+    async with talking_to(broker) as peer:
+        found: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
+        while len(found[0]) < BATCHES:
+            answer = await peer.ask(fetch(len(found[0])), 4, FetchResponse)
+            for partition in range(PARTITIONS):
+                found[partition] += values(answer, partition)
+        assert found == [[b"%d %d " % (p, n) * 25_000 for n in range(BATCHES)] for p in range(PARTITIONS)]
+
+
+def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:
+    store = FileStore(tmp_path, max_open_files=2)
+    topic_id = topic_in(store, partitions=6)
+    logs: list[PartitionLog] = [store.partition(topic_id, number) for number in range(6)]
+    for number, log in enumerate(logs):
+        append(log, b"%d" % number * 50_000)
+        append(log, b"small")
+    flush(store)
+    parts = [list(log.send(0, 1 << 20)) for log in logs]
+    held = [one for one in parts if isinstance(one[0], FileSlice)]
+    # Never more descriptors than twice the limit; who comes then gets bytes.
+    assert 2 <= len(held) <= 4
+    assert len(store.files.readers) <= 2
+    expected = [b"".join(map(bytes, log.read(0, 1 << 20))) for log in logs]
+    found = [b"".join(one.read() if isinstance(one, FileSlice) else bytes(one) for one in part) for part in parts]
+    assert found == expected
+    assert not isinstance(logs[0].send(1, 1 << 20)[0], FileSlice)
+    # Whoever holds a slice reads on, even of what was deleted meanwhile.
+    store.delete_topic(topic_id)
+    flush(store)
+    assert b"".join(one.read() for one in held[0] if isinstance(one, FileSlice)) in expected
+    del parts, held
+    store.close()
+    assert not [
+        link
+        for link in Path("/proc/self/fd").iterdir()
+        if os.path.lexists(link) and str(tmp_path) in os.readlink(link)  # noqa: PTH115
+    ]
+
+
+async def test_a_slow_reader_gets_everything_in_the_order_of_its_requests(broker: Broker) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=1 << 14)
+    peer = Peer(reader, writer)
+    for number in range(6):
+        peer.send(fetch(number * 5), 4)
+        peer.send(ApiVersionsRequest(), 0)
+    await until(lambda: any(connection.sending_files for connection in broker._connections))
+    for number in range(6):
+        answer = await peer.answer(FetchResponse)
+        assert values(answer, 2)[:1] == [b"2 %d " % (number * 5) * 25_000]
+        assert (await peer.answer(ApiVersionsResponse)).error_code == ErrorCode.NONE
+    await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    assert not any(connection.sending_files for connection in broker._connections)
+    writer.close()
+
+
+async def test_a_reader_that_goes_away_leaves_nothing_open(broker: Broker) -> None:
+    async with talking_to(broker) as peer:
+        await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        before = descriptors()
+    for _ in range(5):
+        _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        peer = Peer(asyncio.StreamReader(), writer)
+        for number in range(4):
+            peer.send(fetch(number), 4)
+        await until(lambda: any(connection.sending_files for connection in broker._connections))
+        writer.transport.abort()
+        await until(lambda: not any(connection.sending_files for connection in broker._connections))
+    async with talking_to(broker) as peer:
+        await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert descriptors() <= before + 12  # the log's own files
+
+
+async def test_a_file_that_somebody_cut_ends_the_connection_and_no_more(broker: Broker, tmp_path: Path) -> None:
+    path = min((tmp_path / "data" / "t-0").glob("*.log"))
+    os.truncate(path, 300_000)
+    async with talking_to(broker) as peer:
+        peer.send(fetch(0, 1 << 24, partitions=1), 4)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await peer.answer(FetchResponse)
+    async with talking_to(broker) as peer:
+        answer = await peer.ask(fetch(BATCHES - 1), 4, FetchResponse)
+        assert values(answer, 0) == [b"0 %d " % (BATCHES - 1) * 25_000]
+
+
+async def test_a_broker_that_stops_waits_for_no_slow_reader(broker: Broker) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    peer = Peer(asyncio.StreamReader(), writer)
+    for number in range(4):
+        peer.send(fetch(number), 4)
+    await until(lambda: any(connection.sending_files for connection in broker._connections))
+    async with asyncio.timeout(10):
+        await broker.stop()
+    writer.close()
