@@ -5,13 +5,14 @@ from types import MappingProxyType
 
 from kohort.assignor.server.api import ServerAssignor
 from kohort.assignor.server.custom import load
+from kohort.assignor.server.rack import RackAssignor
 from kohort.assignor.server.range import RangeAssignor
 from kohort.assignor.server.uniform import UniformAssignor
 from kohort.assignor.server.weighing import LAG, RATE, WEIGHTED
 from kohort.errors import ConfigError
 
 SERVER_ASSIGNORS: MappingProxyType[str, ServerAssignor] = MappingProxyType(
-    {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor(), LAG, RATE, WEIGHTED)}
+    {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor(), RackAssignor(), LAG, RATE, WEIGHTED)}
 )
 """What Kohort ships, by name: Apache Kafka's two, first, and then its own."""
 

@@ -152,6 +152,12 @@ class Roster:
 
     def hand_over(self, topic: Topic, number: int, giver: Member, receiver: Member) -> None:
         """Move one partition."""
+        self.pass_on(topic, number, giver, receiver)
+        self.levels.move(giver, giver.load - 1)
+        self.levels.move(receiver, receiver.load + 1)
+
+    def pass_on(self, topic: Topic, number: int, giver: Member, receiver: Member) -> None:
+        """The same, but for the loads: somebody else makes up for it."""
         target = self._own(giver)
         left = target[topic.id] - self._one[number]
         if left:
@@ -159,9 +165,8 @@ class Roster:
         else:
             del target[topic.id]
         self.give(topic, (number,), (receiver,))
-        for member, change in ((giver, -1), (receiver, 1)):
-            self.levels.move(member, member.load + change)
-            self.hold(member.kind, topic, change)
+        self.hold(giver.kind, topic, -1)
+        self.hold(receiver.kind, topic, 1)
 
     def pools(self) -> dict[int, list[Topic]]:
         """The topics by who subscribes to them; those that nobody subscribes to are not among them."""

@@ -27,49 +27,53 @@ class UniformPlan:
     """See `Plan`. With one subscription, a member that comes or goes costs as many steps as partitions move."""
 
     def __init__(self) -> None:
-        self._roster = Roster()
+        self.roster = Roster()
         self._near: dict[frozenset[str], int] = {}
         """By the racks of a partition, the kinds that are in one of them. Of this update."""
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
         """See `Plan.set_topic`."""
-        self._roster.set_topic(topic_id, topic)
+        self.roster.set_topic(topic_id, topic)
 
     def remove_topic(self, topic_id: UUID) -> None:
         """See `Plan.remove_topic`."""
-        self._roster.remove_topic(topic_id)
+        self.roster.remove_topic(topic_id)
 
     def set_member(self, member_id: str, member: MemberShape) -> None:
         """See `Plan.set_member`."""
-        self._roster.set_member(member_id, member)
+        self.roster.set_member(member_id, member)
 
     def remove_member(self, member_id: str) -> None:
         """See `Plan.remove_member`."""
-        self._roster.remove_member(member_id)
+        self.roster.remove_member(member_id)
 
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`."""
-        self._roster.rename_member(old, new)
+        self.roster.rename_member(old, new)
 
     def restore(self, targets: Mapping[str, Target]) -> None:
         """See `Plan.restore`."""
-        self._roster.restore(targets)
+        self.roster.restore(targets)
 
     def update(self) -> Mapping[str, Target]:
         """See `Plan.update`."""
         self._near = {}
-        self._roster.collect_gone()
+        self.roster.collect_gone()
         self._deal()
         self._level()
-        return self._roster.told()
+        self._settle()
+        return self.roster.told()
 
     def reason(self, member_id: str) -> str:
         """See `Plan.reason`."""
-        return even_share(self._roster, member_id)
+        return even_share(self.roster, member_id)
+
+    def _settle(self) -> None:
+        """A place for what comes after evenness."""
 
     def _deal(self) -> None:
         """Topics with the fewest subscribers first: partitions of the others can still be put elsewhere."""
-        roster, levels = self._roster, self._roster.levels
+        roster, levels = self.roster, self.roster.levels
         topics = [topic for topic in roster.to_deal if topic.free and topic.kinds]
         if len(roster.pools()) > 1:
             topics.sort(key=lambda topic: sum(kind.size for kind in levels.each(topic.kinds)))
@@ -79,7 +83,7 @@ class UniformPlan:
 
     def _deal_topic(self, topic: Topic) -> None:
         """Level by level, to members near the partition as long as there are some at the lowest level."""
-        levels = self._roster.levels
+        levels = self.roster.levels
         topic.free.sort()
         groups = self._by_nearness(topic, topic.free)
         topic.free = []
@@ -95,10 +99,10 @@ class UniformPlan:
 
     def _deal_some(self, topic: Topic, numbers: list[int], kind: Kind, level: int) -> None:
         """One partition to each member of this kind at this level, as long as there are some of both."""
-        winners = self._roster.levels.take_some(kind, level, len(numbers))
-        self._roster.give(topic, numbers[: len(winners)], winners)
-        self._roster.levels.put_all(kind, level + 1, winners)
-        self._roster.hold(kind, topic, len(winners))
+        winners = self.roster.levels.take_some(kind, level, len(numbers))
+        self.roster.give(topic, numbers[: len(winners)], winners)
+        self.roster.levels.put_all(kind, level + 1, winners)
+        self.roster.hold(kind, topic, len(winners))
         del numbers[: len(winners)]
 
     def _by_nearness(self, topic: Topic, numbers: Sequence[int]) -> dict[int, list[int]]:
@@ -111,17 +115,17 @@ class UniformPlan:
             placed.setdefault(racks[number], []).append(number)
         groups: dict[int, list[int]] = {}
         for alike in placed.values():
-            groups.setdefault(self._near_to(topic, alike[0]), []).extend(alike)
+            groups.setdefault(self.near_to(topic, alike[0]), []).extend(alike)
         return groups
 
-    def _near_to(self, topic: Topic, number: int) -> int:
+    def near_to(self, topic: Topic, number: int) -> int:
         """The kinds in the rack of one of the partition's replicas, whether they subscribe to the topic or not."""
         if topic.shape.racks is None:
             return 0
         racks = topic.shape.racks[number]
         near = self._near.get(racks)
         if near is None:
-            near = self._near[racks] = self._roster.kinds_in(racks)
+            near = self._near[racks] = self.roster.kinds_in(racks)
         return near
 
     def _level(self) -> None:
@@ -129,7 +133,7 @@ class UniformPlan:
 
         Ends because each move lowers the sum of the squared loads.
         """
-        roster = self._roster
+        roster = self.roster
         while roster.uneven:
             uneven, roster.uneven = roster.uneven, 0
             for kinds, pool in roster.pools().items():
@@ -138,8 +142,8 @@ class UniformPlan:
 
     def _level_pool(self, kinds: int, pool: Sequence[Topic]) -> None:
         """The same for the topics that exactly these kinds subscribe to."""
-        levels = self._roster.levels
-        others = len(self._roster.pools()) > 1
+        levels = self.roster.levels
+        others = len(self.roster.pools()) > 1
         while giver := self._overloaded(kinds, pool if others else None):
             level, lowest = levels.lowest(kinds)
             held = self._held(giver, kinds if others else None)
@@ -148,11 +152,11 @@ class UniformPlan:
             else:
                 topic_id, number, near = self._farthest(held, giver.kind, lowest)
             receiver = next(levels.each(near or lowest)).having[level][-1]
-            self._roster.hand_over(self._roster.topics[topic_id], number, giver, receiver)
+            self.roster.hand_over(self.roster.topics[topic_id], number, giver, receiver)
 
     def _overloaded(self, kinds: int, pool: Sequence[Topic] | None) -> Member | None:
         """Who has the most of those that have something of the pool (None: anything), and two more than the least."""
-        levels = self._roster.levels
+        levels = self.roster.levels
         enough = levels.lowest(kinds)[0] + 1
         for level, here in levels.descending(kinds):
             if level <= enough:
@@ -170,7 +174,7 @@ class UniformPlan:
         """What a member has of the topics that exactly these kinds subscribe to (None: of all)."""
         if kinds is None:
             return member.target
-        topics = self._roster.topics
+        topics = self.roster.topics
         return {topic_id: n for topic_id, n in member.target.items() if topics[topic_id].kinds == kinds}
 
     def _last(self, held: Target) -> tuple[UUID, int]:
@@ -183,9 +187,9 @@ class UniformPlan:
         """What is far for the giver and near to one of the `lowest`, as good as there is, and who these are."""
         best = (-2, 0, 0)
         for topic_id, numbers in held.items():
-            topic = self._roster.topics[topic_id]
+            topic = self.roster.topics[topic_id]
             for number in numbers:
-                near = self._near_to(topic, number)
+                near = self.near_to(topic, number)
                 gain = bool(near & lowest) - bool(near & giver.bit)
                 if (gain, len(numbers), number) > best:
                     best = (gain, len(numbers), number)
