@@ -49,8 +49,8 @@ class Bench:
         names = [f"topic-{number}" for number in range(topics)]
         self.names = names
         shape = TopicShape(partitions)
-        image = MetadataImage([Topic(name, UUID(int=n + 1), shape) for n, name in enumerate(names)])
-        self.shard.metadata_changed(image, 1_000_000)
+        self.image = MetadataImage([Topic(name, UUID(int=n + 1), shape) for n, name in enumerate(names)])
+        self.shard.metadata_changed(self.image, 1_000_000)
         self.shard.loaded(1_000_000)
         self.now = 1_000_000
 
@@ -159,21 +159,20 @@ def joining(size: int) -> None:
     print(f" over {after / 1e3:.0f} s of {INTERVAL / 1e3:.0f} s intervals")
 
 
+def settled(size: int, topics: int, partitions: int) -> tuple[Bench, list[Member]]:
+    """A Stable group of that size: its topics are made when all members are there."""
+    bench = Bench(topics, partitions)
+    bench.apply(bench.shard.metadata_changed(MetadataImage(), bench.now))
+    members = [Member(f"member-{number:036}", bench.names) for number in range(size)]
+    timed(bench, [(member, member.frame()) for member in members])
+    bench.apply(bench.shard.metadata_changed(bench.image, bench.now))
+    settle(bench, members)
+    return bench, members
+
+
 def one_of_many(size: int, topics: int, partitions: int) -> None:
     """A member joins, and leaves, a large group whose other members have not stirred."""
-    bench = Bench(topics, partitions)
-    bench.settings = GroupSettings(assignment_interval_ms=1)
-    gc.collect()
-    tracemalloc.start()
-    members = [Member(f"member-{number:036}", bench.names) for number in range(size)]
-    own, _ = tracemalloc.get_traced_memory()
-    timed(bench, [(member, member.frame()) for member in members])
-    settle(bench, members)
-    for member in members:
-        member.news = None
-    gc.collect()
-    taken, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    bench, members = settled(size, topics, partitions)
     best_join = best_leave = best_next = float("inf")
     for number in range(20):
         bench.now += INTERVAL
@@ -182,12 +181,28 @@ def one_of_many(size: int, topics: int, partitions: int) -> None:
         best_leave = min(best_leave, timed(bench, [(late, late.frame(-1))]))
         bench.now += INTERVAL
         best_next = min(best_next, timed(bench, [(members[number], members[number].frame())]))
-    owned = topics * partitions
-    print(f"one of {size:,} members, {owned:,} partitions: joins in {best_join * 1e3:.3f} ms, leaves in", end="")
-    print(f" {best_leave * 1e3:.3f} ms, next heartbeat with a new target {best_next * 1e3:.3f} ms")
-    print(
-        f"memory                          {(taken - own) / size:7.0f} bytes a member, {owned // size} partitions each"
-    )
+    print(f"one of {size:,} members, {topics * partitions:,} partitions: joins in {best_join * 1e3:.3f} ms,", end="")
+    print(f" leaves in {best_leave * 1e3:.3f} ms, next heartbeat with a new target {best_next * 1e3:.3f} ms")
+
+
+def memory(size: int, partitions: int) -> None:
+    """What a member of a Stable group takes, with all that the group and its plan know of it."""
+    settled(10, 1, 100)  # codecs are compiled on first use
+    gc.collect()
+    tracemalloc.start()
+    bench, members = settled(size, 1, size * partitions)
+    for member in members:
+        member.topics, member.news = [], None
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    own = bench.shard
+    del bench, members
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert own.consumer_groups
+    print(f"memory                          {kept / size:7.0f} bytes a member with {partitions} partitions", end="")
+    print(f" ({taken / size:.0f} with the benchmark's own)")
 
 
 def reconciling(partitions: int) -> None:
@@ -211,7 +226,8 @@ def main() -> int:
     heartbeats()
     joining(1_000)
     one_of_many(10_000, 1, 100_000)
-    one_of_many(10_000, 100, 1_000)
+    memory(1_000, 1)
+    memory(1_000, 10)
     reconciling(10)
     reconciling(1_000)
     return 0

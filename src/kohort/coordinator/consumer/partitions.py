@@ -18,7 +18,6 @@ class Partitions:
 
     def __init__(self, by_topic: Mapping[UUID, frozenset[int]]) -> None:
         """`by_topic` belongs to the new value: nobody changes it any more."""
-        assert all(by_topic.values())
         self.by_topic = by_topic
 
     @classmethod
@@ -33,11 +32,15 @@ class Partitions:
 
     def __and__(self, other: Partitions) -> Partitions:
         theirs = other.by_topic
-        return self._made({t: own & theirs[t] for t, own in self.by_topic.items() if t in theirs})
+        if not theirs:
+            return NOTHING
+        return _made({t: both for t, own in self.by_topic.items() if t in theirs and (both := own & theirs[t])})
 
     def __sub__(self, other: Partitions) -> Partitions:
         theirs = other.by_topic
-        return self._made({t: own - theirs[t] if t in theirs else own for t, own in self.by_topic.items()})
+        if not theirs:
+            return self
+        return _made({t: rest for t, own in self.by_topic.items() if (rest := own - theirs.get(t, _NONE))})
 
     def __or__(self, other: Partitions) -> Partitions:
         if not other:
@@ -80,13 +83,12 @@ class Partitions:
         """Those of these topics alone; itself where that is all of them."""
         if all(topic_id in topic_ids for topic_id in self.by_topic):
             return self
-        return self._made({t: own for t, own in self.by_topic.items() if t in topic_ids})
-
-    def _made(self, by_topic: dict[UUID, frozenset[int]]) -> Partitions:
-        by_topic = {topic_id: partitions for topic_id, partitions in by_topic.items() if partitions}
-        if not by_topic:
-            return NOTHING
-        return Partitions(by_topic)
+        return _made({t: own for t, own in self.by_topic.items() if t in topic_ids})
 
 
+def _made(by_topic: dict[UUID, frozenset[int]]) -> Partitions:
+    return Partitions(by_topic) if by_topic else NOTHING
+
+
+_NONE: frozenset[int] = frozenset()
 NOTHING = Partitions({})
