@@ -102,6 +102,7 @@ def test_a_missing_or_damaged_sidecar_is_made_up_for(data: Path, tmp_path: Path)
         expected = records(only_log(store))
     sidecars = sorted((data / "orders-0").glob("*.index"))
     assert len(sidecars) > 5
+    whole = [sidecar.read_bytes() for sidecar in sidecars]
     for number, sidecar in enumerate(sidecars):
         content = sidecar.read_bytes()
         sidecar.write_bytes([b"", content[:-1], content[:50] + b"\xff" + content[51:]][number % 3])
@@ -111,6 +112,7 @@ def test_a_missing_or_damaged_sidecar_is_made_up_for(data: Path, tmp_path: Path)
         known = log.producers.get(3)
         assert known is not None and [one.last_sequence for one in known.batches] == [55, 56, 57, 58, 59]
         assert store.recovered == []
+    assert [sidecar.read_bytes() for sidecar in sidecars] == whole
 
 
 def test_a_second_owner_is_told_who_holds_the_directory(data: Path) -> None:

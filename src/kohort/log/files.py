@@ -171,6 +171,9 @@ class FileStore:
             may_have_gaps=config.compacts,
         )
         self.recovered += found.tails
+        for segment in found.segments:
+            if segment.producers_at_end is not None:
+                self._keep_sidecar(segment)
         return new(
             self._new_medium(directory, exists=False),
             self._queue.note,

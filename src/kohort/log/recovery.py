@@ -69,6 +69,8 @@ def recover(
         # Compaction leaves gaps in full segments, and the topic may have another policy since.
         gaps = may_have_gaps or following is not None
         reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
+        if following is not None:
+            segment.producers_at_end = found.producers.snapshot()  # it deserves a sidecar
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
             if following is None:
