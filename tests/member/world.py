@@ -45,6 +45,7 @@ from kohort.member import (
 from kohort.model import Millis, TopicPartition
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.group_records import OffsetCommitValue
 from tests.coordinator.shell import Shell
 
@@ -288,6 +289,10 @@ class Host:
     wants_in: bool = True
     lookups: int = 0
     sent: list[type[Message]] = field(default_factory=list)
+    heartbeats: list[ConsumerGroupHeartbeatRequest] = field(default_factory=list)
+    """Those of a consumer group, as the coordinator reads them."""
+    is_blind: bool = False
+    """No metadata reaches it."""
     asked: list[int] = field(default_factory=list)
     """Commits that must be settled in the end."""
     on_revoked: Callable[[frozenset[TopicPartition]], object] | None = None
@@ -354,6 +359,8 @@ class Host:
         return lost
 
     def tell_metadata(self) -> None:
+        if self.is_blind:
+            return
         known = {topic: n for topic, n in self.world.partitions.items() if topic in self._watched}
         names = {topic.topic_id: name for name, topic in self.world.shell.image.by_name.items()}
         self.handle(MetadataChanged(known, self._watched, dict(self.world.racks), names))
@@ -435,6 +442,8 @@ class Host:
         self.sent.append(type(send.message))
         version = _version(send.message)
         copy = decode(type(send.message), version, encode(send.message, version))
+        if isinstance(copy, ConsumerGroupHeartbeatRequest):
+            self.heartbeats.append(copy)
         request = _Request(send.request, copy, self._connection)
         self._queue.append(request)
         if len(self._queue) == 1:
