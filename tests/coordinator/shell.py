@@ -207,7 +207,9 @@ class Shell:
         assert group.generation >= self.generations.get(group.group_id, 0), "a generation fell"
         self.generations[group.group_id] = group.generation
         assert (group.state is GroupState.EMPTY) == (not group.members) or group.state is GroupState.PREPARING_REBALANCE
-        assert group.leader_id in group.members if group.members else group.leader_id is None
+        # Nobody leads a group that was a consumer group, before its members have joined again.
+        leaderless = not group.members or group.state is GroupState.PREPARING_REBALANCE
+        assert group.leader_id in group.members or (leaderless and group.leader_id is None)
         assert set(group.rebalance.joining) <= set(group.members)
         assert set(group.rebalance.syncing) <= set(group.members)
         assert group.static_ids == {

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+from kohort.assignor.server import TopicShape
+from kohort.coordinator import MetadataImage, Topic
+from kohort.coordinator.consumer.search import Search
+from kohort.coordinator.timers import ExpressionRefresh
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tests.coordinator.shell import Shell
+
+SLOW = "(x+x+x+x+x+x+x+x+x+x+){100}y|x.*"
+"""Exponential for engines that backtrack; for ours a large program."""
+
+TOPICS = [Topic("x" * 200 + str(n), UUID(int=n + 1), TopicShape(1)) for n in range(400)]
+
+
+def test_a_slow_expression_is_looked_up_in_slices() -> None:
+    search = Search([SLOW, "x+7"], MetadataImage(TOPICS, 5))
+    slices = 1
+    while not search.go_on():
+        slices += 1
+    assert slices > 2
+    found = search.found(99)
+    assert found[SLOW].topics == {topic.name for topic in TOPICS}
+    assert found["x+7"].topics == {TOPICS[7].name}
+    assert (found["x+7"].version, found["x+7"].resolved_at) == (5, 99)
+
+
+def test_a_member_with_a_slow_expression_is_answered_before_it_is_looked_up() -> None:
+    shell = Shell()
+    shell.change_topics(TOPICS)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=SLOW,
+        topic_partitions=[],
+    )
+    before = time.process_time()
+    answer = shell.handle(request, "join", 1).replies["join"]
+    assert time.process_time() - before < 5
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+    assert answer.member_epoch == 1 and ExpressionRefresh("g") in shell.timers
+    while shell.shard.consumer_groups["g"].epoch == 1:
+        next(shell.wait(1_000))
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=1)
+    answer = shell.handle(beat, "beat", 1).replies["beat"]
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None
+    assert (answer.member_epoch, len(answer.assignment.topic_partitions)) == (2, len(TOPICS))
+
+
+def test_topics_that_change_meanwhile_begin_the_look_up_anew() -> None:
+    shell = Shell()
+    shell.change_topics(TOPICS[:399])
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=SLOW,
+        topic_partitions=[],
+    )
+    shell.handle(request, "join", 1)
+    next(shell.wait(1_000))
+    shell.change_topics(TOPICS)
+    while shell.shard.consumer_groups["g"].epoch == 1:
+        next(shell.wait(1_000))
+    assert shell.shard.consumer_groups["g"].topics.resolved[SLOW].topics == {topic.name for topic in TOPICS}

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.assignor.server import TopicShape
+from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, Subscription
+from kohort.coordinator.consumer.metadata import HASH_RANGE, MetadataImage, Topic, changed_names
+from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
+
+NAMES = ["orders", "orders-eu", "payments", "refunds"]
+EXPRESSIONS = ["orders.*", ".*s"]
+
+subscriptions = st.builds(Subscription, st.frozensets(st.sampled_from(NAMES)), st.none() | st.sampled_from(EXPRESSIONS))
+images = st.lists(
+    st.builds(
+        Topic, st.sampled_from(NAMES), st.integers(1, 9).map(lambda n: UUID(int=n)), st.integers(1, 3).map(TopicShape)
+    ),
+    unique_by=(lambda topic: topic.name, lambda topic: topic.topic_id),
+).map(MetadataImage)
+resolutions = st.frozensets(st.sampled_from(NAMES)).map(lambda topics: ResolvedExpression(topics, 1, 0))
+
+
+def counted_anew(members: Sequence[Subscription], topics: SubscribedTopics, image: MetadataImage) -> int:
+    wanted = {name for one in members for name in topics.topics_of(one)}
+    return sum(image.by_name[name].digest for name in wanted if name in image.by_name) % HASH_RANGE
+
+
+@given(st.data())
+def test_the_digest_that_follows_changes_is_the_one_counted_anew(data: st.DataObject) -> None:
+    topics, image, members = SubscribedTopics(), data.draw(images), [NO_SUBSCRIPTION] * 3
+    for _ in range(data.draw(st.integers(1, 12))):
+        step = data.draw(st.sampled_from(["member", "expression", "image"]))
+        if step == "member":
+            place, after = data.draw(st.integers(0, 2)), data.draw(subscriptions)
+            told = topics.digest_after(image, topics.changes([members[place]], after))
+            topics.replace(members[place], after)
+            members[place] = after
+        elif step == "expression":
+            fresh = {data.draw(st.sampled_from(EXPRESSIONS)): data.draw(resolutions)}
+            told = topics.digest_after(image, topics.changes_by(fresh))
+            for expression, resolved in fresh.items():
+                topics.resolve(expression, resolved)
+        else:
+            old, image = image, data.draw(images)
+            topics.topics_changed(changed_names(old, image))
+            told = counted_anew(members, topics, image)
+        assert topics.digest(image) == told == counted_anew(members, topics, image)
+        assert set(topics.counts) == {name for one in members for name in topics.topics_of(one)}
+        for one in members:
+            assert topics.ids_of(one, image) == image.ids_of(topics.topics_of(one))
+
+
+def test_only_what_begins_or_ends_to_be_asked_for_is_told() -> None:
+    topics = SubscribedTopics()
+    both, one = Subscription(frozenset({"orders", "payments"})), Subscription(frozenset({"orders"}))
+    assert topics.replace(NO_SUBSCRIPTION, one) == {"orders"}
+    assert topics.replace(NO_SUBSCRIPTION, one) == set()
+    assert topics.replace(one, both) == {"payments"}
+    assert topics.replace(both, NO_SUBSCRIPTION) == {"payments"}
+    assert topics.replace(one, NO_SUBSCRIPTION) == {"orders"}
+
+
+def test_members_that_ask_for_the_same_share_one_value() -> None:
+    topics = SubscribedTopics()
+    first = Subscription(frozenset({"orders"}))
+    topics.replace(NO_SUBSCRIPTION, first)
+    assert topics.shared(Subscription(frozenset({"orders"}))) is first
+
+
+def test_a_topic_is_another_when_its_id_its_size_or_its_racks_differ() -> None:
+    racks = (frozenset({"a"}), frozenset({"b"}))
+    topics = [
+        Topic("orders", UUID(int=1), TopicShape(2)),
+        Topic("orders", UUID(int=2), TopicShape(2)),
+        Topic("orders", UUID(int=1), TopicShape(3)),
+        Topic("orders", UUID(int=1), TopicShape(2, racks)),
+        Topic("orders", UUID(int=1), TopicShape(2, racks[::-1])),
+        Topic("payments", UUID(int=1), TopicShape(2)),
+    ]
+    assert len({topic.digest for topic in topics}) == len(topics)
+    assert Topic("orders", UUID(int=1), TopicShape(2)).digest == topics[0].digest
+
+
+def test_images_say_what_differs() -> None:
+    orders, payments = (Topic(name, UUID(int=n), TopicShape(2)) for n, name in enumerate(("orders", "payments"), 1))
+    grown = Topic("orders", UUID(int=1), TopicShape(3))
+    old = MetadataImage([orders, payments])
+    assert changed_names(old, MetadataImage([orders, payments])) == frozenset()
+    assert changed_names(old, MetadataImage([grown, payments])) == {"orders"}
+    assert changed_names(old, MetadataImage([orders])) == {"payments"}
+    assert changed_names(MetadataImage(), old) == {"orders", "payments"}
