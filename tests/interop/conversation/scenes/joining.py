@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from tests.interop.conversation.members import SUBSCRIPTION, Member
+from tests.interop.conversation.members import SUBSCRIPTION, Member, running
 from tests.interop.conversation.stage import Stage, scene
 
 
@@ -177,3 +177,16 @@ async def malformed_subscriptions(s: Stage) -> None:
     await other.join_waits(
         "unreadable, one good and one bad, the bad one first", protocols={"sticky": b"\0", "range": good}
     )
+
+
+@scene
+async def an_id_whose_connection_breaks(s: Stage) -> None:
+    """Nobody but a rebalance knows of it: that waits for whoever has the id, who may use it on another connection."""
+    one, two = Member(s, "one"), Member(s, "two")
+    await running(one)
+    await two.gets_an_id()
+    two.hangs_up()
+    await one.heartbeat("the group does not notice")
+    await one.join_waits("one rejoins and waits for two")
+    await two.join("two comes with its id")
+    await one.hears("one is in, of two")
