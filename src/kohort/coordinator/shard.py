@@ -217,6 +217,9 @@ class GroupShard:
                 expect_heartbeat(group, member, now, out)
             if len(group.members) > self._groups.config.max_size:
                 begin_and_proceed(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
+            elif group.members and group.leader_id is None:
+                # It was a consumer group, and the broker was gone before its members had shared anew.
+                begin_and_proceed(self._groups, group, Why(Cause.MEMBER_LEFT), now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
         return out
 

@@ -23,6 +23,9 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
 from kohort.model import UUID, Millis
 
+_BEFORE_ITS_LIFE = 0
+"""As an epoch: in which a static member was given what it took over from its life before."""
+
 
 @dataclass(slots=True)
 class Beat:
@@ -135,6 +138,8 @@ def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) 
     def since(topic_id: UUID, partition: int) -> int:
         if partition not in kept.by_topic.get(topic_id, ()):
             return moved.epoch
+        if before.member_id != moved.member_id:
+            return _BEFORE_ITS_LIFE
         owner = group.owner(topic_id, partition)
         return moved.epoch if owner is None else owner.since_epoch
 

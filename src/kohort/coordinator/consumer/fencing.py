@@ -9,7 +9,7 @@ from kohort.coordinator.consumer.admission import find_leaver
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
-from kohort.coordinator.consumer.migration import downgrade_and_rebalance, stays_with_classic_members
+from kohort.coordinator.consumer.migration import downgrade_without, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
@@ -101,7 +101,7 @@ def remove_members(
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
         out.events.append(MemberGone(group_id, member.facts, why.cause, why.reason))
     if stays_with_classic_members(groups, group, members):
-        downgrade_and_rebalance(groups, group, members, why, now, out)
+        downgrade_without(groups, group, members, why, now, out)
         return
     for member in members:
         out.records += records.no_member(group_id, member.member_id)

@@ -14,10 +14,9 @@ from dataclasses import replace
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
-from kohort.coordinator.consumer.member import AWAY, ClassicSide, ConsumerMember, Subscription
+from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.partitions import Partitions
-from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause
 from kohort.coordinator.groups import Groups
@@ -135,10 +134,18 @@ def stays_with_classic_members(groups: Groups, group: ConsumerGroup, leaving: Co
     return allowed and 0 < staying == classic
 
 
-def downgrade(
-    groups: Groups, group: ConsumerGroup, staying: Sequence[ConsumerMember], now: Millis, out: Effects
+def _downgrade(
+    groups: Groups,
+    group: ConsumerGroup,
+    staying: Sequence[ConsumerMember],
+    why: Why | None,
+    now: Millis,
+    out: Effects,
 ) -> ClassicGroup:
-    """Make it a classic group of these members, each with its target, in the generation of the group epoch."""
+    """Make it a classic group of these members, each with its target, in the generation of the group epoch.
+
+    `why` they have to share anew, if they have to. Until they do nobody leads: so a broker that loads the group knows.
+    """
     group_id = group.group_id
     out.records += records.no_group_and_members(group)
     out.timers[ExpressionRefresh(group_id)] = None
@@ -148,39 +155,40 @@ def downgrade(
     classic = groups.make_classic(group_id)
     classic.generation, classic.protocol_type, classic.since = group.epoch, CONSUMER, now
     classic.restore({member.member_id: _downgraded_member(member, assignment) for member in staying})
-    classic.protocol, classic.leader_id = classic.vote(), staying[0].member_id
+    classic.protocol, classic.leader_id = classic.vote(), staying[0].member_id if why is None else None
     classic.state = GroupState.STABLE
     out.records.append(generation(classic, assignment, now))
     for member in staying:
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
         out.timers[SessionTimeout(group_id, member.member_id)] = classic.members[member.member_id].session_deadline
+    if why is not None:
+        begin_and_proceed(groups, classic, why, now, out)
     return classic
 
 
-def downgrade_and_rebalance(
+def downgrade_without(
     groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember], why: Why, now: Millis, out: Effects
 ) -> None:
-    """`downgrade` when the last members of the consumer protocol left: the others share what they had."""
+    """The last members of the consumer protocol left: the others are a classic group, and share what those had."""
     gone = {member.member_id for member in leaving}
     staying = [member for member in group.members.values() if member.member_id not in gone]
-    begin_and_proceed(groups, downgrade(groups, group, staying, now, out), why, now, out)
+    _downgrade(groups, group, staying, why, now, out)
 
 
 def downgrade_for(
     groups: Groups, group: ConsumerGroup, holder: ConsumerMember, side: ClassicSide, now: Millis, out: Effects
 ) -> ClassicGroup:
-    """`downgrade` when the last member of the consumer protocol is static, and its next life speaks the classic one.
+    """The last member of the consumer protocol is static, and its next life speaks the classic one.
 
     The others need not join again if they have what they should, and it asks for the same.
     """
     said = read_subscription(side.protocols[0][1])
     same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
-    settled = group.epoch == group.target_epoch and group.state is ConsumerGroupState.STABLE
+    others = [member for member in group.members.values() if member is not holder]
+    settled = group.epoch == group.target_epoch and all(member.is_at(group.epoch) for member in others)
     staying = [replace(m, classic=side) if m is holder else m for m in group.members.values()]
-    classic = downgrade(groups, group, staying, now, out)
-    if not (same and (settled or holder.epoch == AWAY)):
-        begin_and_proceed(groups, classic, Why(Cause.STATIC_MEMBER_RETURNED, holder.member_id), now, out)
-    return classic
+    why = None if same and settled else Why(Cause.STATIC_MEMBER_RETURNED, holder.member_id)
+    return _downgrade(groups, group, staying, why, now, out)
 
 
 def _downgraded_member(member: ConsumerMember, assignment: dict[str, bytes]) -> Member:
