@@ -6,8 +6,9 @@ topics.json              every topic with its id, partitions and configs
 configs.json             configs of what is no topic, such as groups, by kind and name
 <topic>-<n>/             one partition, as in Kafka:
     00000000000000000000.log    raw batches; the name is the first offset
-    00000000000000000000.index  sparse index and producers, of a segment that no longer grows
+    00000000000000000000.index  its sidecar: sparse index and producers
     start-offset                where DeleteRecords moved the start to
+    compacted-to, *.swap, ...   what compaction leaves: see names.py
 """
 
 import fcntl
