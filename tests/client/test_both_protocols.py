@@ -162,6 +162,7 @@ async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_co
         on_revoked=slow,
         on_lost=lambda p: told.append(f"lost {len(p)}"),
     )
+    await eventually(lambda: len(one.assignment) == 4)
     two = await Membership.join(cluster, fresh, [topic], {**protocol, "max_poll_interval_ms": 1_500})
     await eventually(lambda: len(two.assignment) == 4)
     may_end.set()

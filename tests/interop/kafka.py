@@ -130,6 +130,11 @@ class ApacheKafka:
         self.process = process
         self.log_dir = log_dir
 
+    def start_again(self) -> None:
+        """After its process was killed: on the same address, with what it had on disk."""
+        self.process = self.process.again()
+        self.process.wait_for("Kafka Server started", timeout=60.0)
+
     @property
     def pid(self) -> int:
         return self.process.pid
@@ -154,7 +159,11 @@ def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = 
         )
         try:
             process.wait_for("Kafka Server started", timeout=60.0)
-            yield ApacheKafka(f"127.0.0.1:{port}", process, home / "data")
+            kafka = ApacheKafka(f"127.0.0.1:{port}", process, home / "data")
+            try:
+                yield kafka
+            finally:
+                process = kafka.process
         finally:
             # Nothing of it is kept, so nothing is lost by not waiting for a controlled shutdown.
             process.kill()

@@ -41,6 +41,7 @@ class ServerProcess:
         self._stderr: collections.deque[str] = collections.deque(maxlen=1000)
         self._open_streams = 2
         self.started_at = time.monotonic()
+        self._started_with = (command, env, cwd)
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
@@ -60,6 +61,11 @@ class ServerProcess:
         ]
         for drain in self._drains:
             drain.start()
+
+    def again(self) -> ServerProcess:
+        """The same command once more, as another process."""
+        command, env, cwd = self._started_with
+        return ServerProcess(command, env=env, cwd=cwd)
 
     @property
     def pid(self) -> int:
