@@ -36,7 +36,7 @@ async def break_connections(clusters: list[Cluster], seed: int, broken: list[Non
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_every_record_counts_once_though_connections_break(
-    any_broker: Broker, new_topic: NewTopicName, fresh: str, seed: int
+    any_broker: Broker, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str, seed: int
 ) -> None:
     partitions, total = 4, 4_000
     topic = await new_topic(partitions)
@@ -62,7 +62,7 @@ async def test_every_record_counts_once_though_connections_break(
             counted.update(record.value for record in await consumer.poll(50, timeout=0.05))
 
     group: dict[str, Any] = {"group_id": fresh, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    consumers = [Consumer(bootstrap_servers=any_broker.bootstrap, **COOPERATIVE, **group, **quick) for _ in range(3)]
+    consumers = [Consumer(bootstrap_servers=any_broker.bootstrap, **protocol, **group, **quick) for _ in range(3)]
     producer = Producer(bootstrap_servers=any_broker.bootstrap, **quick)
     clusters = [producer.cluster, *(consumer.cluster for consumer in consumers)]
     broken: list[None] = []
