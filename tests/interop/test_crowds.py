@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from kohort.wire.join_group import JoinGroupResponse
 from tests.interop.crowd import JOIN, Crowd, Line, framed, share_of
 from tests.interop.kohort import KohortBroker, running_kohort
 from tests.interop.mixed.offsets_log import java_hash
+from tests.interop.process import until
 
 LARGE = 5_000
 GROUPS = 1_000
@@ -40,6 +42,21 @@ def test_five_thousand_members_share_a_group(broker: KohortBroker) -> None:
             assert crowd.beat() == {0}
         crowd.leave()
         assert state_of(broker, "large") == "Empty"
+
+
+def test_five_thousand_members_survive_a_restart(tmp_path: Path) -> None:
+    # Their generation is one record of a megabyte, more than is read at once when groups are loaded (KAFKA-7286).
+    data = ("--data", str(tmp_path / "data"))
+    with running_kohort(*data, group_initial_rebalance_delay_ms="500") as first:
+        with Crowd(first.bootstrap, ["large"] * LARGE) as crowd:
+            crowd.take_ids()
+            crowd.sync(crowd.join())
+            ids, generations = crowd.ids, crowd.generations
+    with running_kohort(*data) as second, Crowd(second.bootstrap, ["large"] * LARGE) as crowd:
+        crowd.ids, crowd.generations = ids, generations
+        until(20.0, "the group is loaded", lambda: state_of(second, "large") == "Stable")
+        assert crowd.beat() == {0}
+        crowd.leave()
 
 
 def test_a_thousand_groups_come_and_go_at_once(broker: KohortBroker) -> None:
