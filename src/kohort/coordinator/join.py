@@ -59,7 +59,7 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
             join_as_classic_member(groups, found, request, one.protocols, patience, context, now, out)
             return
         side = ClassicSide(request.session_timeout_ms, tuple(one.protocols.items()))
-        found = downgrade_for(groups, found, holder, side, now, out)
+        found = downgrade_for(groups, found, holder, side, context, now, out)
     group = found if isinstance(found, ClassicGroup) else None
     error = _refusal(groups, group, one)
     if error:

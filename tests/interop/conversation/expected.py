@@ -89,6 +89,12 @@ A member that comes with its epoch before never got the last answer, and is told
 _LOOKED_UP = """\
 A regular expression is looked up before the heartbeat that brings it is answered; by Kafka a little later, and again
 after a change of topics within 10 s."""
+_IDS_OF_CLASSIC_MEMBERS = """\
+The id of a classic member in a consumer group begins with its client or instance id, as in a classic group; Kafka's is
+a UUID in base64."""
+_LEADS = """\
+A static member whose restart makes a consumer group a classic one is told who leads, and that nothing is to be
+assigned; by Kafka that nobody leads."""
 _MORE_CONFIGS = "Of a group's configs those of consumer groups are told, not those of share and streams groups."
 
 _CONSUMER_GROUPS = (
@@ -115,6 +121,14 @@ _CONSUMER_GROUPS = (
         "Who asks for offsets at an epoch without a member id is unknown; Kafka fails with an internal error.",
         "reading-offsets-as-a-consumer-member",
         "as nobody at an epoch",
+    ),
+    *(
+        Expected(_IDS_OF_CLASSIC_MEMBERS, scene, field="*member_id")
+        for scene in ("classic-members-join-a-consumer-group", "static-members-migrate", "under-policy-*")
+    ),
+    *(
+        Expected(_LEADS, "static-members-migrate", "a restarts in the classic protocol", field)
+        for field in ("leader", "skip_assignment", "members*")
     ),
     Expected(_MORE_CONFIGS, "configs-of-a-group", "*", "*.configs.*", kohort="(not there)"),
 )

@@ -15,6 +15,14 @@ _COMMON = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+_CONSUMER = {
+    **_COMMON,
+    # Every change of a group is assigned at once.
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+
 PARTS: Mapping[str, Mapping[str, str]] = {
     "common": _COMMON,
     "small": {
@@ -27,11 +35,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
         "message.max.bytes": "2000",
     },
-    "consumer": {
-        **_COMMON,
-        # Every change of a group is assigned at once.
-        "group.consumer.assignment.interval.ms": "0",
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.min.heartbeat.interval.ms": "500",
-    },
+    "consumer": _CONSUMER,
+    "upgrade": {**_CONSUMER, "group.consumer.migration.policy": "upgrade"},
+    "downgrade": {**_CONSUMER, "group.consumer.migration.policy": "downgrade"},
+    "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }

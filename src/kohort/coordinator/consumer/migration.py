@@ -17,12 +17,13 @@ from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.partitions import Partitions
-from kohort.coordinator.effects import Effects
+from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.join_phase import Why, begin_and_proceed
 from kohort.coordinator.member import Member
 from kohort.coordinator.records import generation
+from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
@@ -160,7 +161,7 @@ def _downgrade(
     out.records.append(generation(classic, assignment, now))
     for member in staying:
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
-        out.timers[SessionTimeout(group_id, member.member_id)] = classic.members[member.member_id].session_deadline
+        expect_heartbeat(classic, classic.members[member.member_id], now, out)
     if why is not None:
         begin_and_proceed(groups, classic, why, now, out)
     return classic
@@ -176,7 +177,13 @@ def downgrade_without(
 
 
 def downgrade_for(
-    groups: Groups, group: ConsumerGroup, holder: ConsumerMember, side: ClassicSide, now: Millis, out: Effects
+    groups: Groups,
+    group: ConsumerGroup,
+    holder: ConsumerMember,
+    side: ClassicSide,
+    context: RequestContext,
+    now: Millis,
+    out: Effects,
 ) -> ClassicGroup:
     """The last member of the consumer protocol is static, and its next life speaks the classic one.
 
@@ -186,7 +193,8 @@ def downgrade_for(
     same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
     others = [member for member in group.members.values() if member is not holder]
     settled = group.epoch == group.target_epoch and all(member.is_at(group.epoch) for member in others)
-    staying = [replace(m, classic=side) if m is holder else m for m in group.members.values()]
+    after = replace(holder, classic=side, client_id=context.client_id, client_host=context.client_host)
+    staying = [after if m is holder else m for m in group.members.values()]
     why = None if same and settled else Why(Cause.STATIC_MEMBER_RETURNED, holder.member_id)
     return _downgrade(groups, group, staying, why, now, out)
 
@@ -202,7 +210,6 @@ def _downgraded_member(member: ConsumerMember, assignment: dict[str, bytes]) -> 
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=dict(member.classic.protocols),
         assignment=assignment[member.member_id],
-        session_deadline=member.session_deadline,
     )
 
 
