@@ -98,6 +98,16 @@ def test_a_group_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> No
     assert row.split() == [f"{name}-0", "4", "5", "1", "-"]
 
 
+def test_a_group_of_the_consumer_protocol_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> None:
+    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
+    run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n")
+    consume = ("consume", name, "--group", name, "--protocol", "consumer", "--from-beginning", "--max", "2")
+    assert run(*consume, bootstrap=bootstrap).lines == ["1", "2"]
+    assert run(*consume, bootstrap=bootstrap).lines == ["3", "4"]
+    listed = json.loads(run("group", "list", "--json", bootstrap=bootstrap).out)
+    assert [(one["state"], one["type"].lower()) for one in listed if one["group"] == name] == [("Empty", "consumer")]
+
+
 def test_a_group_that_does_not_exist_is_a_no(run: Run, bootstrap: str) -> None:
     asked = run("group", "describe", "no-such-group", bootstrap=bootstrap)
     assert (asked.code, asked.out) == (1, "")
