@@ -1,6 +1,6 @@
 """Server assignors: who should own which partition of a consumer group. Computed by the coordinator."""
 
-from kohort.assignor.server.api import MemberShape, Plan, ServerAssignor, Target, TopicShape, WeighsLoad
+from kohort.assignor.server.api import Load, MemberShape, Plan, ServerAssignor, Target, TopicShape, WeighsLoad
 from kohort.assignor.server.checking import check_targets
 from kohort.assignor.server.custom import CustomAssignor, MemberView, SimpleAssignor
 from kohort.assignor.server.registry import SERVER_ASSIGNORS, find_server_assignor, find_server_assignors
@@ -8,6 +8,7 @@ from kohort.assignor.server.registry import SERVER_ASSIGNORS, find_server_assign
 __all__ = [
     "SERVER_ASSIGNORS",
     "CustomAssignor",
+    "Load",
     "MemberShape",
     "MemberView",
     "Plan",

@@ -6,6 +6,7 @@ cost of an update lies in the changes and not in the size of the group. Same cha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from kohort.model import UUID
@@ -85,16 +86,33 @@ class Plan(Protocol):
         ...
 
     def reason(self, member_id: str) -> str:
-        """Why this member has what it has: one plain sentence with what was weighed, as of the last update."""
+        """Why this member has what it has: one plain sentence with what was weighed, as of the last update.
+
+        KeyError for a member that the plan was not told of.
+        """
         ...
+
+
+class Load(Enum):
+    """What a partition may cost whoever has it."""
+
+    LAG = "records of lag"
+    """How many records the group has not processed yet."""
+    RATE = "records per second"
+    """How fast the partition grows."""
 
 
 @runtime_checkable
 class WeighsLoad(Protocol):
     """A plan that balances what its partitions cost rather than how many there are."""
 
+    @property
+    def weighs(self) -> Load:
+        """What it wants to be told."""
+        ...
+
     def set_load(self, topic_id: UUID, partition: int, load: float) -> None:
-        """What a partition costs whoever has it: its lag in records for `lag`, records per second for `rate`.
+        """What a partition costs whoever has it.
 
         One that was never told counts as nothing. To be told of all, often, is cheap: targets move only when what is
         gained passes a threshold. Negative or not finite: ValueError. Unknown partitions are passed over.

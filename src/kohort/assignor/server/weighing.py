@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from kohort.assignor.server.api import MemberShape, Plan, Target, TopicShape, why_nothing
+from kohort.assignor.server.api import Load, MemberShape, Plan, Target, TopicShape, why_nothing
 from kohort.assignor.server.scales import Bearer, Part, Scales
 from kohort.model import UUID
 
@@ -21,26 +21,26 @@ class WeighingAssignor:
     """See `ServerAssignor`."""
 
     name: str
-    unit: str
-    """What a load is: "records of lag"; empty where every partition costs the same."""
+    load: Load | None
+    """What a partition costs; None where each costs the same."""
     tolerance: float
     """A member is left alone while it is off the mean by less than this part of it."""
 
     def plan(self) -> Plan:
         """See `ServerAssignor.plan`."""
-        return LoadedPlan(self) if self.unit else WeighingPlan(self)
+        return WeighingPlan(self.tolerance) if self.load is None else LoadedPlan(self.tolerance, self.load)
 
 
-LAG = WeighingAssignor("lag", "records of lag", 0.25)
-RATE = WeighingAssignor("rate", "records per second", 0.15)
-WEIGHTED = WeighingAssignor("weighted", "", 0.0)
+LAG = WeighingAssignor("lag", Load.LAG, 0.25)
+RATE = WeighingAssignor("rate", Load.RATE, 0.15)
+WEIGHTED = WeighingAssignor("weighted", None, 0.0)
 
 
 class WeighingPlan:
     """See `Plan`. An update looks at the whole group, if anything changed: 0.5 s for 100,000 partitions."""
 
-    def __init__(self, assignor: WeighingAssignor) -> None:
-        self._assignor = assignor
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
         self._topics: dict[UUID, list[Part]] = {}
         self._members: dict[str, Bearer] = {}
         self._joined = 0
@@ -118,7 +118,8 @@ class WeighingPlan:
         self._price(wanted)
         scales = Scales(self._members.values(), wanted)
         scales.deal([part for part in wanted if part.owner is None])
-        scales.level(self._assignor.tolerance)
+        if self._knows_loads():
+            scales.level(self._tolerance)
         self._mean = scales.mean
         return self._tell()
 
@@ -151,6 +152,10 @@ class WeighingPlan:
         asked = frozenset[UUID]().union(*exist.values())
         return [part for topic_id, parts in self._topics.items() if topic_id in asked for part in parts]
 
+    def _knows_loads(self) -> bool:
+        """Whether what the partitions cost is known, so that members may be made even."""
+        return True
+
     def _price(self, wanted: list[Part]) -> None:
         """Say what each partition costs in this update."""
         for member in self._members.values():
@@ -158,13 +163,33 @@ class WeighingPlan:
 
 
 class LoadedPlan(WeighingPlan):
-    """A plan that is told loads; see `WeighsLoad`."""
+    """A plan that is told loads; see `WeighsLoad`.
+
+    After it was restored it moves nothing until it is told some: what was even in loads looks uneven without them.
+    """
+
+    def __init__(self, tolerance: float, load: Load) -> None:
+        super().__init__(tolerance)
+        self._load = load
+        self._is_blind = False
+
+    @property
+    def weighs(self) -> Load:
+        """See `WeighsLoad.weighs`."""
+        return self._load
+
+    def restore(self, targets: Mapping[str, Target]) -> None:
+        """See `Plan.restore`."""
+        super().restore(targets)
+        self._is_blind = any(targets.values())
 
     def set_load(self, topic_id: UUID, partition: int, load: float) -> None:
         """See `WeighsLoad.set_load`."""
         if not (isfinite(load) and load >= 0):
             raise ValueError(f"a load is {load}; it must be 0 or more")
         parts = self._topics.get(topic_id, ())
+        self._changed |= self._is_blind
+        self._is_blind = False
         if 0 <= partition < len(parts) and parts[partition].load != load:
             parts[partition].load = load
             self._changed = True
@@ -176,12 +201,15 @@ class LoadedPlan(WeighingPlan):
             return why_nothing(member.shape)
         load = sum(part.load for part in member.parts)
         fair = self._mean * member.shape.weight
-        said = f"{len(member.parts)} partitions with {load:,.0f} {self._assignor.unit}"
+        said = f"{len(member.parts)} partitions with {load:,.0f} {self._load.value}"
         if len(member.parts) == 1 and member.total > fair:
             return f"{said}: that partition alone is more than a fair share"
-        tolerance = self._assignor.tolerance
         share = member.total / fair if fair else 1.0
-        return f"{said}, {share:.0%} of its fair share; {1 - tolerance:.0%} to {1 + tolerance:.0%} are near enough"
+        near = f"{1 - self._tolerance:.0%} to {1 + self._tolerance:.0%}"
+        return f"{said}, {share:.0%} of its fair share; {near} are near enough"
+
+    def _knows_loads(self) -> bool:
+        return not self._is_blind
 
     def _price(self, wanted: list[Part]) -> None:
         total = sum(part.load for part in wanted)
