@@ -3,7 +3,8 @@
 `GroupShard` is one partition of `__consumer_offsets`; `Effects` is what it asks of the shell around it.
 """
 
-from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy
+from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
+from kohort.coordinator.consumer.loads import Extent
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
@@ -13,6 +14,7 @@ from kohort.coordinator.timers import Timer
 
 __all__ = [
     "Effects",
+    "Extent",
     "GroupConfig",
     "GroupEvent",
     "GroupSettings",
@@ -25,4 +27,5 @@ __all__ = [
     "Timer",
     "Token",
     "Topic",
+    "Weights",
 ]

@@ -58,6 +58,29 @@ class GroupConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """How much members want beside others, by patterns of their ids."""
+
+    patterns: tuple[tuple[str, float], ...] = ()
+    """An id, or the beginning of ids and a `*`, with its weight; the first that fits counts. 0 drains a member."""
+
+    def of(self, *ids: str | None) -> float:
+        """The weight of a member with these ids: its instance id, if it has one, and its client id."""
+        for pattern, weight in self.patterns:
+            if any(_fits(pattern, one) for one in ids if one is not None):
+                return weight
+        return 1.0
+
+
+def _fits(pattern: str, text: str) -> bool:
+    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
+
+
+EVEN = Weights()
+"""Everybody wants as much as everybody else."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSettings:
     """What counts for one consumer group: what it sets for itself, else what the broker sets for all."""
 
@@ -69,6 +92,8 @@ class GroupSettings:
     """consumer.assignment.interval.ms: the least time between two target assignments (KIP-1263); 0 for none."""
     assignor: str | None = None
     """The server assignor that the group uses whatever its members ask for; None to let them ask. Kafka has none."""
+    weights: Weights = EVEN
+    """consumer.member.weights; Kafka has none."""
 
 
 DEFAULT_SETTINGS = GroupSettings()

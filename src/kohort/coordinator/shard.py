@@ -1,6 +1,6 @@
 """`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import assert_never
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
@@ -12,6 +12,7 @@ from kohort.coordinator.consumer.fencing import session_timed_out as consumer_se
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
 from kohort.coordinator.consumer.loading import resume
+from kohort.coordinator.consumer.loads import Extent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
 from kohort.coordinator.consumer.subscribing import refresh
@@ -239,6 +240,18 @@ class GroupShard:
         """`settings` says something else of these groups. A shorter session counts at once, and so does an assignor."""
         out = Effects()
         settings_changed(self._groups, group_ids, now, out)
+        return out
+
+    @property
+    def weighed_topics(self) -> frozenset[str]:
+        """The topics of groups whose assignor weighs what partitions cost: `loads_measured` wants to know of them."""
+        return weighed_topics(self._groups)
+
+    def loads_measured(self, extents: Mapping[str, Sequence[Extent]], now: Millis) -> Effects:
+        """What the logs of weighed topics hold, by topic and partition. A group may be shared otherwise for it."""
+        out = Effects()
+        if self._loaded:
+            loads_measured(self._groups, extents, now, out)
         return out
 
     def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:

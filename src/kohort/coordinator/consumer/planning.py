@@ -6,11 +6,12 @@ last update, so that a member that comes or goes costs as much in a large group 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kohort.assignor.server import MemberShape, Plan, ServerAssignor, Target
+from kohort.assignor.server import Load, MemberShape, Plan, ServerAssignor, Target, WeighsLoad
+from kohort.coordinator.config import EVEN, Weights
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.model import UUID, Millis
@@ -33,7 +34,7 @@ class Coming:
 class Planning:
     """One group's plan, and what it has not been told yet."""
 
-    __slots__ = ("_assignor", "_members", "_plan", "_told", "_topics", "failed_at")
+    __slots__ = ("_assignor", "_members", "_plan", "_told", "_topics", "_weights", "failed_at")
 
     def __init__(self) -> None:
         self._members: dict[str, None] = {}
@@ -44,6 +45,7 @@ class Planning:
         self._assignor = ""
         self._told: dict[str, Topic] = {}
         """The topics that the plan knows."""
+        self._weights = EVEN
         self.failed_at: Millis = 0
         """When a user's assignor failed the last time."""
 
@@ -68,14 +70,48 @@ class Planning:
         """Whether the plan is another assignor's than that one's."""
         return self._plan is not None and self._assignor != assignor
 
+    def weighs_as(self, weights: Weights) -> bool:
+        """Whether the plan has these weights of the members, or there is none."""
+        return self._plan is None or self._weights == weights
+
     def why(self, member_id: str) -> str | None:
         """Why a member should have what it should have, if a plan of this coordinator's says so."""
-        return None if self._plan is None else self._plan.reason(member_id)
+        if self._plan is None:
+            return None
+        try:
+            return self._plan.reason(member_id)
+        except KeyError:  # it came a moment ago, and the plan is told with the next target
+            return None
+
+    @property
+    def weighs(self) -> Load | None:
+        """What the plan wants to be told of partitions, if anything."""
+        return self._plan.weighs if isinstance(self._plan, WeighsLoad) else None
+
+    def weigh(self, topic: str, loads: Sequence[float]) -> None:
+        """Tell the plan what each partition of a topic costs."""
+        told = self._told.get(topic)
+        if told is not None and isinstance(self._plan, WeighsLoad):
+            for partition, load in enumerate(loads):
+                self._plan.set_load(told.topic_id, partition, load)
+
+    def weighed(self) -> Mapping[str, Target]:
+        """What is to change after `weigh`, with no other change pending: the targets of those whose target changes."""
+        assert self._plan is not None
+        return self._plan.update()
 
     def update(
-        self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None
+        self,
+        group: ConsumerGroup,
+        assignor: ServerAssignor,
+        image: MetadataImage,
+        coming: Coming | None,
+        weights: Weights = EVEN,
     ) -> Mapping[str, Target]:
         """Compute; return the members whose target changed, each with its whole new target. Raises AssignorError."""
+        if weights != self._weights:
+            self._weights = weights
+            self._members.update(dict.fromkeys(group.members))
         if self._plan is None or self._assignor != assignor.name:
             self._begin(group, assignor, image, coming)
         else:
@@ -107,9 +143,9 @@ class Planning:
             if member is None or (coming is not None and member_id == coming.replaces):
                 plan.remove_member(member_id)
             else:
-                plan.set_member(member_id, _shape(member, group.topics.ids_of(member.subscription, image)))
+                plan.set_member(member_id, self._shape(member, group.topics.ids_of(member.subscription, image)))
         if coming is not None:
-            plan.set_member(coming.member.member_id, _shape(coming.member, image.ids_of(coming.topics)))
+            plan.set_member(coming.member.member_id, self._shape(coming.member, image.ids_of(coming.topics)))
         self._topics.clear()
         self._members.clear()
 
@@ -124,6 +160,6 @@ class Planning:
             plan.set_topic(topic.topic_id, topic.shape)
             self._told[name] = topic
 
-
-def _shape(member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
-    return MemberShape(topics=topic_ids, rack=member.rack_id, instance_id=member.instance_id)
+    def _shape(self, member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
+        weight = self._weights.of(member.instance_id, member.client_id)
+        return MemberShape(topic_ids, member.rack_id, member.instance_id, weight or 1.0, drained=weight == 0)

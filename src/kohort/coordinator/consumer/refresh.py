@@ -45,7 +45,7 @@ def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
 
 
 def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
-    """These groups have other settings: a shorter session counts at once, and so does another assignor."""
+    """These groups have other settings: a shorter session counts at once, and so do an assignor and weights."""
     for group_id in group_ids:
         group = groups.consumer(group_id)
         if group is None:
@@ -54,5 +54,7 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
         for member in group.members.values():
             if member.classic is None and not 0 < member.session_deadline < latest:
                 out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline = latest
-        if group.members and group.planning.is_of_another(chosen_assignor(groups, group)):
+        weights = groups.settings(group_id).weights
+        is_other = group.planning.is_of_another(chosen_assignor(groups, group)) or not group.planning.weighs_as(weights)
+        if group.members and is_other:
             bump(groups, group, out)

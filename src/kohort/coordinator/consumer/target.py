@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
@@ -31,11 +32,19 @@ def update_target(
         None if coming is None else coming.member.server_assignor,
     )
     try:
-        changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming)
+        weights = groups.settings(group.group_id).weights
+        changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming, weights)
     except AssignorError:
         # A user's. The members go on with what they have, and it is asked again after the interval.
         group.planning.failed_at = now
         return None
+    return write_target(group, epoch, changed, now, out)
+
+
+def write_target(
+    group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
+) -> Mapping[str, Partitions]:
+    """Write what changes in the target at a group epoch; returns the targets that change, by member id."""
     targets = {
         member_id: Partitions(by_topic) if by_topic else NOTHING for member_id, by_topic in sorted(changed.items())
     }

@@ -1,0 +1,64 @@
+"""What partitions cost whoever has them: told to groups whose assignor weighs it (`lag`, `rate`).
+
+The coordinator knows what a group has committed; how far the logs reach, and how fast they grow, the shell measures
+now and then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kohort.assignor.server import Load
+from kohort.coordinator.consumer.epochs import bump
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.target import is_due, write_target
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.groups import Groups
+from kohort.model import Millis
+from kohort.wire.group_records import OffsetCommitValue
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What the log of one partition holds."""
+
+    start: int
+    end: int
+    """The offset that the next record gets."""
+    rate: float
+    """Records per second since the measurement before."""
+
+
+def weighed_topics(groups: Groups) -> frozenset[str]:
+    """The topics of groups whose assignor wants to know loads."""
+    weighing = (one for one in groups.by_id.values() if isinstance(one, ConsumerGroup) and one.planning.weighs)
+    return frozenset[str]().union(*(group.topics.counts for group in weighing))
+
+
+def loads_measured(groups: Groups, extents: Mapping[str, Sequence[Extent]], now: Millis, out: Effects) -> None:
+    """Tell the groups that weigh it, and write a new target where one of them is to be shared otherwise.
+
+    `extents` has those of each weighed topic's partitions, in order. A group whose target is to be computed anyway, or
+    was only just, is told and takes it into account then, or after the next measurement.
+    """
+    for group in list(groups.by_id.values()):
+        if isinstance(group, ConsumerGroup) and group.members and group.planning.weighs is not None:
+            told = {name: extents[name] for name in group.topics.counts if name in extents}
+            load = _lag if group.planning.weighs is Load.LAG else _rate
+            for name, partitions in told.items():
+                group.planning.weigh(name, [load(group, name, n, extent) for n, extent in enumerate(partitions)])
+            if group.target_epoch == group.epoch and is_due(groups, group, now):
+                changed = group.planning.weighed()
+                if changed:
+                    write_target(group, bump(groups, group, out), changed, now, out)
+
+
+def _lag(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> float:
+    """Where nothing is committed, all that the log holds."""
+    stored = group.offsets.get(topic, {}).get(partition)
+    if stored is None or not isinstance(stored.value, OffsetCommitValue):
+        return extent.end - extent.start
+    return max(0, extent.end - max(stored.value.offset, extent.start))
+
+
+def _rate(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> float:
+    return extent.rate

@@ -1,0 +1,181 @@
+"""Loads that the shell measures, weights that an operator sets: what they do to the targets of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kohort.assignor.server import TopicShape
+from kohort.coordinator import (
+    Extent,
+    GroupConfig,
+    GroupSettings,
+    GroupShard,
+    MetadataImage,
+    RequestContext,
+    Topic,
+    Weights,
+)
+from kohort.coordinator.effects import Effects, Record
+from kohort.model import UUID
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
+
+ORDERS = Topic("orders", UUID(int=1), TopicShape(4))
+
+
+class World:
+    """A shard with one group `g` on the topic `orders`, and members that do as they are told."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.now = 1_000
+        self.log: list[Record] = []
+        self.load()
+
+    def load(self) -> None:
+        """Another coordinator has the group, and knows of it what the log says."""
+        self.shard = GroupShard(GroupConfig(), lambda: "id", settings=lambda group_id: self.settings)
+        self.shard.metadata_changed(MetadataImage([ORDERS], 1), 0)
+        self.shard.replay_all(self.log)
+        self.applied(self.shard.loaded(0))
+
+    def applied(self, effects: Effects) -> Effects:
+        self.log += effects.records
+        self.shard.replay_all(effects.records)
+        return effects
+
+    def heartbeat(self, member_id: str, epoch: int, owned: Collection[int], *, client_id: str = "app") -> None:
+        topics = [TopicPartitions(topic_id=ORDERS.topic_id, partitions=sorted(owned))] if owned else []
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=60_000 if epoch == 0 else -1,
+            subscribed_topic_names=["orders"] if epoch == 0 else None,
+            topic_partitions=topics,
+        )
+        context = RequestContext(member_id, 1, client_id, "/10.0.0.1")
+        effects = self.applied(self.shard.handle(request, context, self.now))
+        response = effects.replies[member_id]
+        assert isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code, response
+
+    def settle(self, *member_ids: str, client_id: str = "app") -> None:
+        """Heartbeats until every member has what it should have."""
+        for member_id in member_ids:
+            if "g" not in self.shard.consumer_groups or member_id not in self.shard.consumer_groups["g"].members:
+                self.heartbeat(member_id, 0, [], client_id=client_id)
+        group = self.shard.consumer_groups["g"]
+        for _ in range(4):
+            for member_id in group.members:
+                member = group.members[member_id]
+                owned = member.assigned.by_topic.get(ORDERS.topic_id, frozenset())
+                self.heartbeat(member_id, member.epoch, owned, client_id=member.client_id)
+
+    def targets(self) -> dict[str, set[int]]:
+        request = ConsumerGroupDescribeRequest(group_ids=["g"])
+        effects = self.shard.handle(request, RequestContext("d", 1, "tool", "/10.0.0.1"), self.now)
+        described = effects.replies["d"]
+        assert isinstance(described, ConsumerGroupDescribeResponse)
+        return {
+            member.member_id: {n for one in member.target_assignment.topic_partitions for n in one.partitions}
+            for member in described.groups[0].members
+        }
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        for partition, offset in offsets.items():
+            key = OffsetCommitKey(group="g", topic="orders", partition=partition)
+            self.applied(Effects(records=[Record(key, OffsetCommitValue(offset=offset))]))
+
+    def measure(self, ends: Iterable[int], rates: Iterable[float] = (0, 0, 0, 0)) -> Effects:
+        extents = [Extent(0, end, rate) for end, rate in zip(ends, rates, strict=True)]
+        return self.applied(self.shard.loads_measured({"orders": extents}, self.now))
+
+
+def test_partitions_with_lag_are_shared_whatever_their_number() -> None:
+    world = World(GroupSettings(assignor="lag", assignment_interval_ms=0))
+    world.settle("a", "b")
+    assert world.shard.weighed_topics == {"orders"}
+    assert sorted(map(len, world.targets().values())) == [2, 2]
+    mine = sorted(world.targets()["a"])
+    # What a has is far behind; b has read all of its partitions.
+    world.commit({n: 0 if n in mine else 5_000 for n in range(4)})
+    epoch = world.shard.consumer_groups["g"].epoch
+    effects = world.measure([5_000] * 4)
+    assert effects.records
+    assert world.shard.consumer_groups["g"].epoch == epoch + 1 == world.shard.consumer_groups["g"].target_epoch
+    assert all(len(set(mine) & target) == 1 for target in world.targets().values())
+
+
+def test_nothing_is_written_where_the_lag_is_shared_already() -> None:
+    world = World(GroupSettings(assignor="lag", assignment_interval_ms=0))
+    world.settle("a", "b")
+    world.commit(dict.fromkeys(range(4), 0))
+    assert world.measure([5_000, 5_100, 4_900, 5_050]).records == []
+    assert world.measure([6_000, 6_100, 5_900, 6_050]).records == []
+
+
+def test_partitions_that_grow_fast_are_shared() -> None:
+    world = World(GroupSettings(assignor="rate", assignment_interval_ms=0))
+    world.settle("a", "b")
+    mine = sorted(world.targets()["a"])
+    world.measure([0] * 4, [900 if n in mine else 1 for n in range(4)])
+    assert all(len(set(mine) & target) == 1 for target in world.targets().values())
+
+
+def test_loads_are_none_of_the_business_of_groups_that_do_not_weigh_them() -> None:
+    world = World(GroupSettings(assignment_interval_ms=0))
+    world.settle("a", "b")
+    assert world.shard.weighed_topics == frozenset()
+    assert world.measure([9_000, 0, 0, 0]).records == []
+
+
+def test_a_target_that_is_only_just_made_is_left_alone_for_the_interval() -> None:
+    world = World(GroupSettings(assignor="rate", assignment_interval_ms=60_000))
+    world.settle("a")
+    world.settle("b")
+    world.now += 60_000
+    world.settle("a", "b")
+    mine = sorted(world.targets()["a"])
+    rates = [900 if n in mine else 1 for n in range(4)]
+    assert world.measure([0] * 4, rates).records == []
+    world.now += 60_000
+    assert world.measure([0] * 4, rates).records
+
+
+def test_the_next_coordinator_moves_nothing_before_it_knows_the_loads() -> None:
+    world = World(GroupSettings(assignor="rate", assignment_interval_ms=0))
+    world.settle("a", "b")
+    rates = [900, 1, 1, 1]
+    world.measure([0] * 4, rates)
+    world.settle("a", "b")
+    uneven = world.targets()
+    assert sorted(map(len, uneven.values())) == [1, 3]
+    # It knows the targets and no loads; a third member waits for its share until they are measured.
+    world.load()
+    world.settle("c")
+    assert {m: t for m, t in world.targets().items() if m != "c"} == uneven
+    world.measure([0] * 4, rates)
+    assert len(world.targets()["c"]) >= 1
+
+
+def test_a_member_is_drained_and_weighed_by_patterns_of_its_ids() -> None:
+    world = World(GroupSettings(assignor="weighted", assignment_interval_ms=0))
+    world.settle("old", client_id="app-1")
+    world.settle("new", client_id="app-2")
+    assert sorted(map(len, world.targets().values())) == [2, 2]
+    for weights, expected in (((("app-2", 1.0), ("app-*", 3.0)), (3, 1)), ((("app-2", 0.0),), (4, 0)), ((), (2, 2))):
+        world.settings = GroupSettings(assignor="weighted", assignment_interval_ms=0, weights=Weights(weights))
+        world.applied(world.shard.settings_changed(["g"], world.now))
+        world.settle("old", "new")
+        assert (len(world.targets()["old"]), len(world.targets()["new"])) == expected
+
+
+def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> None:
+    weights = Weights((("canary", 0.5), ("app-*", 2.0)))
+    members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))
+    assert [weights.of(*ids) for ids in members] == [0.5, 2, 2, 1]
