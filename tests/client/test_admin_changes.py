@@ -90,3 +90,34 @@ def test_plain_threads_can_do_it_too(any_broker: Broker) -> None:
         assert admin.describe_log_dirs([])[0].sizes == {}
         assert admin.delete_records({}) == {}
         assert admin.remove_all_members("no-such-group") == ()
+
+
+async def test_the_producers_of_a_partition_are_told(admin: Admin, any_broker: Broker, new_topic: NewTopicName) -> None:
+    used, unused = (TopicPartition(topic, n) for topic in [await new_topic(2)] for n in (0, 1))
+    await written(any_broker, used.topic, 1, 3)
+    found = await admin.describe_producers([used, unused])
+    [one] = found[used]
+    assert one.producer_id >= 0 and one.last_sequence == 2 and one.transaction_start is None
+    assert found[unused] == []
+    with pytest.raises(KafkaError) as raised:
+        await admin.describe_producers([TopicPartition(used.topic, 7)])
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_leader_that_is_there_need_not_be_elected(admin: Admin, new_topic: NewTopicName) -> None:
+    here = TopicPartition(await new_topic(), 0)
+    missing = TopicPartition(here.topic, 7)
+    assert await admin.elect_leaders([here, missing]) == {
+        here: ErrorCode.ELECTION_NOT_NEEDED,
+        missing: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert here not in await admin.elect_leaders()  # of all, those that need none are left out
+
+
+async def test_what_has_configs_is_listed(admin: Admin, new_topic: NewTopicName, fresh: str) -> None:
+    topic = await new_topic()
+    await admin.alter_configs(ConfigKind.GROUP, fresh, {"consumer.session.timeout.ms": "50000"})
+    (node,) = (await admin.describe_cluster()).brokers
+    found = await admin.list_config_resources()
+    assert {(ConfigKind.TOPIC, topic), (ConfigKind.BROKER, str(node)), (ConfigKind.GROUP, fresh)} <= set(found)
+    assert {kind for kind, _ in await admin.list_config_resources([ConfigKind.TOPIC])} == {ConfigKind.TOPIC}

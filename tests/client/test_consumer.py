@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, KohortError, NewTopic, Producer, TopicPartition
-from kohort.client import ClosedError, ConsumerRecord, NoOffsetError, Phase
+from kohort.client import ClosedError, ConsumerRecord, FoundOffset, NoOffsetError, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
@@ -46,7 +47,7 @@ async def test_records_come_in_order_and_where_it_stands_is_known(any_broker: Br
     async with consumer_of(any_broker) as consumer:
         consumer.assign([here])
         assert [record.offset for record in await consumer.poll(10)] == list(range(10))
-        assert (await consumer.position(here), consumer.lag(here)) == (10, 990)
+        assert (await consumer.position(here), consumer.lag(here), consumer.lags()) == (10, 990, {here: 990})
         assert [int(record.value or b"") for record in await take(consumer, 990)] == list(range(10, 1000))
         assert await consumer.poll(timeout=0.05) == []
         consumer.seek(here, 500)
@@ -393,3 +394,52 @@ async def test_what_makes_no_sense_is_refused(any_broker: Broker, new_topic: New
             consumer.assign([here])
         with pytest.raises(ConfigError, match="at least one topic"):
             consumer.subscribe([])
+
+
+async def test_partitions_are_assigned_and_given_up_one_by_one(any_broker: Broker, new_topic: NewTopicName) -> None:
+    one, two, three = (TopicPartition(topic, n) for topic in [await new_topic(3)] for n in range(3))
+    await fill(any_broker.bootstrap, one.topic, 30, 3)
+    async with consumer_of(any_broker) as consumer:
+        consumer.incremental_assign([one])
+        assert {record.partition for record in await take(consumer, 10)} == {0}
+        consumer.incremental_assign([two, three])
+        assert consumer.assignment == {one, two, three}
+        assert len(await take(consumer, 20)) == 20  # and nothing of the first again
+        consumer.incremental_unassign([one, two])
+        assert consumer.assignment == {three}
+        with pytest.raises(KohortError, match="is not assigned"):
+            consumer.incremental_unassign([one])
+
+
+async def test_offsets_are_found_by_time(any_broker: Broker, new_topic: NewTopicName) -> None:
+    here = TopicPartition(await new_topic(), 0)
+    now = int(time.time() * 1000)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for seconds in (30, 20, 10):
+            await producer.send(here.topic, b"x", timestamp=now - seconds * 1000)
+    async with consumer_of(any_broker) as consumer:
+        found = await consumer.offsets_for_times({here: now - 25_000})
+        assert found[here] == FoundOffset(1, now - 20_000, 0)
+        assert await consumer.offsets_for_times({here: now}) == {here: None}
+
+
+async def test_what_was_fetched_ahead_is_bounded_while_the_application_sleeps(
+    any_broker: Broker, new_topic: NewTopicName
+) -> None:
+    topic = await new_topic(4)
+    # Small batches: one that is larger than the limits comes all the same (KIP-74).
+    async with Producer(bootstrap_servers=any_broker.bootstrap, max_request_size=50_000) as producer:
+        for n in range(2_000):
+            await producer.send(topic, bytes(10_000), partition=n % 4)
+    async with consumer_of(any_broker, fetch_max_bytes=1_000_000, max_partition_fetch_bytes=200_000) as consumer:
+        consumer.assign(TopicPartition(topic, n) for n in range(4))
+        assert await consumer.poll(1, timeout=20)
+        received = {one: one.received for one in consumer.cluster.connections}
+        while True:  # until nothing more comes though there is much more to have
+            await asyncio.sleep(0.3)
+            now = {one: one.received for one in consumer.cluster.connections}
+            if now == received:
+                break
+            received = now
+        # Of 20 MB: what may wait of each partition, one answer more, and what else was said.
+        assert 200_000 < sum(received.values()) < 2_000_000

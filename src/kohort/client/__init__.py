@@ -6,7 +6,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.consumer_record import ConsumerRecord
-from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, NoOffsetError
+from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, LogTruncatedError, NoOffsetError
 from kohort.client.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.groups import GroupListing, GroupOffset
 from kohort.client.logs import LogDirectory
@@ -17,12 +17,14 @@ from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.producer import Producer
+from kohort.client.producers import ActiveProducer
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import TopicPartition
 
 __all__ = [
+    "ActiveProducer",
     "Admin",
     "AdminOptions",
     "Broker",
@@ -50,6 +52,7 @@ __all__ = [
     "KohortError",
     "Leader",
     "LogDirectory",
+    "LogTruncatedError",
     "MemberDescription",
     "Membership",
     "NewTopic",

@@ -7,8 +7,9 @@ from typing import Any, Self, TypeVar
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
-from kohort.client.configs import ConfigKind, ConfigValue, alter_configs, describe_configs
+from kohort.client.configs import ConfigKind, ConfigValue, alter_configs, describe_configs, list_config_resources
 from kohort.client.connection import Connection
+from kohort.client.elections import elect_leaders
 from kohort.client.group_changes import alter_offsets, remove_all_members
 from kohort.client.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.groups import (
@@ -26,6 +27,7 @@ from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset, list_offsets
 from kohort.client.options import AdminOptions, read_options
+from kohort.client.producers import ActiveProducer, describe_producers
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
@@ -159,7 +161,26 @@ class Admin:
         """Of every broker: its directories, and the bytes of each partition of these topics, or of all."""
         return await describe_log_dirs(self._cluster, topics)
 
+    async def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        """The producers that each partition knows: their ids, last sequence numbers and open transactions."""
+        return await describe_producers(self._cluster, partitions)
+
+    async def elect_leaders(
+        self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Give these partitions, or all, their preferred leaders; what became of each.
+
+        ELECTION_NOT_NEEDED says that it was so already. `unclean` takes any replica, which may lose records.
+        """
+        return await elect_leaders(self._cluster, partitions, unclean=unclean)
+
     # -- configs
+
+    async def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
+        """The names of what has configs: topics, brokers, groups; of these kinds, or of all."""
+        return await list_config_resources(self._cluster, kinds)
 
     async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
         """The configs of a topic, a broker (its node id as text; "" for the cluster's defaults) or a group."""

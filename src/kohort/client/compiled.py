@@ -47,6 +47,7 @@ class ColumnChunk:
         self._aborted = [(one.producer_id, one.first_offset) for one in aborted]
         self._decoder = Decoder(SCHEMA, read_committed=bool(aborted), check_crc=check_crc, pages=pages)
         self._epochs = _epochs(batches)
+        self.last_epoch = self._epochs[-1][1] if batches else None
         self._unpacking: Iterator[pa.RecordBatch] | None = None
         self._problem: BatchError | None = None
 

@@ -1,6 +1,6 @@
 """Configs of topics, brokers and groups."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,6 +14,7 @@ from kohort.wire.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kohort.wire.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 _SET, _DELETE = 0, 1
 
@@ -94,6 +95,17 @@ async def alter_configs(cluster: Cluster, kind: ConfigKind, name: str, changes: 
             check(one.error_code, name, one.error_message)
 
     await cluster.retrying(attempt)
+
+
+async def list_config_resources(cluster: Cluster, kinds: Collection[ConfigKind]) -> list[tuple[ConfigKind, str]]:
+    """What has configs, of these kinds or of all (KIP-1142). Kinds that this client does not know are left out."""
+    request = ListConfigResourcesRequest(resource_types=[int(kind) for kind in kinds])
+    response = await cluster.retrying(lambda: cluster.ask_any(request, ListConfigResourcesResponse))
+    check(response.error_code)
+    known = {int(kind): kind for kind in ConfigKind}
+    return sorted(
+        (known[one.resource_type], one.resource_name) for one in response.config_resources if one.resource_type in known
+    )
 
 
 async def _connection(cluster: Cluster, kind: ConfigKind, name: str) -> Connection:

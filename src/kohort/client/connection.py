@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._versions: Mapping[int, int] = {}
         self._alarm = Alarm(self._check_deadlines)
         self._chunks: list[bytes] = []
-        self._received = 0
+        self._waiting_bytes = 0
         self._wanted = _SIZE.size
         self._writable = asyncio.Event()
         self._writable.set()
@@ -63,6 +63,8 @@ class Connection(asyncio.Protocol):
         self.peer: tuple[str, int] = ("", 0)
         self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
         self.used_at = self._loop.time()
+        self.received = 0
+        """Bytes, so far."""
 
     @property
     def open(self) -> bool:
@@ -238,8 +240,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._chunks.append(data)
-        self._received += len(data)
-        if self._received < self._wanted:
+        self.received += len(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes < self._wanted:
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         at, end = 0, len(data)
@@ -258,7 +261,7 @@ class Connection(asyncio.Protocol):
             at += size
         rest = data[at:] if at else data
         self._chunks = [rest] if rest else []
-        self._received = len(rest)
+        self._waiting_bytes = len(rest)
 
     def _answer(self, data: bytes, at: int) -> bool:
         """Give the answer at `at` to who waits for it; False when the connection is over."""

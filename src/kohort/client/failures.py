@@ -21,6 +21,21 @@ class NoOffsetError(KohortError):
     """The group has no committed offset for a partition, and auto_offset_reset is "none"."""
 
 
+class LogTruncatedError(KohortError):
+    """A partition's log lost records that the consumer has read, and auto_offset_reset is "none" (KIP-320).
+
+    `end` is where what both know ends; None where the leader cannot say. Seek to go on.
+    """
+
+    def __init__(self, partition: TopicPartition, position: int, end: int | None) -> None:
+        until = "nobody knows where" if end is None else f"at {end}"
+        super().__init__(
+            f"{partition} lost records that were read: the position is {position}, and the log that was read ends"
+            f" {until}. Seek to go on, or set auto_offset_reset."
+        )
+        self.partition, self.position, self.end = partition, position, end
+
+
 class ClosedError(KohortError):
     """The client was closed, or its member has left."""
 

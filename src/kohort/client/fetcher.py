@@ -52,7 +52,7 @@ class _Asked:
 
 class Fetcher:
     """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news,
-    `on_lost` when a partition lost its position."""
+    `on_lost` when a partition lost its position, or has one that must be checked."""
 
     def __init__(
         self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None], on_lost: Callable[[], None]
@@ -141,6 +141,7 @@ class Fetcher:
             return
         now = self._loop.time()
         wanted: dict[int, list[PartitionState]] = defaultdict(list)
+        unchecked = False
         room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
         for state in self.states.values():
             if state.in_fetch or state.paused or state.position is None:
@@ -150,6 +151,9 @@ class Fetcher:
             if state.retry_at > now:
                 self._later.by(state.retry_at)
                 continue
+            if state.must_check(self._epoch(state)):
+                unchecked = True
+                continue
             try:
                 wanted[self._cluster.leader_of(state.partition)].append(state)
             except KafkaError as problem:
@@ -158,6 +162,17 @@ class Fetcher:
             slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
             if slot is not None:
                 self._start(slot, states)
+
+        if unchecked:
+            self._on_lost()
+
+    def unchecked(self) -> list[PartitionState]:
+        """What is not fetched before somebody found that its leader has what was fetched before."""
+        return [state for state in self.states.values() if state.must_check(self._epoch(state))]
+
+    def _epoch(self, state: PartitionState) -> int | None:
+        leader = self._cluster.metadata.leader(state.partition)
+        return None if leader is None else leader.epoch
 
     def _start(self, slot: _Slot, states: list[PartitionState]) -> None:
         for state in states:

@@ -1,12 +1,13 @@
 """Partitions' logs as an operator sees them: how large they are, and where they start."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.client.leaders import Answer, ask_leaders
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
 from kohort.wire.delete_records import (
@@ -39,36 +40,20 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
     Raises the first refusal, when the other partitions are done.
     """
+
+    async def ask(connection: Connection, some: Mapping[TopicPartition, int]) -> Answer[int]:
+        topics: dict[str, DeleteRecordsTopic] = {}
+        for partition, offset in some.items():
+            topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic, partitions=[]))
+            topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
+        request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=cluster.options.request_timeout_ms)
+        return _deleted(await connection.request(request, DeleteRecordsResponse))
+
+    return await ask_leaders(cluster, before, ask)
+
+
+def _deleted(response: DeleteRecordsResponse) -> Answer[int]:
     done: dict[TopicPartition, int] = {}
-
-    async def attempt() -> dict[TopicPartition, int]:
-        left = {partition: offset for partition, offset in before.items() if partition not in done}
-        unknown = {partition.topic for partition in left if cluster.metadata.leader(partition) is None}
-        if unknown:
-            await cluster.refresh(unknown)
-        by_node: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for partition, offset in left.items():
-            by_node[cluster.leader_of(partition)][partition] = offset
-        asked = [_delete(cluster, node, some, done) for node, some in by_node.items()]
-        problems = [one for one in await asyncio.gather(*asked, return_exceptions=True) if one is not None]
-        if problems:
-            cluster.want_metadata()
-            raise problems[0]
-        return done
-
-    return await cluster.retrying(attempt)
-
-
-async def _delete(
-    cluster: Cluster, node: int, before: Mapping[TopicPartition, int], done: dict[TopicPartition, int]
-) -> None:
-    topics: dict[str, DeleteRecordsTopic] = {}
-    for partition, offset in before.items():
-        topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic, partitions=[]))
-        topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
-    connection = await cluster.connection(node)
-    request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=cluster.options.request_timeout_ms)
-    response = await connection.request(request, DeleteRecordsResponse)
     refused: KafkaError | None = None
     for answered in response.topics:
         for one in answered.partitions:
@@ -79,8 +64,7 @@ async def _delete(
                 refused = problem
             else:
                 done[partition] = one.low_watermark
-    if refused is not None:
-        raise refused
+    return done, refused
 
 
 async def describe_log_dirs(cluster: Cluster, topics: Collection[str] | None) -> list[LogDirectory]:

@@ -1,11 +1,11 @@
 """Offsets of partitions, asked of their leaders: the first, the next, or the first at a time."""
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.client.leaders import Answer, ask_leaders, leader_epoch
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis, TopicPartition
@@ -34,53 +34,35 @@ async def list_offsets(
     timeout_ms: Millis | None = None,
 ) -> dict[TopicPartition, FoundOffset | None]:
     """By partition; None where no record is that young. Raises KafkaError, when retrying did not help."""
-    found: dict[TopicPartition, FoundOffset | None] = {}
 
-    async def attempt() -> dict[TopicPartition, FoundOffset | None]:
-        missing = {partition: spec for partition, spec in wanted.items() if partition not in found}
-        unknown = {partition.topic for partition in missing if cluster.metadata.leader(partition) is None}
-        if unknown:
-            await cluster.refresh(unknown)
-        by_node: dict[int, dict[TopicPartition, OffsetSpec | Millis]] = defaultdict(dict)
-        for partition, spec in missing.items():
-            by_node[cluster.leader_of(partition)][partition] = spec
-        asked = [_ask(cluster, node, some, read_committed) for node, some in by_node.items()]
-        problem: BaseException | None = None
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                problem = answer
-                continue
-            some, refused = answer
-            found.update(some)
-            if refused is not None:
-                problem = refused
-        if problem is not None:
-            cluster.want_metadata()
-            raise problem
-        return found
+    async def ask(
+        connection: Connection, some: Mapping[TopicPartition, OffsetSpec | Millis]
+    ) -> Answer[FoundOffset | None]:
+        request = _request(cluster, some, read_committed)
+        return _read(await connection.request(request, ListOffsetsResponse))
 
-    return await cluster.retrying(attempt, timeout_ms)
+    return await ask_leaders(cluster, wanted, ask, timeout_ms)
 
 
-async def _ask(
-    cluster: Cluster, node: int, wanted: Mapping[TopicPartition, OffsetSpec | Millis], read_committed: bool
-) -> tuple[dict[TopicPartition, FoundOffset | None], KafkaError | None]:
+def _request(
+    cluster: Cluster, wanted: Mapping[TopicPartition, OffsetSpec | Millis], read_committed: bool
+) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, spec in wanted.items():
         topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic, partitions=[]))
-        leader = cluster.metadata.leader(partition)
-        epoch = -1 if leader is None or leader.epoch is None else leader.epoch
+        epoch = leader_epoch(cluster, partition)
         topic.partitions.append(
             ListOffsetsPartition(partition_index=partition.partition, current_leader_epoch=epoch, timestamp=int(spec))
         )
-    connection = await cluster.connection(node)
-    request = ListOffsetsRequest(
+    return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=1 if read_committed else 0,
         topics=list(topics.values()),
         timeout_ms=cluster.options.request_timeout_ms,
     )
-    response = await connection.request(request, ListOffsetsResponse)
+
+
+def _read(response: ListOffsetsResponse) -> Answer[FoundOffset | None]:
     found: dict[TopicPartition, FoundOffset | None] = {}
     refused: KafkaError | None = None
     for answered in response.topics:

@@ -23,9 +23,11 @@ class PartitionState:
         "_chunks",
         "_unpacked",
         "buffered",
+        "checked_epoch",
         "end",
         "failures",
         "fetch_at",
+        "fetch_epoch",
         "in_fetch",
         "leader_epoch",
         "partition",
@@ -42,6 +44,10 @@ class PartitionState:
         self.position: int | None = None
         """The offset of the next record to hand out; None until it is found."""
         self.fetch_at = 0
+        self.fetch_epoch: int | None = None
+        """The leader epoch of the record before `fetch_at`; None where it is not known."""
+        self.checked_epoch: int | None = None
+        """Of the leader that was found to have that record."""
         self.leader_epoch: int | None = None
         """Of the last record handed out."""
         self.reset: Reset | None = None
@@ -63,11 +69,17 @@ class PartitionState:
         self._broken: BatchError | None = None
         """Why nothing can be handed out until somebody moves the position."""
 
-    def move(self, position: int) -> None:
-        """Go on from there."""
+    def move(self, position: int, epoch: int | None = None) -> None:
+        """Go on from there, behind a record of that leader epoch, if it is known."""
         self._forget()
         self.position = self.fetch_at = position
+        self.leader_epoch = self.fetch_epoch = epoch
         self.reset = None
+
+    def unfetch(self) -> None:
+        """Drop what was fetched and not handed out."""
+        assert self.position is not None
+        self.move(self.position, self.leader_epoch)
 
     def lose(self, reset: Reset | None) -> None:
         """The position has to be found anew."""
@@ -78,7 +90,7 @@ class PartitionState:
     def _forget(self) -> None:
         self.turn += 1
         self.buffered = 0
-        self.leader_epoch = None
+        self.leader_epoch = self.fetch_epoch = self.checked_epoch = None
         self.retry_at = 0.0
         self._chunks.clear()
         self._unpacked = None
@@ -90,7 +102,14 @@ class PartitionState:
             return
         self._chunks.append(chunk)
         self.buffered += chunk.size
-        self.fetch_at = max(self.fetch_at, chunk.next_offset)
+        if chunk.next_offset > self.fetch_at:
+            self.fetch_at, self.fetch_epoch = chunk.next_offset, chunk.last_epoch
+
+    def must_check(self, epoch: int | None) -> bool:
+        """Whether a leader of that epoch may lack what comes before `fetch_at` (KIP-320)."""
+        if self.position is None or self.fetch_epoch is None or epoch in (None, self.fetch_epoch):
+            return False
+        return epoch != self.checked_epoch
 
     @property
     def has_records(self) -> bool:

@@ -106,6 +106,10 @@ class PartitionReader:
             return None
         return max(0, state.end - self._handed_out(state))
 
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """The lag of all that is assigned."""
+        return {partition: self.lag(partition) for partition in self._fetcher.states}
+
     def _handed_out(self, state: PartitionState) -> int:
         assert state.position is not None
         unread = self._unread.first_offset(state.partition)

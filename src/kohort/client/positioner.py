@@ -1,4 +1,6 @@
-"""Finds where to begin: the group's committed offset, else what auto_offset_reset or a seek says."""
+"""Finds where to begin: the group's committed offset, else what auto_offset_reset or a seek says.
+
+And checks, when a partition has another leader, that its log still has what was read."""
 
 import asyncio
 import logging
@@ -7,14 +9,16 @@ from collections.abc import Callable
 
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
-from kohort.client.failures import NoOffsetError
+from kohort.client.epochs import epoch_ends
+from kohort.client.failures import LogTruncatedError, NoOffsetError
 from kohort.client.fetcher import Fetcher
+from kohort.client.leaders import leader_epoch
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import list_offsets
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.reset import ByDuration, Reset, reset_policy
-from kohort.errors import KafkaError, KohortError
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 
@@ -43,7 +47,7 @@ class Positioner:
 
     def go_on(self) -> None:
         """See to it that everything gets a position."""
-        if self._task is None and not self._closed and self._missing():
+        if self._task is None and not self._closed and (self._missing() or self._fetcher.unchecked()):
             self._task = self._loop.create_task(self._run(), name="kohort-positions")
 
     async def settled(self) -> None:
@@ -66,9 +70,9 @@ class Positioner:
 
     async def _run(self) -> None:
         try:
-            while missing := self._missing():
+            while (missing := self._missing()) or (unchecked := self._fetcher.unchecked()):
                 try:
-                    await self._find(missing)
+                    await (self._find(missing) if missing else self._check(unchecked))
                 except KafkaError as problem:
                     if not problem.retriable:
                         raise
@@ -90,7 +94,7 @@ class Positioner:
             position = committed.get(state.partition)
             if position is not None:
                 if state.turn == turns[state]:
-                    state.move(position.offset)
+                    state.move(position.offset, position.leader_epoch)
             elif self._policy is not None:
                 resets[state] = self._policy
             elif state.turn == turns[state] and self._fetcher.states.get(state.partition) is state:
@@ -102,6 +106,39 @@ class Positioner:
             for state in resets:
                 if state.turn == turns[state]:
                     state.move(found[state.partition])
+
+    async def _check(self, states: list[PartitionState]) -> None:
+        """KIP-320: does the leader that there is now have what was fetched from the one before?"""
+        asked = {state: (state.turn, leader_epoch(self._cluster, state.partition)) for state in states}
+        known = {state.partition: state.fetch_epoch for state in states if state.fetch_epoch is not None}
+        try:
+            ends = await epoch_ends(self._cluster, known)
+        except KafkaError as problem:
+            if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            ends = {state.partition: state.fetch_at for state in states}  # a broker so old cannot say
+        for state, (turn, epoch) in asked.items():
+            if state.turn == turn and self._has(state, ends[state.partition]):
+                state.checked_epoch = epoch
+
+    def _has(self, state: PartitionState, end: int | None) -> bool:
+        """Whether a log that ends there for us has all that was fetched; if not, go back to where it ends."""
+        position = state.position
+        assert position is not None
+        if end is not None and end >= state.fetch_at:
+            return True
+        if end is not None and end >= position:
+            _log.warning("truncated: partition=%s at=%d, before it was handed out", state.partition, end)
+            state.unfetch()
+            return False
+        if self._policy is None:
+            raise LogTruncatedError(state.partition, position, end)
+        _log.warning("truncated: partition=%s at=%s, behind the position %d", state.partition, end, position)
+        if end is None:
+            state.lose(self._policy)
+        else:
+            state.move(end)
+        return False
 
     async def _committed(self, states: list[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         if not states or not self._options.group_id:

@@ -41,6 +41,8 @@ class Chunk(Protocol):
     """In bytes."""
     next_offset: int | None
     """Behind its last whole batch; None where it has none."""
+    last_epoch: int | None
+    """The leader epoch of its last whole batch."""
 
     def unpack(self, position: int) -> Unpacked | None:
         """The next records from `position` on that an application may see; None where no more are left.
@@ -57,8 +59,9 @@ class PlainChunk:
     ) -> None:
         self.size = len(data)
         self.next_offset: int | None = None
+        self.last_epoch: int | None = None
         for _, header in batches(data):
-            self.next_offset = header.next_offset
+            self.next_offset, self.last_epoch = header.next_offset, _known(header.leader_epoch)
         self._partition = partition
         self._data = data
         self._batches = batches(data)
@@ -75,7 +78,7 @@ class PlainChunk:
             if records and records[0].offset < position:
                 records = [record for record in records if record.offset >= position]
             if records:
-                return PlainRecords(self._partition, records, None if header.leader_epoch < 0 else header.leader_epoch)
+                return PlainRecords(self._partition, records, _known(header.leader_epoch))
         return None
 
     def _hides(self, header: BatchHeader) -> bool:
@@ -86,6 +89,10 @@ class PlainChunk:
             self._aborting.discard(header.producer_id)
             return True
         return header.is_transactional and header.producer_id in self._aborting
+
+
+def _known(epoch: int) -> int | None:
+    return None if epoch < 0 else epoch
 
 
 class PlainRecords:

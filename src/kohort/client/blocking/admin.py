@@ -13,6 +13,8 @@ from kohort.client.logs import LogDirectory
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset
+from kohort.client.producers import ActiveProducer
+from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 
@@ -40,19 +42,21 @@ class Admin(Face):
         """See `kohort.Admin.describe_topics`."""
         return self._call(self._admin.describe_topics(names))
 
-    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, UUID]:
+    def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: Millis | None = None
+    ) -> dict[str, UUID]:
         """See `kohort.Admin.create_topics`."""
-        return self._call(self._admin.create_topics(topics, validate_only=validate_only))
+        return self._call(self._admin.create_topics(topics, validate_only=validate_only, timeout_ms=timeout_ms))
 
-    def delete_topics(self, names: Iterable[str]) -> None:
+    def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """See `kohort.Admin.delete_topics`."""
-        self._call(self._admin.delete_topics(names))
+        self._call(self._admin.delete_topics(names, timeout_ms=timeout_ms))
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, OffsetSpec | Millis]
+        self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
     ) -> dict[TopicPartition, FoundOffset | None]:
         """See `kohort.Admin.list_offsets`."""
-        return self._call(self._admin.list_offsets(wanted))
+        return self._call(self._admin.list_offsets(wanted, read_committed=read_committed))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""
@@ -76,9 +80,9 @@ class Admin(Face):
         """See `kohort.Admin.alter_group_offsets`."""
         self._call(self._admin.alter_group_offsets(group_id, offsets))
 
-    def create_partitions(self, topic: str, total: int) -> None:
+    def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """See `kohort.Admin.create_partitions`."""
-        self._call(self._admin.create_partitions(topic, total))
+        self._call(self._admin.create_partitions(topic, total, validate_only=validate_only))
 
     def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
         """See `kohort.Admin.describe_configs`."""
@@ -111,6 +115,20 @@ class Admin(Face):
     def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """See `kohort.Admin.delete_group_offsets`."""
         self._call(self._admin.delete_group_offsets(group_id, partitions))
+
+    def describe_producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
+        """See `kohort.Admin.describe_producers`."""
+        return self._call(self._admin.describe_producers(partitions))
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """See `kohort.Admin.elect_leaders`."""
+        return self._call(self._admin.elect_leaders(partitions, unclean=unclean))
+
+    def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
+        """See `kohort.Admin.list_config_resources`."""
+        return self._call(self._admin.list_config_resources(kinds))
 
     def close(self) -> None:
         """Closing twice is fine."""

@@ -14,7 +14,7 @@ from kohort.client.failures import ClosedError
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.subscription_pattern import SubscriptionPattern
-from kohort.member import OffsetAndMetadata
+from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
@@ -131,6 +131,10 @@ class Consumer(Face):
         """See `kohort.Consumer.lag`."""
         return self._do(lambda: self._consumer.lag(partition))
 
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """See `kohort.Consumer.lags`."""
+        return self._do(self._consumer.lags)
+
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `kohort.Consumer.seek`."""
         self._do(lambda: self._consumer.seek(partition, offset))
@@ -150,6 +154,15 @@ class Consumer(Face):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See `kohort.Consumer.resume`."""
         self._do(lambda: self._consumer.resume(partitions))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return self._consumer.paused
+
+    def partitions_for(self, topic: str) -> int:
+        """See `kohort.Consumer.partitions_for`."""
+        return self._call(self._consumer.partitions_for(topic))
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See `kohort.Consumer.beginning_offsets`."""
@@ -172,6 +185,11 @@ class Consumer(Face):
     def subscription(self) -> frozenset[str]:
         """The topics that it subscribed to."""
         return self._consumer.subscription
+
+    @property
+    def state(self) -> Phase:
+        """Where it stands in its group."""
+        return self._consumer.state
 
     @property
     def member_id(self) -> str:

@@ -1,0 +1,56 @@
+"""Where leaders' times ended, so that a consumer notices records that its position counts on and that are lost."""
+
+from collections.abc import Mapping
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.client.leaders import Answer, ask_leaders, leader_epoch
+from kohort.errors import KafkaError
+from kohort.model import Millis, TopicPartition
+from kohort.wire.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+
+async def epoch_ends(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int], timeout_ms: Millis | None = None
+) -> dict[TopicPartition, int | None]:
+    """The offset behind the last record of each epoch, in the log as its leader has it now (KIP-320).
+
+    None where the leader does not know. Raises KafkaError, when retrying did not help.
+    """
+
+    async def ask(connection: Connection, some: Mapping[TopicPartition, int]) -> Answer[int | None]:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for partition, epoch in some.items():
+            topic = topics.setdefault(partition.topic, OffsetForLeaderTopic(topic=partition.topic, partitions=[]))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=leader_epoch(cluster, partition),
+                    leader_epoch=epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        return _read(await connection.request(request, OffsetForLeaderEpochResponse))
+
+    return await ask_leaders(cluster, epochs, ask, timeout_ms)
+
+
+def _read(response: OffsetForLeaderEpochResponse) -> Answer[int | None]:
+    found: dict[TopicPartition, int | None] = {}
+    refused: KafkaError | None = None
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.topic, one.partition)
+            try:
+                check(one.error_code, str(partition))
+            except KafkaError as problem:
+                refused = problem
+            else:
+                found[partition] = None if one.end_offset < 0 else one.end_offset
+    return found, refused

@@ -1,0 +1,61 @@
+"""Ask the leaders of many partitions at once, and again where one had moved."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.errors import KafkaError
+from kohort.model import Millis, TopicPartition
+
+_W = TypeVar("_W")
+_R = TypeVar("_R")
+
+Answer = tuple[dict[TopicPartition, _R], KafkaError | None]
+"""What one leader said of the partitions that it did not refuse, and the refusal of another."""
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, _W],
+    ask: Callable[[Connection, Mapping[TopicPartition, _W]], Awaitable[Answer[_R]]],
+    timeout_ms: Millis | None = None,
+) -> dict[TopicPartition, _R]:
+    """By partition, what `ask` brought. Raises a refusal, when retrying did not help and the others are done."""
+    found: dict[TopicPartition, _R] = {}
+
+    async def attempt() -> dict[TopicPartition, _R]:
+        missing = {partition: one for partition, one in wanted.items() if partition not in found}
+        unknown = {partition.topic for partition in missing if cluster.metadata.leader(partition) is None}
+        if unknown:
+            await cluster.refresh(unknown)
+        by_node: dict[int, dict[TopicPartition, _W]] = defaultdict(dict)
+        for partition, one in missing.items():
+            by_node[cluster.leader_of(partition)][partition] = one
+
+        async def ask_one(node: int, some: Mapping[TopicPartition, _W]) -> Answer[_R]:
+            return await ask(await cluster.connection(node), some)
+
+        problem: BaseException | None = None
+        asked = [ask_one(node, some) for node, some in by_node.items()]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                problem = answer
+                continue
+            some, refused = answer
+            found.update(some)
+            problem = refused or problem
+        if problem is not None:
+            cluster.want_metadata()
+            raise problem
+        return found
+
+    return await cluster.retrying(attempt, timeout_ms)
+
+
+def leader_epoch(cluster: Cluster, partition: TopicPartition) -> int:
+    """The epoch in which its leader leads, as it stands in a request: -1 where it is not known."""
+    leader = cluster.metadata.leader(partition)
+    return -1 if leader is None or leader.epoch is None else leader.epoch

@@ -1,0 +1,72 @@
+"""The producers that partitions know, as an operator sees them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kohort.client.checks import check
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.client.leaders import Answer, ask_leaders
+from kohort.errors import KafkaError
+from kohort.model import Millis, TopicPartition
+from kohort.wire.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicRequest,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer with numbered batches in a partition, and the last of them (KIP-664)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: Millis | None
+    transaction_start: int | None
+    """The offset at which its open transaction begins; None where it has none."""
+
+
+async def describe_producers(
+    cluster: Cluster, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[ActiveProducer]]:
+    """By partition. Raises KafkaError."""
+
+    async def ask(connection: Connection, some: Mapping[TopicPartition, None]) -> Answer[list[ActiveProducer]]:
+        topics: dict[str, TopicRequest] = {}
+        for name, number in some:
+            topics.setdefault(name, TopicRequest(name=name, partition_indexes=[])).partition_indexes.append(number)
+        request = DescribeProducersRequest(topics=list(topics.values()))
+        return _read(await connection.request(request, DescribeProducersResponse))
+
+    return await ask_leaders(cluster, dict.fromkeys(partitions), ask)
+
+
+def _read(response: DescribeProducersResponse) -> Answer[list[ActiveProducer]]:
+    found: dict[TopicPartition, list[ActiveProducer]] = {}
+    refused: KafkaError | None = None
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            try:
+                check(one.error_code, str(partition), one.error_message)
+            except KafkaError as problem:
+                refused = problem
+            else:
+                found[partition] = _producers(one)
+    return found, refused
+
+
+def _producers(answered: PartitionResponse) -> list[ActiveProducer]:
+    return [
+        ActiveProducer(
+            one.producer_id,
+            one.producer_epoch,
+            one.last_sequence,
+            None if one.last_timestamp < 0 else one.last_timestamp,
+            None if one.current_txn_start_offset < 0 else one.current_txn_start_offset,
+        )
+        for one in answered.active_producers
+    ]
