@@ -4,6 +4,7 @@ It changes the member, and so perhaps the group epoch; it computes the target as
 moves the member toward its target. Each step can bring about the next.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -60,14 +61,23 @@ class Beat:
             self._replace(self.coming.replaces)
         out.records.append(records.member_metadata(group_id, after))
         old, new = before.subscription, after.subscription
-        if old.expression not in (None, new.expression) and group.topics.expressions[old.expression or ""] == 1:
-            out.records.append(records.no_expression(group_id, old.expression or ""))
+        dropped = [old] if self._ousted is None else [old, self._ousted.subscription]
+        for expression, times in Counter(one.expression for one in dropped).items():
+            if expression not in (None, new.expression) and group.topics.expressions[expression] == times:
+                out.records.append(records.no_expression(group_id, expression))
         out.records += [records.resolved_expression(group_id, name, found) for name, found in self.fresh.items()]
         if old.expression != new.expression:
             keep_fresh(self.groups, group, after, self.fresh, self.now, out)
         if not self._calls_for_a_target():
             return group.epoch
-        return bump(self.groups, group, out, group.topics.changes([old], new, self.fresh))
+        return bump(self.groups, group, out, group.topics.changes(dropped, new, self.fresh))
+
+    @property
+    def _ousted(self) -> ConsumerMember | None:
+        """Who had the id under which a static member returns: that member is gone, and what it had needs an owner."""
+        if self.coming is None or self.coming.replaces is None:
+            return None
+        return self.group.members.get(self.after.member_id)
 
     def _replace(self, old_id: str) -> None:
         """A static member returns under another id, and takes over from the life before."""
@@ -75,12 +85,13 @@ class Beat:
         out.records += records.no_member(group.group_id, old_id)
         out.records.append(records.target(group.group_id, self.after.member_id, group.target_of(old_id)))
         out.timers[SessionTimeout(group.group_id, old_id)] = None
-        group.planning.rename(old_id, self.after.member_id)
+        topic_ids = group.topics.ids_of(self.before.subscription, self.groups.metadata)
+        group.planning.rename(self.before, self.after.member_id, topic_ids)
 
     def _calls_for_a_target(self) -> bool:
         """Whether what the member says changes what somebody should own."""
         old, new = self.before.subscription, self.after.subscription
-        if old.names != new.names:
+        if old.names != new.names or self._ousted is not None:
             return True
         if old.expression != new.expression:
             found = self.fresh.get(new.expression or "")

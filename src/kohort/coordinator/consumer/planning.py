@@ -61,10 +61,14 @@ class Planning:
         """There is something else under these names, or they are asked for only now, or no longer."""
         self._topics.update(names)
 
-    def rename(self, old: str, new: str) -> None:
-        """A static member came back under another id, and keeps its target."""
-        if self._plan is not None:
-            self._plan.rename_member(old, new)
+    def rename(self, old: ConsumerMember, new: str, topic_ids: frozenset[UUID]) -> None:
+        """A static member, which asks for these topics, comes back under another id, and keeps its target."""
+        if self._plan is None:
+            return
+        if old.member_id in self._members:  # the plan may not know it yet
+            self._plan.set_member(old.member_id, self._shape(old, topic_ids))
+        self._plan.remove_member(new)  # a member that had this id before makes way
+        self._plan.rename_member(old.member_id, new)
 
     def is_of_another(self, assignor: str) -> bool:
         """Whether the plan is another assignor's than that one's."""
