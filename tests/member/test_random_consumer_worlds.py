@@ -19,13 +19,36 @@ _ACTIONS = st.sampled_from(
         *("lose", "grow", "remake", "commit", "poll", "wait", "wait long"),
     ]
 )
-_EXAMPLES = settings(max_examples=150, deadline=None, phases=[Phases.explicit, Phases.reuse, Phases.generate])
+_MIXED = st.sampled_from(
+    [
+        *("join", "join slow", "join classic", "join classic", "join eager", "join static", "leave", "leave", "crash"),
+        *("reset", "fail over", "lose", "grow", "commit", "poll", "wait", "wait long"),
+    ]
+)
+_EXAMPLES = settings(max_examples=75, deadline=None, phases=[Phases.explicit, Phases.reuse, Phases.generate])
 _SCRIPTS = st.lists(st.tuples(_ACTIONS, st.integers(0, 7), st.integers(0, 400)), min_size=3, max_size=25)
+_MIXED_SCRIPTS = st.lists(st.tuples(_MIXED, st.integers(0, 7), st.integers(0, 400)), min_size=3, max_size=25)
 
 
 @_EXAMPLES
 @given(script=_SCRIPTS)
 def test_a_consumer_group_survives_whatever_happens(script: list[tuple[str, int, int]]) -> None:
+    world, live = _played(script)
+    if live:
+        assert world.consumer_group.members.keys() == {host.name for host in live}
+        epoch = world.consumer_group.epoch
+        world.run(30_000)
+        assert world.consumer_group.epoch == epoch, "the group does not come to rest"
+
+
+@_EXAMPLES
+@given(script=_MIXED_SCRIPTS)
+def test_a_group_of_both_protocols_survives_whatever_happens(script: list[tuple[str, int, int]]) -> None:
+    _played(script)
+
+
+def _played(script: list[tuple[str, int, int]]) -> tuple[World, list[Host]]:
+    """The world in which all that happened, come to rest, and who is in the group then."""
     world = World({"t": 4, "u": 1})
     for number, (action, which, pause) in enumerate(script):
         _do(world, action, which, f"m{number}")
@@ -43,13 +66,10 @@ def test_a_consumer_group_survives_whatever_happens(script: list[tuple[str, int,
         wanted = {topic for host in live for topic in _wanted(world, host)}
         everything = {TopicPartition(topic, n) for topic in wanted for n in range(world.partitions[topic])}
         assert world.owners().keys() == everything
-        assert world.consumer_group.members.keys() == {host.name for host in live}
-        epoch = world.consumer_group.epoch
-        world.run(30_000)
-        assert world.consumer_group.epoch == epoch, "the group does not come to rest"
     for host in world.hosts:
         if not host.stopped:
             assert len(host.settled) == len(host.asked), "a commit was never settled"
+    return world, live
 
 
 def _wanted(world: World, host: Host) -> set[str]:
@@ -66,6 +86,10 @@ def _do(world: World, action: str, which: int, name: str) -> None:
             world.consumer(name, "t", "u", callback_ms=700)
         case "join matching":
             world.consumer(name, expression="t|u")
+        case "join classic":
+            world.host(name, "t", "u")
+        case "join eager":
+            world.host(name, "t", "u", assignors="range,cooperative-sticky")
         case "join static":
             world.consumer(name, "t", "u", instance_id=name)
         case "fail over":

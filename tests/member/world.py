@@ -188,7 +188,7 @@ class World:
 
     def check_exclusive(self) -> None:
         """S1, for members that nobody stopped or cut off."""
-        seen: dict[TopicPartition, str] = {}
+        seen: dict[object, str] = {}
         for host in self.hosts:
             cut_off = self.now - host.heard_at > host.session_timeout_ms
             # One that hears in a callback that it was thrown out ends that callback first.
@@ -196,8 +196,9 @@ class World:
             if host.may_be_a_zombie or host.stopped or cut_off or thrown_out:
                 continue
             for partition in host.processing:
-                assert partition not in seen, f"{partition} is processed by {seen[partition]} and {host.name}"
-                seen[partition] = host.name
+                which = host.identity(partition)
+                assert which not in seen, f"{partition} is processed by {seen[which]} and {host.name}"
+                seen[which] = host.name
 
     def owners(self) -> dict[TopicPartition, str]:
         """Who processes what."""
@@ -316,6 +317,15 @@ class Host:
         """How long the coordinator counts a member that it does not hear."""
         config = self.member.config
         return config.session_timeout_ms if isinstance(config, MemberConfig) else SESSION_MS
+
+    def identity(self, partition: TopicPartition) -> object:
+        """Of a topic that was made anew the old partition is another than the new one."""
+        if isinstance(self.member, ConsumerMember):
+            topic_id = self.member.ids.get(partition.topic)
+        else:
+            known = self.world.shell.image.by_name.get(partition.topic)
+            topic_id = None if known is None else known.topic_id
+        return topic_id or partition.topic, partition.partition
 
     def handle(self, event: Event) -> None:
         """Give the member an event and do what it says."""
