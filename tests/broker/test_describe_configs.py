@@ -114,6 +114,8 @@ async def test_a_group_has_what_it_sets_over_what_the_broker_gives_to_all(peer: 
         "consumer.session.timeout.ms": ("45000", Source.DEFAULT),
         "consumer.heartbeat.interval.ms": ("7000", Source.GROUP),
         "consumer.assignment.interval.ms": ("0", Source.BROKER),
+        "consumer.assignor": ("", Source.DEFAULT),
+        "consumer.member.weights": ("", Source.DEFAULT),
     }
 
 

@@ -84,7 +84,15 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "group.consumer.max.size": Setting(INT32, "the most members of a consumer group", 1, INT32),
     "group.consumer.assignors": Setting(
-        "uniform,range", "what may compute the assignment of a consumer group; the first is the default", is_list=True
+        "uniform,range,rack,lag,rate,weighted",
+        "what may assign partitions in consumer groups, package.module:Class for your own; the first by default",
+        is_list=True,
+    ),
+    "group.consumer.load.interval.ms": Setting(
+        30_000,
+        "how often the lag and rate of partitions are weighed, for groups whose assignor wants it (ours)",
+        1,
+        INT32,
     ),
     "group.consumer.migration.policy": Setting(
         "bidirectional",

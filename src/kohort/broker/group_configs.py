@@ -1,23 +1,36 @@
-"""The configs of consumer groups (KIP-848): each over the broker's setting of the same meaning, and kept by name.
+"""The configs of consumer groups (KIP-848): Kafka's over the broker's setting of the same meaning, and two of ours.
 
 A group has configs whether or not it exists, as in Kafka, and keeps them when it is deleted.
 """
 
+import re
 from collections.abc import Mapping
 
+from kohort.assignor.server import find_server_assignors
 from kohort.broker.config import BOUNDS, SETTINGS, BrokerConfig
 from kohort.broker.live_config import LiveConfig, Setter, Source
 from kohort.broker.setting import Setting, known_setting
-from kohort.coordinator import GroupSettings
+from kohort.coordinator import GroupSettings, Weights
 from kohort.errors import ConfigError
 from kohort.log.api import LogStore
 
 _KIND = "group"
+_WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 BROKER_NAMES: Mapping[str, str] = {name.removeprefix("group."): name for name in BOUNDS}
 """By the group config's name, the broker's setting that counts where a group does not say."""
 
-GROUP_SETTINGS: Mapping[str, Setting] = {name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()}
+ASSIGNOR, WEIGHTS = "consumer.assignor", "consumer.member.weights"
+
+GROUP_SETTINGS: Mapping[str, Setting] = {
+    **{name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()},
+    ASSIGNOR: Setting("", "the server assignor of this group, whatever its members ask for (ours)"),
+    WEIGHTS: Setting(
+        "",
+        "how much members want beside others: instance or client id, or its beginning and *, = weight (ours)",
+        is_list=True,
+    ),
+}
 
 
 class GroupConfigs:
@@ -58,10 +71,14 @@ def check_group_configs(configs: Mapping[str, str], broker: BrokerConfig) -> Non
     """ConfigError for a group config that is unknown, bad, or outside the bounds that the broker sets."""
     for name, text in configs.items():
         number = known_setting(name, GROUP_SETTINGS).parse(name, text)
+        if name not in BROKER_NAMES:
+            continue
         low, high = BOUNDS[BROKER_NAMES[name]]
         if not broker.number(low) <= int(number) <= broker.number(high):
             allowed = f"{broker.number(low)} ({low}) and {broker.number(high)} ({high})"
             raise ConfigError(f"{name} must lie between {allowed}, not {number}.")
+    _check_assignor(configs.get(ASSIGNOR), broker)
+    _weights(configs.get(WEIGHTS, ""))
     session, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     if group_number(session, configs, broker) <= group_number(interval, configs, broker):
         raise ConfigError(f"{session} must be larger than {interval}.")
@@ -85,11 +102,32 @@ def _settings(configs: Mapping[str, str], broker: BrokerConfig) -> GroupSettings
         session_timeout_ms=group_number("consumer.session.timeout.ms", configs, broker),
         heartbeat_interval_ms=group_number("consumer.heartbeat.interval.ms", configs, broker),
         assignment_interval_ms=group_number("consumer.assignment.interval.ms", configs, broker),
+        assignor=configs.get(ASSIGNOR) or None,
+        weights=_weights(configs.get(WEIGHTS, "")),
     )
+
+
+def _check_assignor(name: str | None, broker: BrokerConfig) -> None:
+    known = [assignor.name for assignor in find_server_assignors(broker.names("group.consumer.assignors"))]
+    if name and name not in known:
+        raise ConfigError(
+            f"{ASSIGNOR} cannot be {name!r}; group.consumer.assignors of this broker has {', '.join(known)}."
+        )
+
+
+def _weights(text: str) -> Weights:
+    """The weights in `app-2=5,app-*=95`; ConfigError where it is of another form."""
+    patterns: list[tuple[str, float]] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        pattern, equals, weight = part.rpartition("=")
+        if not (equals and pattern and _WEIGHT.fullmatch(weight)):
+            raise ConfigError(f"{WEIGHTS} takes ID=WEIGHT, such as app-2=5 or app-*=0.5 (0 drains), not {part[:80]!r}.")
+        patterns.append((pattern, float(weight)))
+    return Weights(tuple(patterns))
 
 
 def group_setters(name: str, configs: Mapping[str, str], live: LiveConfig) -> list[Setter]:
     """Who sets `name` for a group with these configs, the one that counts first."""
     own = configs.get(name)
-    default = live.setters(BROKER_NAMES[name])
+    default = live.setters(BROKER_NAMES[name]) if name in BROKER_NAMES else [Setter(Source.DEFAULT, name, "")]
     return default if own is None else [Setter(Source.GROUP, name, own), *default]

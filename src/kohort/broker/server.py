@@ -25,6 +25,7 @@ from kohort.broker.group_configs import GroupConfigs
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
 from kohort.broker.live_config import LiveConfig, Source
+from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
 from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
@@ -124,6 +125,7 @@ class Broker:
         self.groups.load()
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
         self._retention = Retention(self)
+        self.loads = Loads(self)
         self.cleaner = Cleaner(self)
 
     async def stop(self) -> None:
@@ -134,6 +136,7 @@ class Broker:
         self._server.close()
         self._sweeper.cancel()
         self._retention.close()
+        self.loads.close()
         await self.cleaner.close()
         self.journal.close()
         self.parked_fetches.expire_all()

@@ -7,14 +7,14 @@ take back. A shard whose append failed is thrown away and loaded again from what
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kohort.broker.durability import Commit
 from kohort.broker.loading import load
 from kohort.broker.refusals import refusal
-from kohort.coordinator import Effects, MetadataImage, Record, RequestContext, Timer
+from kohort.coordinator import Effects, Extent, MetadataImage, Record, RequestContext, Timer
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
@@ -117,6 +117,17 @@ class Shard:
         if self.ready:
             now = self._broker.now()
             self._apply(self._machine.settings_changed([group_id], now), now)
+
+    @property
+    def weighed_topics(self) -> frozenset[str]:
+        """The topics of groups whose assignor weighs what partitions cost."""
+        return self._machine.weighed_topics if self.ready else frozenset()
+
+    def loads_measured(self, extents: Mapping[str, Sequence[Extent]]) -> None:
+        """What the logs of weighed topics hold now, by topic and partition."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.loads_measured(extents, now), now)
 
     def _fire(self, timer: Timer, now: Millis) -> None:
         self._apply(self._machine.fire(timer, now), now)

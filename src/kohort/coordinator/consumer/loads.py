@@ -24,8 +24,8 @@ class Extent:
     start: int
     end: int
     """The offset that the next record gets."""
-    rate: float
-    """Records per second since the measurement before."""
+    rate: float | None
+    """Records per second since the measurement before; None in the first."""
 
 
 def weighed_topics(groups: Groups) -> frozenset[str]:
@@ -42,14 +42,21 @@ def loads_measured(groups: Groups, extents: Mapping[str, Sequence[Extent]], now:
     """
     for group in list(groups.by_id.values()):
         if isinstance(group, ConsumerGroup) and group.members and group.planning.weighs is not None:
-            told = {name: extents[name] for name in group.topics.counts if name in extents}
-            load = _lag if group.planning.weighs is Load.LAG else _rate
-            for name, partitions in told.items():
-                group.planning.weigh(name, [load(group, name, n, extent) for n, extent in enumerate(partitions)])
+            for name in group.topics.counts & extents.keys():
+                _tell(group, name, extents[name])
             if group.target_epoch == group.epoch and is_due(groups, group, now):
                 changed = group.planning.weighed()
                 if changed:
                     write_target(group, bump(groups, group, out), changed, now, out)
+
+
+def _tell(group: ConsumerGroup, topic: str, extents: Sequence[Extent]) -> None:
+    if group.planning.weighs is Load.LAG:
+        group.planning.weigh(topic, [_lag(group, topic, n, extent) for n, extent in enumerate(extents)])
+    else:
+        rates = [extent.rate for extent in extents if extent.rate is not None]
+        if len(rates) == len(extents):
+            group.planning.weigh(topic, rates)
 
 
 def _lag(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> float:
@@ -58,7 +65,3 @@ def _lag(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> fl
     if stored is None or not isinstance(stored.value, OffsetCommitValue):
         return extent.end - extent.start
     return max(0, extent.end - max(stored.value.offset, extent.start))
-
-
-def _rate(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> float:
-    return extent.rate

@@ -1,0 +1,129 @@
+"""Lag, rate and weights through the broker: what the shell measures, and what an operator may set of a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from kohort.assignor.server import MemberView, TopicShape
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.config import parse_config
+from kohort.broker.group_configs import check_group_configs
+from kohort.errors import ConfigError
+from kohort.model import UUID
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.records import Record, encode_batch
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to, until
+from tests.broker.test_alter_configs import GROUP, SET, alter, resource
+from tests.broker.test_consumer_groups import beat, partitions
+
+ASSIGNOR, WEIGHTS = "consumer.assignor", "consumer.member.weights"
+SETTINGS = {"group.consumer.assignment.interval.ms": "0", "group.consumer.load.interval.ms": "20"}
+
+
+class LastOne:
+    """A user's assignor: everything to the member whose id comes last."""
+
+    name = "last-one"
+
+    def assign(
+        self, members: Mapping[str, MemberView], topics: Mapping[UUID, TopicShape]
+    ) -> Mapping[str, Mapping[UUID, Collection[int]]]:
+        return {max(members): {topic_id: range(topic.partitions) for topic_id, topic in topics.items()}}
+
+
+@pytest.fixture
+async def broker(start_broker: MakeBroker) -> Broker:
+    return await start_broker(BrokerOptions(port=0, settings=SETTINGS))
+
+
+async def targets(peer: Peer) -> dict[str, set[int]]:
+    request = ConsumerGroupDescribeRequest(group_ids=["g"])
+    (group,) = (await peer.ask(request, 1, ConsumerGroupDescribeResponse)).groups
+    return {
+        member.member_id: {n for topic in member.target_assignment.topic_partitions for n in topic.partitions}
+        for member in group.members
+    }
+
+
+class Members:
+    """Members a and b of the group, which do as they are told."""
+
+    def __init__(self, peer: Peer, topic_id: UUID) -> None:
+        self.peer = peer
+        self.topic_id = topic_id
+        self.epochs = {"a": 0, "b": 0}
+        self.owned: dict[str, list[int]] = {"a": [], "b": []}
+
+    async def settle(self) -> dict[str, set[int]]:
+        """Heartbeats until both have what they should have."""
+        for _ in range(4):
+            for member_id, owned in self.owned.items():
+                mine = partitions(self.topic_id, *owned) if owned else []
+                response = await beat(self.peer, "g", member_id, self.epochs[member_id], topic_partitions=mine)
+                self.epochs[member_id] = response.member_epoch
+                if response.assignment is not None:
+                    owned[:] = [n for one in response.assignment.topic_partitions for n in one.partitions]
+        found = await targets(self.peer)
+        assert found == {member_id: set(numbers) for member_id, numbers in self.owned.items()}
+        return found
+
+
+async def changed(peer: Peer, before: dict[str, set[int]]) -> dict[str, set[int]]:
+    async with asyncio.timeout(20):
+        while (now := await targets(peer)) == before:
+            pass
+    return now
+
+
+@pytest.mark.parametrize("assignor", ["lag", "rate"])
+async def test_busy_partitions_are_shared_while_the_group_runs(broker: Broker, peer: Peer, assignor: str) -> None:
+    broker.change_group_configs("g", {ASSIGNOR: assignor})
+    topic = broker.topics.create("orders", 4)
+    members = Members(peer, topic.topic_id)
+    before = await members.settle()
+    assert sorted(map(len, before.values())) == [2, 2]
+    await until(lambda: len(broker.loads.measured) == 4)
+    busy = before["a"]
+    for partition in busy:
+        log = broker.topics.log(topic, partition)
+        assert log is not None
+        log.append(encode_batch([Record(n, 1_000, None, b"x") for n in range(900)]), log.leader_epoch)
+    broker.writer.current()
+    after = await changed(peer, before)
+    assert all(len(busy & target) == 1 for target in after.values())
+
+
+async def test_an_assignor_is_chosen_while_the_group_runs(start_broker: MakeBroker) -> None:
+    names = f"uniform,{__name__}:LastOne"
+    broker = await start_broker(BrokerOptions(port=0, settings=SETTINGS | {"group.consumer.assignors": names}))
+    async with talking_to(broker) as peer:
+        members = Members(peer, broker.topics.create("orders", 4).topic_id)
+        before = await members.settle()
+        assert sorted(map(len, before.values())) == [2, 2]
+        assert await alter(peer, resource(GROUP, "g", (ASSIGNOR, SET, "last-one"))) == [0]
+        assert await members.settle() == {"a": set(), "b": {0, 1, 2, 3}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (ASSIGNOR, "best", "consumer.assignor cannot be 'best'; group.consumer.assignors of this broker has uniform"),
+        (WEIGHTS, "app-1", "takes ID=WEIGHT"),
+        (WEIGHTS, "app-1=-1", "takes ID=WEIGHT"),
+        (WEIGHTS, "=5", "takes ID=WEIGHT"),
+        (WEIGHTS, "a=1,b=nan", "takes ID=WEIGHT"),
+    ],
+)
+def test_what_a_group_cannot_have_is_refused(name: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_group_configs({name: text}, parse_config())
+
+
+async def test_weights_are_read_in_their_order(broker: Broker) -> None:
+    broker.change_group_configs("g", {WEIGHTS: "app-2=5, app-*=0.5,odd=id=2"})
+    weights = broker.group_configs.settings("g").weights
+    assert [weights.of(None, client_id) for client_id in ("app-2", "app-3", "odd=id", "other")] == [5, 0.5, 2, 1]
