@@ -131,3 +131,22 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_compacted(
     assert (damaged.size, bytearray(first.read_bytes())) == (size, content)
     assert sound.size < size / 3
     assert caplog.text.count("damaged-0 cannot be compacted: CORRUPT_MESSAGE: the checksum of the batch at offset") == 1
+
+
+async def test_a_partition_that_cannot_be_compacted_further_is_left_until_the_next_round(
+    start_broker: MakeBroker,
+) -> None:
+    broker = await start_broker(BrokerOptions(port=0, settings={"log.cleaner.enable": "false"}))
+    broker.topics.create("table", 1, TABLE)
+    log = broker.partition("table", 0)
+    assert log is not None
+    first = encode_batch(
+        [Record(0, 1, b"k", b"v")], transactional=True, producer_id=1, producer_epoch=0, base_sequence=0
+    )
+    log.append(first, log.leader_epoch)
+    for _ in range(3):
+        log.append(encode_batch([Record(0, 1, b"k", b"v" * 1000)]), log.leader_epoch)
+    broker.writer.current()
+    await broker.writer.drain()
+    assert log.cleanable_ratio(1) == 1
+    assert await broker.cleaner.clean() == 0

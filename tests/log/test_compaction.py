@@ -447,3 +447,18 @@ def test_records_of_a_compacted_log_decode_like_any_other(store: LogStore, log: 
         (1, NOW + 1, None),
         (2, NOW + 2, b"2"),
     ]
+
+
+def test_nothing_from_a_transaction_on_is_touched(store: LogStore, log: PartitionLog) -> None:
+    # Whether it was aborted is not known here, so its records must replace nothing.
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    put(log, (b"a", b"3"), transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    fill(store, log, [(b"a", b"4"), (b"a", b"5")])
+    compact(store, log)
+    assert [one.value for one in records(log)][:4] == [b"2", b"3", b"4", b"5"]
+    compaction = log.compact(NOW, MAP)
+    for _ in compaction.work():
+        pass
+    assert not compaction.swap()
+    assert (compaction.bytes_before, len(records(log))) == (0, 6)

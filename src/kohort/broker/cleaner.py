@@ -54,7 +54,10 @@ class Cleaner:
         while True:
             await asyncio.sleep(self._broker.config.number("log.cleaner.backoff.ms") / 1000)
             if self._broker.config.flag("log.cleaner.enable"):
-                await self.clean()
+                try:
+                    await self.clean()
+                except Exception:  # our bug: the next round may meet other logs
+                    log.exception("compaction failed")
 
     async def _dirtiest(self, failed: set[PartitionLog]) -> tuple[str, PartitionLog] | None:
         best: tuple[float, str, PartitionLog] | None = None
@@ -82,7 +85,7 @@ class Cleaner:
             return None
 
     async def _compact(self, name: str, partition_log: PartitionLog) -> bool:
-        """Whether it was compacted; if not, it is what it was before."""
+        """Whether it was compacted; if not, it is not tried again before the next round."""
         began = time.monotonic()
         memory = self._broker.config.number("log.cleaner.dedupe.buffer.size")
         try:
@@ -106,6 +109,8 @@ class Cleaner:
             compaction.close()
             self._broker.writer.current()  # it frees the old segments, in its own time
         before, after, taken = compaction.bytes_before, compaction.bytes_after, time.monotonic() - began
+        if not before:
+            return False  # there was nothing that it could touch
         log.info("compacted partition=%s from_bytes=%d to_bytes=%d seconds=%.1f", name, before, after, taken)
         return True
 

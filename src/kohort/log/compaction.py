@@ -145,9 +145,11 @@ class Compaction:
             self._cleaning = yield from self._learn()
             while self._todo and self._todo[-1][0].base_offset >= self._cleaning.end:
                 self._todo.pop()
+        if self._cleaning.end <= self._found.dirty_from:
+            return  # a transaction, at once
         while self._todo and self._ready is None:
             yield from self._rewrite(self._cleaning)
-        if self._ready is None and self._cleaning.end > self._found.dirty_from:
+        if self._ready is None:
             self._workshop.keep_progress(self._cleaning.end)
 
     def swap(self) -> bool:

@@ -4,11 +4,8 @@ An append is queued at once and gets its offsets; its bytes count as part of a s
 settled them. Until then they can be dropped again, which is what a full disk needs.
 """
 
-import logging
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeVar
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, PartitionStopped, StaleLeaderEpoch
@@ -17,17 +14,14 @@ from kohort.log.config import LogConfig
 from kohort.log.descriptors import FileSlice
 from kohort.log.placing import place_batches
 from kohort.log.producers import Producer, ProducerStates
-from kohort.log.segment import CorruptBatch, Medium, Segment
+from kohort.log.reading import Reader, Take
+from kohort.log.segment import Medium, Segment
+from kohort.log.times import find_max_time, find_time
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batch import BatchHeader
-from kohort.wire.compression import BatchError, Buffer
-from kohort.wire.record_reader import decode_records
+from kohort.wire.compression import Buffer
 
 P = TypeVar("P", bound=Sized)
-
-_MAX_HINTS = 64
-
-log = logging.getLogger("kohort.log")
 
 
 @dataclass(slots=True)
@@ -85,9 +79,7 @@ class SegmentedLog:
         """Compaction has been over everything below."""
         self._settled_in = self._segments[-1]
         """The segment in which the settled bytes end; later ones hold only appends that wait."""
-        self._corrupt: set[int] = set()
-        """Where batches begin that were reported to be damaged."""
-        self._hints: dict[int, tuple[Segment, int]] = {}
+        self._reader = Reader(name, self._segments)
 
     @property
     def start_offset(self) -> int:
@@ -214,119 +206,25 @@ class SegmentedLog:
     # Reading
 
     def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
-        return self._parts(offset, max_bytes, Segment.read)
+        return self._read(offset, max_bytes, Segment.read)
 
     def send(self, offset: int, max_bytes: int) -> Sequence[Buffer | FileSlice]:
-        return self._parts(offset, max_bytes, Segment.send)
+        return self._read(offset, max_bytes, Segment.send)
 
-    def _parts(self, offset: int, max_bytes: int, take: Callable[[Segment, int, int], P]) -> list[P]:
+    def _read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
         self._check_in_range(offset)
-        if offset == self._stable_offset:
-            return []
-        hint = self._hints.pop(offset, None)
-        found = hint if hint is not None else self._locate(offset)
-        if found is None:
-            return []
-        segment, position = found
-        parts: list[P] = []
-        left = max_bytes
-        while True:
-            end, next_offset = segment.cut(position, position + left)
-            if parts and end - position > left:
-                self._hint(segment.base_offset, segment, 0)
-                break  # only the very first batch may be larger than what was asked for
-            if end > position:
-                try:
-                    part = take(segment, position, end)
-                except CorruptBatch as error:
-                    self._report(error)
-                    if parts:
-                        break  # what is sound before it is read first
-                    raise
-                parts.append(part)
-                if len(part) < end - position:
-                    break
-                left -= end - position
-            following = self._following(segment) if end == segment.size else None
-            if following is None or left <= 0:
-                self._hint(next_offset, segment, end)
-                break
-            segment, position = following, 0
-        return parts
+        return [] if offset == self._stable_offset else self._reader.read(offset, max_bytes, take)
 
     def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
-        for segment in self._segments:
-            if segment.max_timestamp < timestamp or segment.end_offset <= self._start_offset:
-                continue
-            for position, header in segment.headers(segment.index.position_before_time(timestamp)):
-                if header.max_timestamp >= timestamp and header.last_offset >= self._start_offset:
-                    found = self._first_record_from(segment, position, header, timestamp)
-                    if found is not None:
-                        return found
-        return None
+        return find_time(self._segments, self._start_offset, timestamp)
 
     def find_max_time(self) -> OffsetAndTime | None:
-        found: tuple[Segment, int, BatchHeader] | None = None
-        for segment in self._segments:
-            for position, header in self._newest_batches(segment):
-                if not header.record_count:
-                    continue  # compaction left no record of it
-                if found is None or header.max_timestamp > found[2].max_timestamp:  # the first of equals (KIP-734)
-                    found = segment, position, header
-        return self._first_record_from(*found, found[2].max_timestamp) if found else None
-
-    def _newest_batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
-        """The batch with the largest timestamp; where the log starts inside the segment, all from there on."""
-        if segment.base_offset >= self._start_offset:
-            yield from islice(segment.headers(segment.max_timestamp_at), 1)
-        elif (position := segment.locate(self._start_offset)) is not None:
-            yield from segment.headers(position)
-
-    def _first_record_from(
-        self, segment: Segment, position: int, header: BatchHeader, timestamp: Millis
-    ) -> OffsetAndTime | None:
-        try:
-            records = decode_records(segment.medium.read(position, header.size))
-        except BatchError:
-            # What a producer packed wrongly is its consumers' trouble; the batch itself is the best answer.
-            return OffsetAndTime(max(header.base_offset, self._start_offset), header.max_timestamp, header.leader_epoch)
-        for record in records:
-            if record.timestamp >= timestamp and record.offset >= self._start_offset:
-                return OffsetAndTime(record.offset, record.timestamp, header.leader_epoch)
-        return None
-
-    def _report(self, error: CorruptBatch) -> None:
-        """Once for each batch: its readers come again and again."""
-        if error.base_offset not in self._corrupt:
-            self._corrupt.add(error.base_offset)
-            log.error("%s is damaged: %s, and it is not served", self.name, error.strerror)
+        return find_max_time(self._segments, self._start_offset)
 
     def _check_in_range(self, offset: int) -> None:
         if not self._start_offset <= offset <= self._stable_offset:
             detail = f"{self.name} holds offsets {self._start_offset} to {self._stable_offset}, not {offset}"
             raise OffsetOutOfRange(detail)
-
-    def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the batch that holds `offset`, or the next one where compaction left a gap.
-
-        None where only gaps follow.
-        """
-        at = max(0, bisect_right(self._segments, offset, key=_base) - 1)
-        for segment in self._segments[at:]:
-            position = segment.locate(offset)
-            if position is not None:
-                return segment, position
-        return None
-
-    def _following(self, segment: Segment) -> Segment | None:
-        at = bisect_right(self._segments, segment.base_offset, key=_base)
-        return next((one for one in self._segments[at:] if one.size), None)
-
-    def _hint(self, offset: int, segment: Segment, position: int) -> None:
-        """Remember where the next read in a row begins, so that it need not search."""
-        if len(self._hints) >= _MAX_HINTS:
-            del self._hints[next(iter(self._hints))]
-        self._hints[offset] = (segment, position)
 
     # Dropping
 
@@ -335,7 +233,7 @@ class SegmentedLog:
         assert not self.compacting, "truncate while it is compacted"
         if offset >= self._end_offset:
             return
-        self._hints.clear()
+        self._reader.forget()
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._segments.pop().medium.remove()
         growing = self._segments[-1]
@@ -391,7 +289,7 @@ class SegmentedLog:
         # Should the appends that wait in later segments fail, this one must grow again.
         while self._segments[0] is not self._settled_in and self._segments[1].base_offset <= self._start_offset:
             self._segments.pop(0).medium.remove()
-        self._hints.clear()
+        self._reader.forget()
 
     # Compacting
 
@@ -414,13 +312,9 @@ class SegmentedLog:
         at = self._segments.index(old[0])
         assert self.compacting and self._segments[at : at + len(old)] == old
         self._segments[at : at + len(old)] = [new]
-        self._hints.clear()
+        self._reader.forget()
 
     def _headers(self) -> Iterator[BatchHeader]:
         for segment in self._segments:
             for _, header in segment.headers():
                 yield header
-
-
-def _base(segment: Segment) -> int:
-    return segment.base_offset
