@@ -7,6 +7,7 @@ reports to the ledger, which knows what every group has seen.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +15,6 @@ from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
-from kohort.member import Phase
 from kohort.model import Millis, TopicPartition
 
 Partitions = frozenset[TopicPartition]
@@ -115,19 +115,9 @@ class Application:
         cluster = Cluster.of(
             self.bootstrap, client_id=self.name, request_timeout_ms=10_000, metadata_max_age_ms=METADATA_AGE
         )
-        given = {
-            "bootstrap_servers": self.bootstrap,
-            "group_id": habits.group,
-            "partition_assignment_strategy": habits.assignors,
-            "group_instance_id": habits.instance,
-            "session_timeout_ms": habits.session,
-            "heartbeat_interval_ms": habits.heartbeat,
-            "max_poll_interval_ms": habits.max_poll,
-            "default_api_timeout_ms": 20_000,
-        }
         membership = self.membership = Membership(
             cluster,
-            read_options(GroupOptions, given),
+            read_options(GroupOptions, self._options()),
             on_revoked=self._revoked,
             on_assigned=self._assigned,
             on_lost=self._lost,
@@ -138,6 +128,22 @@ class Application:
         await membership.leave(timeout=15.0)
         await cluster.close()
         self.left = True
+
+    def _options(self) -> dict[str, object]:
+        habits = self.habits
+        options: dict[str, object] = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": habits.group,
+            "group_protocol": habits.protocol,
+            "group_instance_id": habits.instance,
+            "max_poll_interval_ms": habits.max_poll,
+            "default_api_timeout_ms": 20_000,
+        }
+        if habits.protocol == "classic":
+            options["partition_assignment_strategy"] = habits.assignors
+            options["session_timeout_ms"] = habits.session
+            options["heartbeat_interval_ms"] = habits.heartbeat
+        return options
 
     async def _work(self, membership: Membership) -> None:
         loop = asyncio.get_running_loop()
@@ -152,11 +158,10 @@ class Application:
             if not self.polls or self._leaving:
                 continue
             membership.alive()
-            if membership.state is Phase.STABLE:
-                self._process()
+            self._process()
             if loop.time() >= commits_at:
                 commits_at = loop.time() + self.habits.commit_every / 1000
-                await self._commit(frozenset(self.positions))
+                await self._commit(self.positions)
 
     def _process(self) -> None:
         for partition, position in self.positions.items():
@@ -165,11 +170,11 @@ class Application:
                 self.witness.processed(self, partition, position, end)
                 self.positions[partition] = end
 
-    async def _commit(self, partitions: Partitions) -> None:
+    async def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
         changed = {
-            partition: position
-            for partition in sorted(partitions)
-            if (position := self.positions.get(partition)) is not None and position != self._committed.get(partition)
+            partition: positions[partition]
+            for partition in sorted(positions)
+            if positions[partition] != self._committed.get(partition)
         }
         if not changed or self.membership is None:
             return
@@ -188,9 +193,10 @@ class Application:
     # What its membership tells it
 
     async def _revoked(self, partitions: Partitions) -> None:
+        given_up = {tp: self.positions.pop(tp) for tp in sorted(partitions) if tp in self.positions}
         if self.habits.callback:
             await asyncio.sleep(self.habits.callback / 1000)
-        await self._commit(partitions)
+        await self._commit(given_up)
         self._drop(partitions)
 
     async def _lost(self, partitions: Partitions) -> None:

@@ -36,8 +36,8 @@ class Disk:
     """Seconds that a sync takes at most."""
     torn: int = 0
     """Tails cut at an opening so far."""
-    written: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
-    """Told of everything that became durable."""
+    written: Callable[[PartitionId, bytes, int], None] = lambda partition, batches, epoch: None
+    """Told of everything that became durable, and at which epoch its writer opened the disk."""
 
     def sound(self, partition: PartitionId) -> bytes:
         """The partition's whole batches; what a crash tore behind them is gone from the disk when this returns."""
@@ -122,7 +122,7 @@ class DiskStore(MemoryStore):
             raise OSError(self.disk.failure, "the simulated disk fails")
         for partition, data in self._writes(pending):
             self.disk.logs.setdefault(partition, bytearray()).extend(data)
-            self.disk.written(partition, data)
+            self.disk.written(partition, data, self.epoch)
         self._under_way = None
 
     def fail(self, pending: Pending, error: OSError) -> None:
@@ -144,7 +144,7 @@ class DiskStore(MemoryStore):
             self.disk.logs.setdefault(partition, bytearray()).extend(torn)
             whole = _whole(torn)
             if whole:
-                self.disk.written(partition, torn[:whole])
+                self.disk.written(partition, torn[:whole], self.epoch)
 
     def _writes(self, taken: Taken) -> list[tuple[PartitionId, bytes]]:
         by_name = {topic.name: topic.topic_id for topic in self.disk.topics.values()}

@@ -31,6 +31,14 @@ def draw(seed: int, longest: float = 900.0) -> Plan:
 
 def _settings(dice: Random) -> dict[str, str]:
     settings = {"group.initial.rebalance.delay.ms": dice.choice(["0", "500", "3000"])}
+    session = dice.choice([6_000, 10_000, 30_000])
+    settings |= {
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.session.timeout.ms": str(session),
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.heartbeat.interval.ms": str(session // 3),
+        "group.consumer.assignment.interval.ms": dice.choice(["0", "1000"]),
+    }
     if dice.random() < 0.15:
         settings["group.max.size"] = str(dice.randint(2, 4))
     if dice.random() < 0.15:
@@ -43,7 +51,10 @@ def _members(plan: Plan, dice: Random) -> None:
     for group in [f"group-{number}" for number in range(dice.choice([1, 1, 2, 3]))]:
         assignors = dice.choice(ASSIGNORS)
         static = dice.choice([0.0, 0.0, 0.5, 1.0])
+        protocol = dice.choice(["classic", "classic", "consumer", "mixed"])
         session = dice.choice([30_000, 60_000, 120_000] if slow else [6_000, 10_000, 30_000])
+        if protocol == "consumer":
+            session = int(plan.settings["group.consumer.session.timeout.ms"])
         for number in range(dice.choice([1, 2, 3, 3, 4, 5])):
             name = f"i{number}" if dice.random() < static else None
             if name is not None and number and dice.random() < 0.1:
@@ -63,6 +74,7 @@ def _members(plan: Plan, dice: Random) -> None:
                     commit_every=dice.choice([1_000, 5_000, 20_000]),
                     callback=dice.choice([0, 0, 10, 500, 3_000]),
                     batch=dice.choice([1, 10, 100]),
+                    protocol=dice.choice(["classic", "consumer"]) if protocol == "mixed" else protocol,
                 )
             )
             plan.rates.append(1.0 if dice.random() < 0.8 else round(dice.uniform(0.97, 1.03), 4))

@@ -26,7 +26,9 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
     if members:
         if state is GroupState.EMPTY:
             raise Violation("S4", f"{name} is Empty with members")
-        if group.leader_id not in members:
+        # A group that was a consumer group elects its first leader when its members have joined.
+        elects = group.leader_id is None and state is GroupState.PREPARING_REBALANCE
+        if group.leader_id not in members and not elects:
             raise Violation("S4", f"the leader of {name} is no member")
     else:
         if state not in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE):

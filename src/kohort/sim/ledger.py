@@ -123,7 +123,7 @@ class Ledger:
                 continue  # two processes that believe to be the same: the older one is about to hear that it is fenced
             theirs = other.membership
             if theirs.generation == membership.generation and theirs.member_id != membership.member_id:
-                both = mine & theirs.assignment
+                both = {tp for tp in mine & theirs.assignment if tp.topic not in self.reborn}
                 if both:
                     raise Violation(
                         "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"

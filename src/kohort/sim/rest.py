@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kohort.client import Cluster, KafkaError
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
@@ -63,9 +65,9 @@ def _living(world: World) -> list[Application]:
     return [one for one in world.applications if one is not None]
 
 
-def _until(world: World, seconds: float, invariant: str, missing: object) -> None:
+def _until(world: World, seconds: float, invariant: str, missing: Callable[[], str]) -> None:
     """Let time pass until nothing is missing; a violation when that takes longer."""
-    assert callable(missing)
+
     left = seconds
     while (what := missing()) and world.violation is None:
         if left <= 0:
@@ -81,7 +83,29 @@ def _comes_to_rest(world: World) -> None:
     # The group may have to throw out who never comes back, and then those who wait for it join once more.
     bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * METADATA_AGE / 1000
     _until(world, _FAILOVER, "L6", lambda: "" if world.site.active is not None else "no broker serves")
+    _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, bound, "L1", lambda: _restless(world))
+    _until(world, bound, "S3", lambda: _unassigned(world))
+
+
+def _unfound(world: World) -> str:
+    """Whose coordinator nobody finds."""
+    missing = sorted({one.habits.group for one in _living(world)} - world.found)
+    if missing and not world.operator.alive:
+        world.operator.start(lambda: _look_up(world, missing))
+    return f"the coordinator of {missing[0]} is not found" if missing else ""
+
+
+async def _look_up(world: World, groups: list[str]) -> None:
+    cluster = Cluster.of(world.site.bootstrap)
+    try:
+        for group in groups:
+            await cluster.coordinator(group, "look-up")
+            world.found.add(group)
+    except KafkaError:
+        pass  # asked again in a second
+    await cluster.close()
+    world.after(0.0, world.operator.kill)
 
 
 def _restless(world: World) -> str:
@@ -93,13 +117,15 @@ def _restless(world: World) -> str:
             return f"{application.name} of {application.habits.group} is {state}"
         if application.positions.keys() != membership.assignment:
             return f"{application.name} does not process what it has"
-    return _unassigned(world)
+    return ""
 
 
 def _unassigned(world: World) -> str:
     there = world.partitions()
     for group in sorted({one.habits.group for one in _living(world)}):
         members = [one for one in _living(world) if one.habits.group == group]
+        if any(one.habits.instance for one in members) and world.topics_changed:
+            continue  # KIP-814: a static leader that returns cannot know what its group's assignment was made of
         wanted = {tp for tp in there if any(tp.topic in one.habits.topics for one in members)}
         owned: list[TopicPartition] = []
         for one in members:
@@ -135,8 +161,10 @@ def _lag(world: World) -> str:
 
 def _stays_quiet(world: World) -> None:
     """Nothing rebalances for nothing, nor because a broker is replaced while sessions hold."""
-    world.pass_time(2 * METADATA_AGE / 1000)  # somebody may not know yet of the last partitions
-    _until(world, _FAILOVER, "L1", lambda: _restless(world))
+    # Somebody may not know yet of the last partitions, and the session of who died last may still last.
+    longest = max((one.session for one in world.plan.members), default=0)
+    world.pass_time(max(2 * METADATA_AGE, longest) / 1000 + 2.0)
+    _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()
     world.pass_time(_QUIET)
     if world.watch.rebalances != before:
@@ -148,8 +176,8 @@ def _stays_quiet(world: World) -> None:
         begun = world.watch.rebalances - before
         if begun:
             raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
-        if _restless(world):
-            raise Violation("L2", f"after a failover {_restless(world)}")
+        if restless := _restless(world) or _unassigned(world):
+            raise Violation("L2", f"after a failover {restless}")
 
 
 def _leaves_nothing(world: World) -> None:
@@ -159,13 +187,16 @@ def _leaves_nothing(world: World) -> None:
         application.leave()
     world.wanted = [False] * len(world.wanted)
     _until(world, 60.0, "S15", lambda: "" if not _living(world) else f"{_living(world)[0].name} does not end")
-    world.pass_time(longest + 310.0 if world.watch.pending() else longest + 10.0)
+    # A group that becomes a classic one when its last consumer member is gone begins the sessions of the others anew.
+    world.pass_time(2 * longest + (310.0 if world.watch.pending() else 10.0))
     if world.violation is not None:
         return
     for live in world.watch.live.values():
         for group_id, group in live.machine.groups.items():
             if group.members:
                 raise Violation("S15", f"{group_id} still has {sorted(group.members)}")
+            if group.pending:
+                raise Violation("S15", f"{group_id} still waits for {sorted(group.pending)}")
         if live.machine.parked:
             raise Violation("S15", f"{len(live.machine.parked)} requests are still parked")
         left = set(live.timers) - {OffsetExpiry()}

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 from kohort.sim.group_checks import check_generation
 from kohort.sim.ledger import Ledger
 from kohort.sim.violation import Violation
 from kohort.wire.group_records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -63,7 +67,12 @@ class Shadow:
                     raise Violation("S4", f"{group_id} fell from generation {last} to {value.generation}")
                 self.generations[group_id] = value.generation
                 check_generation(group_id, value)
-            case GroupMetadataKey(group=group_id), None:
+            case ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue() as value:
+                last = self.generations.get(group_id, -1)
+                if value.epoch < last:
+                    raise Violation("S4", f"{group_id} fell from epoch {last} to {value.epoch}")
+                self.generations[group_id] = value.epoch
+            case ((GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id)), None):
                 self.generations.pop(group_id, None)
             case OffsetCommitKey() as key, value:
                 assert value is None or isinstance(value, OffsetCommitValue)
@@ -86,7 +95,7 @@ def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
                 raise Violation("S10", f"{group_id} is {mine}, and the log says {theirs}")
         case OffsetCommitKey(group=group_id, topic=topic, partition=partition):
             mine_value, theirs_value = (
-                None if (group := shard.groups.get(group_id)) is None else _offset(group.offsets, topic, partition)
+                None if (group := _group(shard, group_id)) is None else _offset(group.offsets, topic, partition)
                 for shard in (live, shadow)
             )
             if mine_value != theirs_value:
@@ -97,18 +106,28 @@ def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
 
 def durable(shard: GroupShard) -> Durable:
     """What of a shard survives a failover."""
-    return {
+    consumer: Durable = {
+        group_id: (
+            (group.epoch, group.metadata_hash, group.target_epoch),
+            dict(group.members),
+            {member_id: target for member_id, target in group.targets.items() if target},
+            dict(group.static_ids),
+            _offsets(group.offsets),
+        )
+        for group_id, group in shard.consumer_groups.items()
+    }
+    return consumer | {
         group_id: (
             group.stored,
-            {
-                (topic, number): record.value
-                for topic, stored in group.offsets.items()
-                for number, record in stored.items()
-            },
+            _offsets(group.offsets),
         )
         for group_id, group in shard.groups.items()
         if group.stored is not None or group.offsets
     }
+
+
+def _offsets(offsets: dict[str, dict[int, Record]]) -> dict[tuple[str, int], object]:
+    return {(topic, number): record.value for topic, stored in offsets.items() for number, record in stored.items()}
 
 
 def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
@@ -117,6 +136,10 @@ def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
     if mine != theirs:
         name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
         raise Violation("S10", f"{name} {how} is {mine.get(name)}, and the log says {theirs.get(name)}")
+
+
+def _group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+    return shard.groups.get(group_id) or shard.consumer_groups.get(group_id)
 
 
 def _offset(offsets: dict[str, dict[int, Record]], topic: str, partition: int) -> object:

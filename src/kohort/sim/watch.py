@@ -6,22 +6,28 @@ group's state, by Kafka's rules and not by the coordinator's code.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from kohort.broker.groups import group_partition
 from kohort.coordinator import Effects, GroupShard, GroupState, Record, RequestContext, Timer
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.timers import SessionTimeout
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.events import RebalanceStarted
+from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.errors import ErrorCode
-from kohort.model import Millis
+from kohort.model import UUID, Millis
+from kohort.sim.consumer_checks import Past, check_consumer_group, must_refuse_commit, must_refuse_heartbeat
 from kohort.sim.error_codes import ALLOWED
 from kohort.sim.group_checks import check_group
 from kohort.sim.ledger import Ledger
 from kohort.sim.shadow import Shadow, same, same_at
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.leave_group import LeaveGroupRequest
@@ -30,12 +36,16 @@ from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _SLACK: Millis = 1_000
 
+AnyGroup = ClassicGroup | ConsumerGroup
+
 
 class Watch:
     """What all coordinators of a world are held to. `live` are those that serve, by partition."""
 
-    def __init__(self, ledger: Ledger, shards: int) -> None:
+    def __init__(self, ledger: Ledger, shards: int, note: Callable[[str], None]) -> None:
+        """`note` is told what belongs into the history."""
         self.shards = shards
+        self.note = note
         self.shadows = [Shadow(ledger) for _ in range(shards)]
         self.live: dict[int, Watched] = {}
         self.states: Counter[tuple[str, str]] = Counter()
@@ -44,7 +54,8 @@ class Watch:
         """Answers seen, by request."""
         self.rebalances: Counter[str] = Counter()
         """Rebalances begun, by group."""
-        self.heard: dict[tuple[str, str], Millis] = {}
+        self.names: Callable[[], dict[UUID, str]] = dict
+        """The topics that there are."""
         self._made = 0
 
     def new_life(self) -> None:
@@ -95,6 +106,11 @@ class Watched:
         self._owns = owns
         self._serves = False
         self._states: dict[str, GroupState] = {}
+        self._consumer_states: dict[str, str] = {}
+        self._past: defaultdict[str, Past] = defaultdict(Past)
+        """Of each consumer group, since this coordinator has it."""
+        self._heard: dict[tuple[str, str], Millis] = {}
+        """When each classic member was last heard of."""
         self._waited: set[tuple[str, str]] = set()
         """Who waited for an answer when its group was last looked at."""
         self._touched: tuple[str, Millis] | None = None
@@ -108,7 +124,7 @@ class Watched:
         """It has replayed what the log holds: that is what was durable."""
         watch = self._watch
         partition = self._partition
-        for group_id in self.machine.groups:
+        for group_id in (*self.machine.groups, *self.machine.consumer_groups):
             partition = group_partition(group_id, watch.shards)
         if partition is not None and self._owns():
             shadow = watch.shadows[partition]
@@ -119,7 +135,7 @@ class Watched:
         self._serves = True
         for group_id, group in self.machine.groups.items():
             for member_id in group.members:
-                watch.heard[group_id, member_id] = now
+                self._heard[group_id, member_id] = now
         return self._take(self.machine.loaded(now), None, now)
 
     def resign(self) -> Effects:
@@ -133,7 +149,9 @@ class Watched:
 
     def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
         """As `handle`, for the most frequent request."""
-        group = self.machine.groups.get(request.group_id)
+        group = self._group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.heartbeat(request, now)  # of a member that migrates
         must_refuse = _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
         code = self.machine.heartbeat(request, now)
         self._watch.errors["Heartbeat", code] += 1
@@ -141,13 +159,16 @@ class Watched:
             if not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
                 raise Violation("S5", f"{request} was taken")
         else:
-            self._watch.heard[request.group_id, request.member_id] = now
+            self._heard[request.group_id, request.member_id] = now
         return code
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Take one request, as the coordinator does."""
         group_id = getattr(request, "group_id", None)
-        group = self.machine.groups.get(group_id) if group_id else None
+        found = self._group(group_id) if group_id else None
+        group = found if isinstance(found, ClassicGroup) else None
+        if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
+            return self._handle_consumer(found, request, context, now)
         stale = _is_stale(group, request, context.api_version)
         before = _fingerprint(group) if stale else None
         returning = _returning(group, request)
@@ -158,17 +179,80 @@ class Watched:
         if stale and group_id is not None:
             if effects.records:
                 raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote")
-            changed = _fingerprint(self.machine.groups.get(group_id)) != before
+            changed = _fingerprint(self._classic(group_id)) != before
             if changed:
                 raise Violation("S5", f"{request} changed the group")
         if returning is not None and group is not None and group.state is not GroupState.STABLE:
             raise Violation("S12", f"{group_id} rebalances for {returning}, a static member that returned")
         return self._take(effects, group_id, now)
 
+    def _handle_consumer(
+        self, group: AnyGroup | None, request: Message, context: RequestContext, now: Millis
+    ) -> Effects:
+        """A request that concerns a consumer group, or makes one."""
+        group_id: str = request.group_id  # type: ignore[attr-defined]
+        must_refuse, invariant = False, "S5"
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            consumer = group if isinstance(group, ConsumerGroup) else None
+            must_refuse = must_refuse_heartbeat(consumer, request) and not isinstance(group, ClassicGroup)
+        elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
+            ids = {name: topic_id for topic_id, name in self._watch.names().items()}
+            must_refuse = must_refuse_commit(group, self._past[group_id], request, ids)
+            invariant = "S6"
+        effects = self.machine.handle(request, context, now)
+        for token, reply in effects.replies.items():
+            if token == context.token:
+                self._answered(request, reply, now)
+        if must_refuse and effects.records:
+            raise Violation(invariant, f"{request} was taken")
+        return self._take(effects, group_id, now)
+
+    def _group(self, group_id: str) -> AnyGroup | None:
+        return self.machine.groups.get(group_id) or self.machine.consumer_groups.get(group_id)
+
+    def _classic(self, group_id: str) -> ClassicGroup | None:
+        group = self._group(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def quiet_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, now: Millis
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """A consumer group's heartbeat that has nothing to say; `handle` takes all others."""
+        group = self._group(request.group_id)
+        answer = self.machine.quiet_heartbeat(request, now)
+        if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
+            raise Violation("S5", f"{request} was taken")
+        return answer
+
+    # What happens to topics and settings
+
+    def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
+        """Topics are gone."""
+        return self._take(self.machine.topics_deleted(names, now), None, now)
+
+    def metadata_changed(self, image: MetadataImage, now: Millis) -> Effects:
+        """These are the topics from now on."""
+        return self._take(self.machine.metadata_changed(image, now), None, now)
+
+    def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
+        """Groups have other settings."""
+        return self._take(self.machine.settings_changed(group_ids, now), None, now)
+
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer, as the coordinator does."""
         self.timers.pop(timer, None)
-        return self._take(self.machine.fire(timer, now), getattr(timer, "group_id", None), now)
+        effects = self.machine.fire(timer, now)
+        if isinstance(timer, OffsetExpiry):
+            self._only_unwanted(effects)
+        return self._take(effects, getattr(timer, "group_id", None), now)
+
+    def _only_unwanted(self, effects: Effects) -> None:
+        """Offsets of what a living group subscribes to do not expire (KIP-211, KAFKA-13636)."""
+        for record in effects.records:
+            if isinstance(record.key, OffsetCommitKey):
+                group = self.machine.groups.get(record.key.group)
+                if isinstance(group, ClassicGroup) and group.members and group.is_subscribed()(record.key.topic):
+                    raise Violation("S7", f"{record.key} expires, which {group.group_id} is subscribed to")
 
     def disconnected(self, token: Any, now: Millis) -> Effects:
         """A parked request's connection is gone."""
@@ -184,10 +268,19 @@ class Watched:
         """Records that were just appended."""
         records = list(records)
         self.machine.replay_all(records)
+        for record in records:
+            if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+                self._forget(record.key.group_id)
         if self._serves:
             self.unsynced += len(records)
             if self._touched is not None:
                 self._check(*self._touched)
+
+    def _forget(self, group_id: str) -> None:
+        """The consumer group is deleted, or a classic one from now on."""
+        self._past.pop(group_id, None)
+        for key in [key for key in self._heard if key[0] == group_id]:
+            del self._heard[key]
 
     def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
         for timer, at in effects.timers.items():
@@ -196,8 +289,10 @@ class Watched:
             else:
                 self.timers[timer] = at
         for event in effects.events:
-            if type(event).__name__ == "RebalanceStarted":
+            if isinstance(event, RebalanceStarted):
                 self._watch.rebalances[event.group_id] += 1
+                by = f" by {event.member_id}" if event.member_id else ""
+                self._watch.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
         if group_id is None:
             self._touched = None
             return effects
@@ -217,7 +312,9 @@ class Watched:
                 raise Violation("S13", f"a request to {group_id} set {timer}")
 
     def _check(self, group_id: str, now: Millis) -> None:
-        group = self.machine.groups.get(group_id)
+        group = self._group(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._check_consumer(group)
         if not isinstance(group, ClassicGroup):
             return
         state = self._states.get(group_id, GroupState.EMPTY)
@@ -226,7 +323,7 @@ class Watched:
             self._watch.states[state.value, group.state.value] += 1
             self._states[group_id] = group.state
         check_group(group, self.timers)
-        heard = self._watch.heard
+        heard = self._heard
         rebalance = group.rebalance
         for member_id, member in group.members.items():
             key = group_id, member_id
@@ -243,6 +340,13 @@ class Watched:
             if at > latest:
                 raise Violation("L3", f"the session of {member_id} in {group_id} is to end at {at}, not by {latest}")
 
+    def _check_consumer(self, group: ConsumerGroup) -> None:
+        check_consumer_group(group, self._past[group.group_id], self.timers, self._watch.names())
+        last, state = self._consumer_states.get(group.group_id, "Empty"), group.state.value
+        if state != last:
+            self._watch.states[f"consumer {last}", f"consumer {state}"] += 1
+            self._consumer_states[group.group_id] = state
+
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
         name = type(request).__name__.removesuffix("Request")
         for code in _codes(reply):
@@ -253,7 +357,7 @@ class Watched:
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
             if not any(_codes(reply)):
-                self._watch.heard[getattr(request, "group_id", ""), member_id] = now
+                self._heard[getattr(request, "group_id", ""), member_id] = now
 
 
 def _codes(reply: Message) -> list[ErrorCode]:

@@ -19,6 +19,7 @@ from types import CoroutineType
 from zlib import crc32
 
 from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.client import membership
 from kohort.errors import ErrorCode
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
@@ -77,9 +78,10 @@ class World:
         self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
         self.network.weather.pieces = plan.pieces
         self.ledger = Ledger()
-        self.watch = Watch(self.ledger, SHARDS)
+        self.watch = Watch(self.ledger, SHARDS, self.note)
         self.site = Site(self.agenda, self.network, dice, plan.settings, plan.brokers, self._failed, self.watch.watched)
         self.site.starting = self.watch.new_life
+        self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
         self.site.disk.written = self._written
         self.processes = [
             Process(f"member-{number}", self.agenda, self.network, self._failed) for number in range(len(plan.members))
@@ -90,6 +92,8 @@ class World:
         """How each member starts its next life."""
         self.wanted = [False] * len(plan.members)
         """Which members shall live."""
+        self.found: set[str] = set()
+        """Groups whose coordinator was found after the faults."""
         self.resting = False
         """The faults are over: nobody is started any more."""
         self.ended: dict[int, ErrorCode] = {}
@@ -108,6 +112,9 @@ class World:
         """Let it all happen."""
         state, level, disabled = random.getstate(), _log.level, _log.propagate
         random.seed(f"clients {self.plan.seed}")
+        # A member of a consumer group gives itself an id that nobody can guess; here the seed can.
+        fresh_id = membership.__dict__["uuid4"]
+        membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
         ears = _Ears(self._failed)
         _log.addHandler(ears)
         _log.setLevel(logging.ERROR)
@@ -119,6 +126,7 @@ class World:
             _log.setLevel(level)
             _log.propagate = disabled
             random.setstate(state)
+            membership.__dict__["uuid4"] = fresh_id
         return self._outcome()
 
     def _live(self) -> None:
@@ -146,6 +154,11 @@ class World:
         """Do that later; it is nobody's process."""
         at = self.agenda.now + seconds
         self.agenda.later(at, Handle(self._director, at, call, ()))
+
+    @property
+    def topics_changed(self) -> bool:
+        """Whether topics came, grew or went while members were there."""
+        return any(step.what in ("create", "grow", "delete") for step in self.plan.steps)
 
     def partitions(self) -> set[TopicPartition]:
         """All that exist, of topics that applications may want."""
@@ -180,6 +193,7 @@ class World:
         code, mine = application.over.code, application.habits
         shared = sum(one.group == mine.group and one.instance == mine.instance for one in self.plan.members) > 1
         expected = {
+            ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
             ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None and shared,
             ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in self.plan.settings,
         }
@@ -210,8 +224,11 @@ class World:
         self.trace = crc32(data, self.trace ^ int(self.agenda.now * 1e6) & 0xFFFFFFFF)
         self.arrivals.append((self.now, end, data))
 
-    def _written(self, partition: tuple[UUID, int], data: bytes) -> None:
-        topic = self.site.disk.topics.get(partition[0])
+    def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
+        disk = self.site.disk
+        if epoch != disk.epoch:
+            raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {disk.epoch}")
+        topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self.watch.written(partition[1], data)
 

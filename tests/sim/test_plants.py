@@ -1,0 +1,37 @@
+"""The simulation finds what it is there to find: each planted bug within 2,000 seeds, each invariant by some bug."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kohort.sim import INVARIANTS, Violation, World, draw
+from tests.sim.plants import PLANTS
+from tests.sim.test_worlds import SHORT
+
+SEEDS = 2_000
+
+
+def first_violation(hint: int) -> tuple[int, Violation] | None:
+    """The first seed that finds something, the hinted one asked before all others."""
+    for seed in itertools.chain([hint], range(SEEDS)):
+        violation = World(draw(seed, SHORT)).run().violation
+        if violation is not None:
+            return seed, violation
+    return None
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = PLANTS[name]
+    bug.put(monkeypatch)
+    found = first_violation(bug.hint)
+    assert found is not None, f"{SEEDS} worlds with this bug, and none noticed"
+    seed, violation = found
+    assert violation.invariant in bug.found_by, f"seed {seed}: {violation}"
+
+
+def test_every_invariant_can_fail() -> None:
+    assert len(PLANTS) >= 20
+    assert set(INVARIANTS) == {invariant for bug in PLANTS.values() for invariant in bug.found_by}
