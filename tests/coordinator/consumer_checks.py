@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from kohort.coordinator import Timer
@@ -23,6 +23,12 @@ class Epochs:
         self._members: dict[tuple[str, str], int] = {}
         self._owned: dict[tuple[str, UUID, int, int], str] = {}
         """By group, partition and the epoch in which it was given: to whom."""
+
+    def forget_all_but(self, group_ids: Collection[str]) -> None:
+        """A group that was empty and gave way to one of the other protocol is another when it comes back."""
+        self._groups = {key: epochs for key, epochs in self._groups.items() if key in group_ids}
+        self._members = {key: epoch for key, epoch in self._members.items() if key[0] in group_ids}
+        self._owned = {key: owner for key, owner in self._owned.items() if key[0] in group_ids}
 
     def check(self, group: ConsumerGroup, timers: Mapping[Timer, object]) -> None:
         """One group, now."""

@@ -196,6 +196,7 @@ class Shell:
         assert self.shard.parked == {parked.token for parked in waiting if parked.token is not None}
         for timer in self.timers:
             assert self._is_of_use(timer), f"{timer} has nothing left to end"
+        self.epochs.forget_all_but(self.shard.consumer_groups)
         for consumer_group in self.shard.consumer_groups.values():
             self.epochs.check(consumer_group, self.timers)
         if changed:
