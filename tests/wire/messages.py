@@ -73,6 +73,22 @@ def fit(value: Any, version: int) -> Any:
     return copy
 
 
+OUR_TAGS = 10_000
+"""Tagged fields from here on are Kohort's own: other peers skip them (KIP-482)."""
+
+
+def as_kafka_has_it(value: Any) -> Any:
+    """A copy of the message without fields of our own."""
+    copy = type(value)()
+    for field in value.FIELDS:
+        if field.tag is None or field.tag < OUR_TAGS:
+            found = getattr(value, field.name)
+            if isinstance(found, list):
+                found = [as_kafka_has_it(item) if isinstance(item, Struct) else item for item in found]
+            setattr(copy, field.name, as_kafka_has_it(found) if isinstance(found, Struct) else found)
+    return copy
+
+
 def _fit_field(field: Field, value: Any, version: int) -> Any:
     if value is None:
         null_is_fine = field.may_be_null(version) or (field.tag is not None and field.default is None)

@@ -4,21 +4,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kohort.cli import group_changes, group_reset
+from kohort.cli import group_changes, group_explain, group_reset
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, remark, say, say_json
+from kohort.cli.partitions import listed, ranges
 from kohort.cli.running import admin_client, run
 
 if TYPE_CHECKING:
     from kohort.client.admin import GroupDescription, GroupListing, GroupOffset
-    from kohort.model import TopicPartition
 
 commands = typer.Typer(help="List, describe, reset and delete consumer groups.", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for module in (group_reset, group_changes):
+    for module in (group_explain, group_reset, group_changes):
         module.register(commands)
     app.add_typer(commands, name="group")
 
@@ -113,13 +113,13 @@ def _say_members(described: "GroupDescription", ids: bool) -> None:
     members = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
     header: tuple[str, ...] = ("member", "host", "instance", "partitions", "assignment")
     rows: list[tuple[object, ...]] = [
-        (member.client_id, member.client_host, member.instance_id, len(member.assignment), _ranges(member.assignment))
+        (member.client_id, member.client_host, member.instance_id, len(member.assignment), ranges(member.assignment))
         for member in members
     ]
     if described.type == "consumer":
         header = (*header, "target", "epoch", "protocol")
         rows = [
-            (*row, _ranges(member.target or frozenset()), member.epoch, member.protocol)
+            (*row, ranges(member.target or frozenset()), member.epoch, member.protocol)
             for row, member in zip(rows, members, strict=True)
         ]
     if ids:
@@ -139,28 +139,6 @@ def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> No
 def _total(lags: "list[GroupOffset]") -> int:
     """What is not processed yet; where nothing is committed, everything."""
     return sum(one.end if one.lag is None else one.lag for one in lags)
-
-
-def _ranges(partitions: "frozenset[TopicPartition]") -> str:
-    """`flights 0-3,7`: topics by name, runs of partitions together."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    return "; ".join(f"{topic} {_runs(numbers)}" for topic, numbers in by_topic.items())
-
-
-def _runs(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def _listed(partitions: "frozenset[TopicPartition]") -> list[dict[str, Any]]:
-    return [{"topic": topic, "partition": number} for topic, number in sorted(partitions)]
 
 
 def _as_json(
@@ -186,8 +164,8 @@ def _as_json(
                 "client_host": member.client_host,
                 "instance_id": member.instance_id,
                 "topics": sorted(member.topics),
-                "assignment": _listed(member.assignment),
-                "target": None if member.target is None else _listed(member.target),
+                "assignment": listed(member.assignment),
+                "target": None if member.target is None else listed(member.target),
                 "epoch": member.epoch,
                 "expression": member.expression,
                 "rack": member.rack,

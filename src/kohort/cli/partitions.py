@@ -1,7 +1,7 @@
 """Partitions by name on a command line: TOPIC for all of them, TOPIC:0,1 or TOPIC:0-3 for some."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,3 +57,26 @@ def _numbers(whole: str, text: str) -> frozenset[int]:
             raise ConfigError(f"--topic takes TOPIC or TOPIC:0,1, not {whole!r}.")
         numbers.update(range(first, last + 1))
     return frozenset(numbers)
+
+
+def ranges(partitions: Collection[TopicPartition]) -> str:
+    """`flights 0-3,7`: topics by name, runs of partitions together."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return "; ".join(f"{topic} {_runs(numbers)}" for topic, numbers in by_topic.items())
+
+
+def _runs(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def listed(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
+    """The same for programs."""
+    return [{"topic": topic, "partition": number} for topic, number in sorted(partitions)]

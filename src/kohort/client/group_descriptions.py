@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kohort.client.metadata import Broker
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.consumer_group_describe import Assignment
 from kohort.wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
@@ -33,6 +33,8 @@ class MemberDescription:
     rack: str | None = None
     protocol: str | None = None
     """`classic` for a member whose group changes its protocol, or `consumer`; None with a broker too old to say."""
+    reason: str | None = None
+    """Why it should have what it should have; None with Apache Kafka, which does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class GroupDescription:
     """The group epoch, of a consumer group; it rises with every change of members, subscriptions and topics."""
     target_epoch: int | None = None
     """The group epoch for which the members' targets were computed."""
+    target_since_ms: Millis | None = None
+    """When that was; None with Apache Kafka, which does not say."""
 
 
 def classic_description(group: DescribedGroup, coordinator: Broker | None) -> GroupDescription:
@@ -77,6 +81,7 @@ def consumer_description(group: DescribedConsumerGroup, coordinator: Broker | No
         type="consumer",
         epoch=group.group_epoch,
         target_epoch=group.assignment_epoch,
+        target_since_ms=None if group.target_since_ms < 0 else group.target_since_ms,
     )
 
 
@@ -93,6 +98,7 @@ def _consumer_member(one: DescribedConsumerMember) -> MemberDescription:
         expression=one.subscribed_topic_regex or None,
         rack=one.rack_id,
         protocol=_PROTOCOLS.get(one.member_type),
+        reason=one.reason,
     )
 
 

@@ -7,6 +7,7 @@ from kohort.wire.codec import (
     Int8,
     Int16,
     Int32,
+    Int64,
     Message,
     NullableString,
     String,
@@ -58,6 +59,7 @@ class Member(Struct):
     assignment: Assignment = since(0)
     target_assignment: Assignment = since(0)
     member_type: Int8 = since(1, default=-1, ignorable=True)  # KIP-1099: 0 classic, 1 consumer, -1 unknown
+    reason: NullableString = since(0, default=None, tag=10_000)  # ours: why it should have what it should have
 
 
 @struct
@@ -73,6 +75,7 @@ class DescribedGroup(Struct):
     assignor_name: String = ""
     members: list[Member] = array()
     authorized_operations: Int32 = NOT_ASKED
+    target_since_ms: Int64 = since(0, default=-1, tag=10_000)  # ours: when the target was computed, since the epoch
 
 
 @message(key=69, versions=(0, 1), flexible=0)

@@ -95,6 +95,8 @@ a UUID in base64."""
 _LEADS = """\
 A static member whose restart makes a consumer group a classic one is told who leads, and that nothing is to be
 assigned; by Kafka that nobody leads."""
+_OUR_CONFIGS = "A group may have an assignor and weights of its own."
+_SAYS_WHY = "Whoever describes a consumer group is told why members have what they have, and since when (ours)."
 _MORE_CONFIGS = "Of a group's configs those of consumer groups are told, not those of share and streams groups."
 
 _CONSUMER_GROUPS = (
@@ -131,6 +133,9 @@ _CONSUMER_GROUPS = (
         for field in ("leader", "skip_assignment", "members*")
     ),
     Expected(_MORE_CONFIGS, "configs-of-a-group", "*", "*.configs.*", kohort="(not there)"),
+    Expected(_OUR_CONFIGS, "configs-of-a-group", "*", "*.configs.*", kafka="(not there)"),
+    Expected(_SAYS_WHY, "*", "*", "groups[[]*].members[[]*].reason"),
+    Expected(_SAYS_WHY, "*", "*", "groups[[]*].target_since_ms"),
 )
 
 # Topics

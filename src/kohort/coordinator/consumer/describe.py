@@ -41,6 +41,7 @@ def _describe(groups: Groups, group_id: str) -> DescribedGroup:
         assignment_epoch=group.target_epoch,
         assignor_name=chosen_assignor(groups, group),
         members=[_member(groups, group, member) for member in group.members.values()],
+        target_since_ms=group.target_at or -1,
     )
 
 
@@ -58,6 +59,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         assignment=_assignment(groups, member.assigned | member.revoking),
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
         member_type=_CONSUMER if member.classic is None else _CLASSIC,
+        reason=group.planning.why(member.member_id),
     )
 
 
