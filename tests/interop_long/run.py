@@ -10,13 +10,14 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from tests.interop_long import kafka_python, librdkafka
+from tests.interop_long import kafka_python, librdkafka, node_rdkafka
 from tests.interop_long.expected import EXPECTED
 from tests.interop_long.suite import Outcome, Unavailable, Verdict, markdown
 
 SUITES: dict[str, Callable[[str, Sequence[str]], Iterator[Outcome]]] = {
     kafka_python.NAME: kafka_python.run,
     librdkafka.NAME: librdkafka.run,
+    node_rdkafka.NAME: node_rdkafka.run,
 }
 
 

@@ -24,6 +24,9 @@ IDLE: Mapping[str, Setting] = {
     "log.segment.delete.delay.ms": Setting(
         60_000, "without effect: files of no use are deleted at once", 0, INT64, live=True
     ),
+    "sasl.kerberos.min.time.before.relogin": Setting(
+        60_000, "without effect: there is no Kerberos", 0, INT64, live=True
+    ),
     "unclean.leader.election.enable": Setting(False, "without effect: there are no replicas to elect", live=True),
 }
 """Of a broker, by name."""
