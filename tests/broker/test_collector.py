@@ -1,0 +1,60 @@
+"""The collector is away while it is wanted away, by however many, and comes back."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.broker.collector import without_collector
+
+
+@pytest.fixture(autouse=True)
+def unfrozen() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_it_is_back_when_the_last_is_done() -> None:
+    first, second = without_collector(), without_collector()
+    first.__enter__()
+    assert not gc.isenabled()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_it_is_back_after_an_error() -> None:
+    with pytest.raises(KeyError), without_collector():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_who_runs_without_a_collector_goes_on_without() -> None:
+    gc.disable()
+    with without_collector():
+        pass
+    assert not gc.isenabled()
+
+
+def test_much_that_was_made_is_frozen_and_still_freed_when_nobody_holds_it() -> None:
+    class Made:
+        pass
+
+    frozen = gc.get_freeze_count()
+    with without_collector():
+        made = [Made() for _ in range(200_000)]
+    assert gc.get_freeze_count() - frozen >= 200_000
+    one = weakref.ref(made[0])
+    del made
+    assert one() is None
+
+
+def test_little_is_left_to_the_collector() -> None:
+    frozen = gc.get_freeze_count()
+    with without_collector():
+        made = [[] for _ in range(1000)]  # type: ignore[var-annotated]
+    assert (gc.get_freeze_count(), len(made)) == (frozen, 1000)
