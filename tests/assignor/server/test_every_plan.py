@@ -88,9 +88,21 @@ def test_a_static_member_keeps_its_target_under_a_new_member_id(assignor: Server
         group.join(f"m{number}", 0, shape=MemberShape(frozenset(), instance_id=f"i{number}"))
     group.update()
     before = group.targets["m1"]
+    why = group.plan.reason("m1")
     group.rename("m1", "zzz")
+    assert group.plan.reason("zzz") == why
     assert group.update() == {}
     assert group.targets["zzz"] == before
+
+
+@every_assignor
+def test_a_member_that_the_plan_was_not_told_of_may_get_another_id(assignor: ServerAssignor) -> None:
+    # It came and came back before the next target was due (KIP-1263).
+    group = Group(assignor)
+    group.plan.rename_member("m", "n")
+    group.set_topic(0, 1)
+    group.join("n", 0)
+    assert group.update() == {"n": {topic(0): {0}}}
 
 
 @every_assignor
@@ -153,6 +165,15 @@ def test_every_member_has_a_reason(assignor: ServerAssignor, data: st.DataObject
     for member_id, load in group.load().items():
         said = group.plan.reason(member_id)
         assert said.startswith("nothing" if not group.wants(member_id) & group.topics.keys() else f"{load} ")
+
+
+@every_assignor
+def test_a_member_that_the_plan_was_not_told_of_has_no_reason(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.join("m", 0)
+    group.leave("m")
+    with pytest.raises(KeyError):
+        group.plan.reason("m")
 
 
 @every_assignor

@@ -66,7 +66,10 @@ class Plan(Protocol):
         ...
 
     def rename_member(self, old: str, new: str) -> None:
-        """A static member came back under another id, and keeps its target; `old` must be known, `new` must not."""
+        """A static member came back under another id, and keeps its target; an unknown `old` is no error.
+
+        Nobody may have the `new` id.
+        """
         ...
 
     def restore(self, targets: Mapping[str, Target]) -> None:

@@ -90,6 +90,8 @@ class CustomPlan:
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`. The user's code is not asked: a name is no reason to move anything."""
         assert new not in self._members
+        if old not in self._members:
+            return
         self._members[new] = self._members.pop(old)
         if old in self._targets:
             self._targets[new] = self._targets.pop(old)

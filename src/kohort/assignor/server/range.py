@@ -55,9 +55,14 @@ class RangePlan:
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`. Static members are ordered by instance id, so none of them changes its place."""
         assert new not in self._members
+        if old not in self._members:
+            return
         self._members[new] = self._members.pop(old)
         if old in self._targets:
             self._targets[new] = self._targets.pop(old)
+        for members in {id(members): members for members in self._subscribers.values()}.values():
+            if old in members:
+                members[members.index(old)] = new
         self._changed = True
 
     def restore(self, targets: Mapping[str, Target]) -> None:

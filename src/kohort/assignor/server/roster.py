@@ -87,7 +87,10 @@ class Roster:
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`."""
         assert new not in self.members
-        member = self.members[new] = self.members.pop(old)
+        member = self.members.pop(old, None)
+        if member is None:
+            return
+        self.members[new] = member
         member.id = new
         if old in self._before:
             self._before[new] = self._before.pop(old)

@@ -90,7 +90,10 @@ class WeighingPlan:
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`."""
         assert new not in self._members
-        member = self._members[new] = self._members.pop(old)
+        member = self._members.pop(old, None)
+        if member is None:
+            return
+        self._members[new] = member
         member.id = new
         if old in self._told:
             self._told[new] = self._told.pop(old)
