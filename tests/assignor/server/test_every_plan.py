@@ -96,6 +96,19 @@ def test_a_static_member_keeps_its_target_under_a_new_member_id(assignor: Server
 
 
 @every_assignor
+def test_a_static_member_may_come_back_under_an_id_that_another_had(assignor: ServerAssignor) -> None:
+    group = Group(assignor)
+    group.set_topic(0, 6)
+    for number in range(3):
+        group.join(f"m{number}", 0, shape=MemberShape(frozenset(), instance_id=f"i{number}"))
+    group.update()
+    group.rename("m1", "m0")
+    group.update()
+    group.check_complete()
+    assert group.load() == {"m0": 3, "m2": 3}
+
+
+@every_assignor
 def test_a_member_that_the_plan_was_not_told_of_may_get_another_id(assignor: ServerAssignor) -> None:
     # It came and came back before the next target was due (KIP-1263).
     group = Group(assignor)

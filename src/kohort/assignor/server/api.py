@@ -68,7 +68,7 @@ class Plan(Protocol):
     def rename_member(self, old: str, new: str) -> None:
         """A static member came back under another id, and keeps its target; an unknown `old` is no error.
 
-        Nobody may have the `new` id.
+        Whoever had the `new` id is gone.
         """
         ...
 

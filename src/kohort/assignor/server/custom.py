@@ -89,7 +89,7 @@ class CustomPlan:
 
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`. The user's code is not asked: a name is no reason to move anything."""
-        assert new not in self._members
+        self.remove_member(new)
         if old not in self._members:
             return
         self._members[new] = self._members.pop(old)

@@ -54,7 +54,7 @@ class RangePlan:
 
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`. Static members are ordered by instance id, so none of them changes its place."""
-        assert new not in self._members
+        self.remove_member(new)
         if old not in self._members:
             return
         self._members[new] = self._members.pop(old)

@@ -86,10 +86,11 @@ class Roster:
 
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`."""
-        assert new not in self.members
+        self.remove_member(new)
         member = self.members.pop(old, None)
         if member is None:
             return
+        self._before.pop(new, None)
         self.members[new] = member
         member.id = new
         if old in self._before:

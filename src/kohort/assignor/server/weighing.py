@@ -89,7 +89,7 @@ class WeighingPlan:
 
     def rename_member(self, old: str, new: str) -> None:
         """See `Plan.rename_member`."""
-        assert new not in self._members
+        self.remove_member(new)
         member = self._members.pop(old, None)
         if member is None:
             return
