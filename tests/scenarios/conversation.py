@@ -158,11 +158,12 @@ class Conversation:
 
     def _do_settings(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
         """`settings session=45s heartbeat=5s interval=1s assignor=range`: of every consumer group, from now on."""
-        names = {"session": "session_timeout_ms", "heartbeat": "heartbeat_interval_ms"}
-        names["interval"] = "assignment_interval_ms"
-        assignor = options.pop("assignor", None)
-        durations = {names[key]: milliseconds(value) for key, value in options.items()}
-        self._shell.settings = GroupSettings(**{"assignment_interval_ms": 0, **durations}, assignor=assignor)
+        self._shell.settings = GroupSettings(
+            session_timeout_ms=milliseconds(options.get("session", "45s")),
+            heartbeat_interval_ms=milliseconds(options.get("heartbeat", "5s")),
+            assignment_interval_ms=milliseconds(options.get("interval", "0ms")),
+            assignor=options.get("assignor"),
+        )
         shard = self._shell.shard
         yield from self.heard(self._shell.apply(shard.settings_changed(list(shard.consumer_groups), self._shell.now)))
 

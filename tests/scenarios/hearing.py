@@ -7,7 +7,16 @@ from typing import Any
 
 from kohort.coordinator import Effects, GroupEvent
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.events import AssignmentMade, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.coordinator.events import (
+    AssignmentMade,
+    GroupEpochBumped,
+    GroupSettled,
+    MemberCame,
+    MemberGone,
+    MemberMoved,
+    MemberRejoined,
+    RebalanceStarted,
+)
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
 from kohort.wire.consumer_protocol import decode_assignment
@@ -75,6 +84,16 @@ def event(told: GroupEvent) -> str:
         case AssignmentMade():
             shares = " ".join(f"{member}={listing(share)}" for member, share in told.assignment.items())
             return f"generation {told.generation} assigned {shares or 'to nobody'}"
+        case GroupEpochBumped():
+            who = f" ({told.member_id})" if told.member_id else ""
+            return f"epoch {told.epoch} for {told.cause.value}{who}"
+        case MemberCame():
+            return f"{told.member.member_id} comes"
+        case MemberMoved():
+            steps = {"owes": told.owes, "gave up": told.gave_up, "took": told.took}
+            return f"{told.member.member_id} {', '.join(f'{step} {listing(p)}' for step, p in steps.items() if p)}"
+        case GroupSettled():
+            return f"settled at epoch {told.epoch}"
 
 
 def reply(response: Message) -> Iterator[str]:

@@ -23,6 +23,18 @@ class Cause(Enum):
     REBALANCE_TIMEOUT = "rebalance timeout"
     REMOVED_BY_ADMIN = "removed by an admin"
     GROUP_TOO_LARGE = "group larger than group.max.size"
+    TOPICS_CHANGED = "topics changed"
+    ASSIGNOR_CHANGED = "assignor changed"
+    LOAD_CHANGED = "load changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What brought a rebalance about: the cause, who gave it, and what that member said (KIP-800)."""
+
+    cause: Cause
+    member_id: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +98,55 @@ class AssignmentMade:
     """By member id; empty where the bytes are not those of the consumer protocol."""
 
 
-GroupEvent = RebalanceStarted | MemberRejoined | MemberGone | AssignmentMade
+# Of consumer groups (KIP-848), whose members move one by one.
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEpochBumped:
+    """The target assignment of a consumer group is to be computed anew; `member_id` is who caused it."""
+
+    group_id: str
+    epoch: int
+    cause: Cause
+    member_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCame:
+    """A member joined a consumer group. It has nothing yet."""
+
+    group_id: str
+    member: MemberFacts
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMoved:
+    """A member of a consumer group took a step toward its target, of which its heartbeat's answer tells it.
+
+    Partitions of topics that are gone have no name any more, and are left out.
+    """
+
+    group_id: str
+    member: MemberFacts
+    epoch: int
+    owes: frozenset[TopicPartition]
+    """What it is told to give up, and still processes."""
+    gave_up: frozenset[TopicPartition]
+    """What it reported to have given up, or left behind for its next life (a static member that will return)."""
+    took: frozenset[TopicPartition]
+    """What it may process from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettled:
+    """Every member of a consumer group has what it should have; or nobody is left."""
+
+    group_id: str
+    epoch: int
+    assignor: str
+
+
+ClassicEvent = RebalanceStarted | MemberRejoined | AssignmentMade
+ConsumerEvent = GroupEpochBumped | MemberCame | MemberMoved | GroupSettled
+GroupEvent = ClassicEvent | ConsumerEvent | MemberGone

@@ -10,9 +10,9 @@ from kohort.coordinator.consumer.member import ClassicSide
 from kohort.coordinator.consumer.migration import downgrade_for
 from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, MemberGone, MemberRejoined
+from kohort.coordinator.events import Cause, MemberGone, MemberRejoined, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, begin, complete_if_all_joined, proceed
+from kohort.coordinator.join_phase import begin, complete_if_all_joined, proceed
 from kohort.coordinator.member import Member, protocols_of
 from kohort.coordinator.records import empty_generation
 from kohort.coordinator.replies import join_refused, joined, rejoined_as

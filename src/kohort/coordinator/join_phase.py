@@ -3,11 +3,9 @@
 The assignment comes after that: see sync.
 """
 
-from dataclasses import dataclass
-
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceStarted
+from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceStarted, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.records import empty_generation
@@ -17,15 +15,6 @@ from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SessionTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """What brought a rebalance about: the cause, who gave it, and what that member said (KIP-800)."""
-
-    cause: Cause
-    member_id: str | None = None
-    reason: str | None = None
 
 
 def begin(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> bool:

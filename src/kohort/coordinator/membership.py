@@ -5,9 +5,9 @@ from kohort.coordinator.consumer.classic_members import heartbeat_of_classic_mem
 from kohort.coordinator.consumer.fencing import remove_by_leave_group
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, MemberGone
+from kohort.coordinator.events import Cause, MemberGone, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, begin_and_proceed, complete_if_all_joined
+from kohort.coordinator.join_phase import begin_and_proceed, complete_if_all_joined
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import has_expired
 from kohort.coordinator.states import GroupState

@@ -19,11 +19,11 @@ from kohort.coordinator.consumer.subscribing import refresh
 from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
-from kohort.coordinator.events import Cause
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.expiry import expire
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.join import join
-from kohort.coordinator.join_phase import Why, begin_and_proceed, initial_delay_passed, rebalance_timed_out
+from kohort.coordinator.join_phase import begin_and_proceed, initial_delay_passed, rebalance_timed_out
 from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
 from kohort.coordinator.offsets import commit, fetch
 from kohort.coordinator.replay import replay, replay_all

@@ -6,9 +6,9 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.classic_members import sync_as_classic_member
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import AssignmentMade, Cause, MemberGone
+from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, begin_and_proceed
+from kohort.coordinator.join_phase import begin_and_proceed
 from kohort.coordinator.records import generation
 from kohort.coordinator.replies import sync_refused, synced
 from kohort.coordinator.sessions import expect_heartbeat

@@ -5,15 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.events import AssignmentMade, MemberFacts, MemberGone, MemberRejoined, RebalanceStarted
 from kohort.model import Millis, TopicPartition
+from kohort.recorder.holdings import Dark, Holdings
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
-
-
-@dataclass(frozen=True, slots=True)
-class Dark:
-    """A partition that nobody processes."""
-
-    since: Millis
-    previous_owner: str
 
 
 @dataclass(slots=True)
@@ -46,13 +39,9 @@ class GroupJournal:
     awaited: dict[TopicPartition, MemberFacts] = field(default_factory=dict)
     """Whose first read of which partition would end its darkness."""
     empty_since: Millis | None = None
-    _members: dict[str, MemberFacts] = field(default_factory=dict)
+    members: dict[str, MemberFacts] = field(default_factory=dict)
     """Of the last generation whose assignment was seen."""
-    _owner: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who processes it, or did until it went dark."""
-    _held: dict[str, set[TopicPartition]] = field(default_factory=dict)
-    """The same by member."""
-    _dark: dict[TopicPartition, Dark] = field(default_factory=dict)
+    holdings: Holdings = field(default_factory=Holdings)
     _running: Running | None = None
     _carried: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
     """Changes that a record had to be written without the end of; they belong to the rebalance that ends them."""
@@ -85,18 +74,18 @@ class GroupJournal:
         member_id, kept = event.member.member_id, event.owned or frozenset()
         if kept and self._generation is None:
             # After a failover this is the first that the recorder hears of who is there and has what.
-            self._members[member_id] = event.member
+            self.members[member_id] = event.member
             for partition in kept:
-                self._give(partition, member_id)
-        return self._darken(self._held.get(member_id, set()) - kept, now)
+                self.holdings.give(partition, member_id)
+        return self._darken(self.holdings.held.get(member_id, set()) - kept, now)
 
     def removed(self, event: MemberGone, now: Millis) -> Set[TopicPartition]:
         """A member is no longer in the group; whatever it had is dark."""
         member_id = event.member.member_id
         self._gone.append(Trigger(event.cause.value, member_id, event.reason))
         if self._generation is None and self._running is None:
-            self._members[member_id] = event.member  # it was in a generation of before the failover
-        return self._darken(self._held.get(member_id, set()), now)
+            self.members[member_id] = event.member  # it was in a generation of before the failover
+        return self._darken(self.holdings.held.get(member_id, set()), now)
 
     def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:
         """The rebalance is over; its record waits for the new owners' first reads, unless there are none."""
@@ -115,7 +104,7 @@ class GroupJournal:
             protocol=event.protocol,
             leader_id=event.leader_id or None,
             follow_up_of=running.follow_up_of,
-            before=tuple(self._members.values()),
+            before=tuple(self.members.values()),
             after=tuple(after.values()),
             gone=tuple(self._gone),
         )
@@ -126,10 +115,12 @@ class GroupJournal:
         }
         self.written = Written(record, changes, set(self.awaited))
         for partition, member_id in given.items():
-            self._give(partition, member_id)
-        self._orphans = self._owner.keys() - given.keys()
-        self._losers = {self._owner[partition] for partition in self._orphans - self._dark.keys()} & after.keys()
-        self._members, self._generation = after, event.generation
+            self.holdings.give(partition, member_id)
+        self._orphans = self.holdings.owner.keys() - given.keys()
+        self._losers = {
+            self.holdings.owner[partition] for partition in self._orphans - self.holdings.dark.keys()
+        } & after.keys()
+        self.members, self._generation = after, event.generation
         self._gone, self._carried, self._running = [], {}, None
         self.empty_since = None if after else now
         return earlier
@@ -137,7 +128,7 @@ class GroupJournal:
     def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
         """The awaited member fetched the partition; the record is complete if that was the last to wait for."""
         del self.awaited[partition]
-        self._dark.pop(partition, None)
+        self.holdings.dark.pop(partition, None)
         if self.written is None:
             # Read while the next rebalance runs, which in a cooperative group stops nobody: its darkness ends in that.
             self._carried[partition] = replace(self._carried[partition], first_read_at=now)
@@ -153,7 +144,7 @@ class GroupJournal:
     def give_up(self) -> RebalanceRecord | None:
         """The record as it stands. What it waited for is forgotten: nobody looks whether it is still dark."""
         for partition in self.awaited:
-            self._dark.pop(partition, None)
+            self.holdings.dark.pop(partition, None)
         self.awaited = {}
         return self._finish()
 
@@ -161,19 +152,8 @@ class GroupJournal:
         written, self.written = self.written, None
         return None if written is None else written.finish()
 
-    def _give(self, partition: TopicPartition, member_id: str) -> None:
-        before = self._owner.get(partition)
-        if before != member_id:
-            if before is not None:
-                self._held[before].discard(partition)
-                if not self._held[before]:
-                    del self._held[before]
-            self._owner[partition] = member_id
-            self._held.setdefault(member_id, set()).add(partition)
-
     def _darken(self, partitions: Set[TopicPartition], now: Millis) -> Set[TopicPartition]:
-        for partition in partitions:
-            self._dark.setdefault(partition, Dark(now, self._owner[partition]))
+        self.holdings.darken(partitions, now)
         given_up = {partition for partition in partitions if partition in self.awaited}
         for partition in given_up:
             del self.awaited[partition]
@@ -186,18 +166,18 @@ class GroupJournal:
             if carried.first_read_at is not None or given.get(partition) == carried.owner
         }
         for partition, owner in given.items():
-            dark, before = self._dark.get(partition), self._owner.get(partition)
+            dark, before = self.holdings.dark.get(partition), self.holdings.owner.get(partition)
             if dark is None and before == owner:
                 continue
             if dark is None and before is not None:
                 # Given away under its owner's hands: the assignor was not cooperative, or the claim was stale.
-                dark = self._dark[partition] = Dark(now, before)
+                dark = self.holdings.dark[partition] = Dark(now, before)
             previous_owner, since = (dark.previous_owner, dark.since) if dark else (None, None)
             carried = changes.get(partition)
             if carried is None or carried.first_read_at is not None or carried.revoked_at != since:
                 changes[partition] = PartitionChange(*partition, previous_owner, owner, since, now)
-        for partition, before in self._owner.items():
+        for partition, before in self.holdings.owner.items():
             if partition not in given and partition not in self._orphans:
-                dark = self._dark.get(partition)
+                dark = self.holdings.dark.get(partition)
                 changes[partition] = PartitionChange(*partition, before, None, dark.since if dark else None)
         return changes

@@ -3,8 +3,21 @@
 from collections.abc import Iterable, Set
 from typing import assert_never
 
-from kohort.coordinator.events import AssignmentMade, GroupEvent, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.coordinator.events import (
+    AssignmentMade,
+    ClassicEvent,
+    ConsumerEvent,
+    GroupEpochBumped,
+    GroupEvent,
+    GroupSettled,
+    MemberCame,
+    MemberGone,
+    MemberMoved,
+    MemberRejoined,
+    RebalanceStarted,
+)
 from kohort.model import Millis, TopicPartition
+from kohort.recorder.consumer_group import ConsumerGroupJournal
 from kohort.recorder.group import GroupJournal
 from kohort.recorder.record import RebalanceRecord
 
@@ -21,8 +34,8 @@ class Journal:
     def __init__(self, *, wait_ms: int = WAIT_MS, forget_ms: int = FORGET_MS) -> None:
         self._wait_ms = wait_ms
         self._forget_ms = forget_ms
-        self._groups: dict[str, GroupJournal] = {}
-        self._watched: dict[TopicPartition, set[GroupJournal]] = {}
+        self._groups: dict[str, GroupJournal | ConsumerGroupJournal] = {}
+        self._watched: dict[TopicPartition, set[GroupJournal | ConsumerGroupJournal]] = {}
         """The groups that wait for a partition's read, exactly."""
 
     @property
@@ -42,26 +55,73 @@ class Journal:
 
     def observe(self, event: GroupEvent, now: Millis) -> list[RebalanceRecord]:
         """Something happened in a group."""
-        group = self._groups.get(event.group_id)
-        if group is None:
-            group = self._groups[event.group_id] = GroupJournal(event.group_id)
+        finished: list[RebalanceRecord | None]
+        if isinstance(event, MemberGone):
+            group = self._groups.get(event.group_id) or self._classic(event.group_id, [])
+            self._unwatch(group, group.removed(event, now))
+            finished = []
+        elif isinstance(event, ClassicEvent):
+            finished = []
+            finished += self._observe_classic(self._classic(event.group_id, finished), event, now)
+        else:
+            finished = []
+            finished += self._observe_consumer(self._consumer(event.group_id, finished), event, now)
+        return [record for record in finished if record is not None]
+
+    def _observe_classic(self, group: GroupJournal, event: ClassicEvent, now: Millis) -> list[RebalanceRecord | None]:
         match event:
             case RebalanceStarted():
-                finished = [group.started(event, now)]
+                return [group.started(event, now)]
             case MemberRejoined():
                 self._unwatch(group, group.rejoined(event, now))
-                finished = []
-            case MemberGone():
-                self._unwatch(group, group.removed(event, now))
-                finished = []
+                return []
             case AssignmentMade():
                 self._unwatch(group, group.awaited.keys())
                 finished = [group.assigned(event, now), group.complete()]
-                for partition in group.awaited:
-                    self._watched.setdefault(partition, set()).add(group)
+                self._watch(group, group.awaited)
+                return finished
             case _:
                 assert_never(event)
-        return [record for record in finished if record is not None]
+
+    def _observe_consumer(
+        self, group: ConsumerGroupJournal, event: ConsumerEvent, now: Millis
+    ) -> list[RebalanceRecord | None]:
+        match event:
+            case GroupEpochBumped():
+                return [group.bumped(event, now)]
+            case MemberCame():
+                group.came(event)
+                return []
+            case MemberMoved():
+                self._unwatch(group, group.moved(event, now))
+                self._watch(group, event.took)
+                return []
+            case GroupSettled():
+                return [group.settled(event, now), group.complete()]
+            case _:
+                assert_never(event)
+
+    def _classic(self, group_id: str, finished: list[RebalanceRecord | None]) -> GroupJournal:
+        """The classic group of that id; one that spoke the other protocol goes on with who has what."""
+        old = self._groups.get(group_id)
+        if isinstance(old, GroupJournal):
+            return old
+        group = self._groups[group_id] = GroupJournal(group_id)
+        if old is not None:
+            finished.append(self._stop_waiting(old))
+            group.members, group.holdings = old.members, old.holdings
+        return group
+
+    def _consumer(self, group_id: str, finished: list[RebalanceRecord | None]) -> ConsumerGroupJournal:
+        """The consumer group of that id; as `_classic`."""
+        old = self._groups.get(group_id)
+        if isinstance(old, ConsumerGroupJournal):
+            return old
+        group = self._groups[group_id] = ConsumerGroupJournal(group_id)
+        if old is not None:
+            finished.append(self._stop_waiting(old))
+            group.members, group.holdings = old.members, old.holdings
+        return group
 
     def fetched(
         self, client_id: str, client_host: str, topic: str, partition: int, now: Millis
@@ -99,18 +159,22 @@ class Journal:
         self._groups.clear()
         return [record for record in unfinished if record is not None]
 
-    def _unwatch(self, group: GroupJournal, partitions: Iterable[TopicPartition]) -> None:
+    def _watch(self, group: GroupJournal | ConsumerGroupJournal, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._watched.setdefault(partition, set()).add(group)
+
+    def _unwatch(self, group: GroupJournal | ConsumerGroupJournal, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             waiting = self._watched[partition]
             waiting.remove(group)
             if not waiting:
                 del self._watched[partition]
 
-    def _stop_waiting(self, group: GroupJournal) -> RebalanceRecord | None:
+    def _stop_waiting(self, group: GroupJournal | ConsumerGroupJournal) -> RebalanceRecord | None:
         self._unwatch(group, group.awaited)
         return group.give_up()
 
-    def _due(self, group: GroupJournal) -> Millis | None:
+    def _due(self, group: GroupJournal | ConsumerGroupJournal) -> Millis | None:
         if group.written is not None:
             return group.written.record.ended_at + self._wait_ms
         return None if group.empty_since is None else group.empty_since + self._forget_ms

@@ -18,8 +18,10 @@ from kohort.coordinator.consumer.reconcile import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import keep_fresh
 from kohort.coordinator.consumer.target import chosen_assignor, update_target
+from kohort.coordinator.consumer.telling import tell_coming, tell_move, will_be_settled
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, GroupSettled, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
 from kohort.model import UUID, Millis
@@ -43,9 +45,12 @@ class Beat:
     now: Millis
     out: Effects
     coming: Coming | None = field(init=False)
+    epoch: int = field(init=False)
+    """The group epoch: the next one as soon as what the member says calls for a target."""
 
     def __post_init__(self) -> None:
         self.coming = None
+        self.epoch = self.group.epoch
         if self.after is not self.before or self.after.member_id not in self.group.members:
             topics = self.group.topics.topics_of(self.after.subscription, self.fresh)
             replaces = self.before.member_id if self.before.member_id != self.after.member_id else None
@@ -57,6 +62,7 @@ class Beat:
         if self.coming is None:
             return group.epoch
         group_id = group.group_id
+        tell_coming(group, before, after, out)
         if self.coming.replaces is not None:
             self._replace(self.coming.replaces)
         out.records.append(records.member_metadata(group_id, after))
@@ -70,7 +76,8 @@ class Beat:
             keep_fresh(self.groups, group, after, self.fresh, self.now, out)
         if not self._calls_for_a_target():
             return group.epoch
-        return bump(self.groups, group, out, group.topics.changes(dropped, new, self.fresh))
+        self.epoch = bump(self.groups, group, self._why(), out, group.topics.changes(dropped, new, self.fresh))
+        return self.epoch
 
     @property
     def _ousted(self) -> ConsumerMember | None:
@@ -105,6 +112,21 @@ class Beat:
             self.groups, self.group, asked, asks
         )
 
+    def _why(self) -> Why:
+        """What the recorder is told of the new epoch."""
+        member_id = self.after.member_id
+        if not self.group.members:
+            cause = Cause.FIRST_MEMBER
+        elif self.before.member_id != member_id:
+            cause = Cause.STATIC_MEMBER_RETURNED
+        elif member_id not in self.group.members:
+            cause = Cause.MEMBER_JOINED
+        elif self.before.subscription != self.after.subscription:
+            cause = Cause.SUBSCRIPTION_CHANGED
+        else:
+            cause = Cause.ASSIGNOR_CHANGED
+        return Why(cause, member_id)
+
     def update_target(self, epoch: int) -> tuple[int, Partitions]:
         """The target epoch and what the member should own, computed anew where it must be."""
         group = self.group
@@ -136,6 +158,11 @@ class Beat:
             out.timers[timer] = self.now + max(moved.rebalance_timeout_ms, 0)
         elif after.state is MemberState.UNREVOKED_PARTITIONS:
             out.timers[timer] = None
+        tell_move(group, self.before, moved, self.groups.metadata, out)
+        if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):
+            asked, asks = self.before.server_assignor, moved.server_assignor
+            assignor = chosen_assignor(self.groups, group, asked, asks)
+            out.events.append(GroupSettled(group.group_id, self.epoch, assignor))
         return moved
 
 

@@ -12,10 +12,10 @@ from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.migration import downgrade_without, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer.telling import tell_move
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, MemberGone
+from kohort.coordinator.events import Cause, GroupSettled, MemberGone, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
@@ -32,7 +32,7 @@ def leave(
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
     member = find_leaver(group, request.member_id, request.instance_id)
     if request.member_epoch == AWAY and request.instance_id is not None:
-        _let_go(group, member, out)
+        _let_go(groups, group, member, out)
     else:
         remove_members(groups, group, [member], Why(Cause.MEMBER_LEFT, member.member_id), now, out)
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -109,17 +109,19 @@ def remove_members(
     for expression, count in leaving.items():
         if count == group.topics.expressions[expression]:
             out.records.append(records.no_expression(group_id, expression))
-    epoch = bump(groups, group, out, group.topics.changes([member.subscription for member in members]))
+    epoch = bump(groups, group, why, out, group.topics.changes([member.subscription for member in members]))
     if len(members) == len(group.members):
         # An empty group is at its target; and whoever joins next shall not wait for the interval since the last
         # one (KAFKA-20442).
         out.records.append(records.target_epoch(group_id, epoch, 0))
         out.timers[ExpressionRefresh(group_id)] = None
+        out.events.append(GroupSettled(group_id, epoch, ""))
 
 
-def _let_go(group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
+def _let_go(groups: Groups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
     """A static member will be back: it keeps what it owns. Its session goes on, and ends it if it does not return."""
     away = replace(member, epoch=AWAY, state=MemberState.STABLE, revoking=NOTHING)
     # Its next life has had it all from the beginning, and this one commits no more.
     out.records.append(records.current(group.group_id, away, lambda topic_id, partition: 0))
     out.timers[MemberRebalanceTimeout(group.group_id, member.member_id)] = None
+    tell_move(group, member, away, groups.metadata, out)

@@ -44,6 +44,7 @@ class ConsumerGroup:
         "classic_protocols",
         "epoch",
         "group_id",
+        "handed_out",
         "has_partition_metadata",
         "members",
         "metadata_hash",
@@ -81,6 +82,8 @@ class ConsumerGroup:
         """How many members speak the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
         """How many of those support each client-side assignor."""
+        self.handed_out: dict[str, None] = {}
+        """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
         self.offsets: dict[str, dict[int, Record]] = {}
         """By topic and partition the record that was written last, as in a classic group."""
         self.has_partition_metadata = False
@@ -112,6 +115,10 @@ class ConsumerGroup:
     def target_of(self, member_id: str) -> Partitions:
         """What a member should own."""
         return self.targets.get(member_id, NOTHING)
+
+    def arrived(self, epoch: int) -> int:
+        """How many members are stable at an epoch."""
+        return self._arrived[epoch]
 
     def taken(self, wanted: Partitions) -> Partitions:
         """Those of `wanted` that somebody has."""

@@ -12,6 +12,7 @@ from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.target import is_due, write_target
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
 from kohort.model import Millis
 from kohort.wire.group_records import OffsetCommitValue
@@ -47,7 +48,7 @@ def loads_measured(groups: Groups, extents: Mapping[str, Sequence[Extent]], now:
             if group.target_epoch == group.epoch and is_due(groups, group, now):
                 changed = group.planning.weighed()
                 if changed:
-                    write_target(group, bump(groups, group, out), changed, now, out)
+                    write_target(group, bump(groups, group, Why(Cause.LOAD_CHANGED), out), changed, now, out)
 
 
 def _tell(group: ConsumerGroup, topic: str, extents: Sequence[Extent]) -> None:

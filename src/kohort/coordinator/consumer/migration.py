@@ -18,9 +18,9 @@ from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subs
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import Why, begin_and_proceed
+from kohort.coordinator.join_phase import begin_and_proceed
 from kohort.coordinator.member import Member
 from kohort.coordinator.records import generation
 from kohort.coordinator.sessions import expect_heartbeat
@@ -143,15 +143,16 @@ def _downgrade(
     now: Millis,
     out: Effects,
 ) -> ClassicGroup:
-    """Make it a classic group of these members, each with its target, in the generation of the group epoch.
+    """Make it a classic group of these members, each with what it has, in the generation of the group epoch.
 
     `why` they have to share anew, if they have to. Until they do nobody leads: so a broker that loads the group knows.
     """
     group_id = group.group_id
     out.records += records.no_group_and_members(group)
     out.timers[ExpressionRefresh(group_id)] = None
+    # Not the target: who was not told of it yet has what it had, and the group may be upgraded again before it joins.
     assignment = {
-        member.member_id: assignment_of(groups, member, group.target_of(member.member_id)) for member in staying
+        member.member_id: assignment_of(groups, member, member.assigned | member.revoking) for member in staying
     }
     classic = groups.make_classic(group_id)
     classic.generation, classic.protocol_type, classic.since = group.epoch, CONSUMER, now

@@ -8,6 +8,7 @@ from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage, changed
 from kohort.coordinator.consumer.subscribing import topics_renamed
 from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, SessionTimeout
 from kohort.model import Millis
@@ -57,4 +58,4 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
         weights = groups.settings(group_id).weights
         is_other = group.planning.is_of_another(chosen_assignor(groups, group)) or not group.planning.weighs_as(weights)
         if group.members and is_other:
-            bump(groups, group, out)
+            bump(groups, group, Why(Cause.ASSIGNOR_CHANGED), out)

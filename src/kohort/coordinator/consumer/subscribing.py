@@ -10,6 +10,7 @@ from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.search import Search
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh
 from kohort.model import Millis
@@ -95,4 +96,4 @@ def take(groups: Groups, group: ConsumerGroup, found: Mapping[str, ResolvedExpre
     out.records += [records.resolved_expression(group.group_id, name, one) for name, one in fresh.items()]
     changes = group.topics.changes_by(fresh)
     if any(fresh_one.topics or name in resolved for name, fresh_one in fresh.items()):
-        bump(groups, group, out, changes)
+        bump(groups, group, Why(Cause.TOPICS_CHANGED), out, changes)
