@@ -140,7 +140,7 @@ BASICS = (
     Case("0073", "headers"),
     Case("0075", "requests sent again on a slow network"),
     Case("0076", "produce requests sent again"),
-    Case("0077", "compaction"),
+    Case("0077", "compaction", seconds=240.0),  # five topics, each waits up to 30 s for the cleaner
     *(Case("0081", f"the admin client: {part}", subtest=f"do_test_{part}") for part in _ADMIN),
     Case("0082", "fetch.max.bytes over partitions"),
     Case("0083", "events in a callback"),
