@@ -156,6 +156,11 @@ class ErrorCode(IntEnum):
 class KohortError(Exception):
     """Whatever Kohort raises for what a user, a peer or a machine did; its text is one sentence with what to do."""
 
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return False
+
 
 class ConfigError(KohortError, ValueError):
     """An option is unknown, of the wrong type, out of range, or contradicts another."""
@@ -176,7 +181,6 @@ class KafkaError(KohortError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call may succeed later."""
         return self.code.retriable
 
 

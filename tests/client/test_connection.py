@@ -87,6 +87,17 @@ async def test_a_web_server_is_no_broker(serve: Callable[[Handler], Awaitable[in
         await writer.drain()
 
     port = await serve(answer)
+    with pytest.raises(KafkaError, match="is a web server"):
+        await connect(port)
+
+
+async def test_what_no_broker_would_send_is_no_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+        await writer.drain()
+
+    port = await serve(answer)
     with pytest.raises(KafkaError, match="does not speak Kafka's protocol"):
         await connect(port)
 

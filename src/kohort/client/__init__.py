@@ -6,7 +6,14 @@ from kohort.client.cluster import Cluster
 from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.consumer import Consumer
 from kohort.client.consumer_record import ConsumerRecord
-from kohort.client.failures import BufferFullError, ClosedError, CommitFailedError, LogTruncatedError, NoOffsetError
+from kohort.client.failures import (
+    BufferFullError,
+    ClosedError,
+    CommitFailedError,
+    LogTruncatedError,
+    NoOffsetError,
+    NotAssignedError,
+)
 from kohort.client.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.groups import GroupListing, GroupOffset
 from kohort.client.logs import LogDirectory
@@ -18,6 +25,7 @@ from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, 
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.producer import Producer
 from kohort.client.producers import ActiveProducer
+from kohort.client.strangers import NotKafkaError
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
@@ -57,6 +65,8 @@ __all__ = [
     "Membership",
     "NewTopic",
     "NoOffsetError",
+    "NotAssignedError",
+    "NotKafkaError",
     "OffsetAndMetadata",
     "OffsetSpec",
     "PartitionBatch",

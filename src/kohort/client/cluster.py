@@ -69,6 +69,11 @@ class Cluster:
         """What is known of the cluster now."""
         return self._refresher.metadata
 
+    @property
+    def problem(self) -> KafkaError | None:
+        """Why the cluster could not be asked the last time; None where it could."""
+        return self._refresher.problem
+
     def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
         """Tell `watcher` now (as soon as it is known) and whenever the partition counts of `topics` change.
 
@@ -121,7 +126,13 @@ class Cluster:
         last: KafkaError | None = None
         for connect in self._places():
             try:
-                return await use(await connect())
+                connection = await connect()
+            except KafkaError as problem:
+                # One that cannot be reached, or is no broker, says nothing of the others.
+                last = problem if last is None or problem.retriable else last
+                continue
+            try:
+                return await use(connection)
             except KafkaError as problem:
                 if not problem.retriable:
                     raise

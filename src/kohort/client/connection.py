@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any, TypeVar, cast
 
 from kohort.client.alarm import Alarm
+from kohort.client.strangers import NotKafkaError, copied, garbled, stranger
 from kohort.client.versions import NEWEST_SPOKEN, common_versions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self.peer: tuple[str, int] = ("", 0)
         self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
         self.used_at = self._loop.time()
+        self._answered_nothing = True
         self.received = 0
         """Bytes, so far."""
 
@@ -82,7 +84,10 @@ class Connection(asyncio.Protocol):
             return self._versions[kind.KEY]
         except KeyError:
             name = APIS[kind.KEY].name
-            detail = f"the broker at {self.address} and this client have no version of {name} in common"
+            detail = (
+                f"the broker at {self.address} and this client have no version of {name} in common: a broker older"
+                " than Apache Kafka 2.1 must be upgraded."
+            )
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail) from None
 
     def speaks(self, kind: type[Message]) -> bool:
@@ -159,7 +164,8 @@ class Connection(asyncio.Protocol):
             detail = f"{address} did not answer within {setup_timeout_ms} ms"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
         except OSError as problem:
-            detail = f"cannot connect to {address}: {problem.strerror or problem}"
+            why = problem.strerror or problem
+            detail = f"cannot connect to {address}: {why}; does a broker run there, and is bootstrap_servers right?"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail) from problem
         finally:
             if connection is not None and not connection._versions:
@@ -186,9 +192,12 @@ class Connection(asyncio.Protocol):
 
     def abort(self, why: str, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         """Close at once."""
+        self._end(KafkaError(code, why))
+
+    def _end(self, error: KafkaError) -> None:
         if self._transport is not None:
             self._transport.abort()
-        self._break(KafkaError(code, why))
+        self._break(error)
 
     def _break(self, error: KafkaError) -> None:
         if self.closed.done():
@@ -200,12 +209,13 @@ class Connection(asyncio.Protocol):
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
             if not one.answer.done():
-                one.answer.set_exception(KafkaError(error.code, str(error).partition(": ")[2]))
+                one.answer.set_exception(copied(error))
 
     def _why_closed(self) -> KafkaError:
         why = self.closed.result() if self.closed.done() else None
-        detail = str(why).partition(": ")[2] if why else "the connection is not open"
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, detail)
+        if isinstance(why, NotKafkaError):
+            return copied(why)
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence if why else "the connection is not open")
 
     # -- deadlines: one timer, moved lazily
 
@@ -230,6 +240,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
+        if self._answered_nothing:
+            why += ", before it said anything: does it stop, or expect TLS?"
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
 
     def pause_writing(self) -> None:
@@ -246,11 +258,14 @@ class Connection(asyncio.Protocol):
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         at, end = 0, len(data)
+        if self._answered_nothing and (problem := stranger(self.address, data)) is not None:
+            self._end(problem)
+            return
         self._wanted = _SIZE.size
         while end - at >= _SIZE.size:
             (size,) = _SIZE.unpack_from(data, at)
             if not 0 < size <= _LARGEST_ANSWER:
-                self.abort(f"{self.address} does not speak Kafka's protocol (or expects TLS)")
+                self._end(garbled(self.address))
                 return
             if end - at < _SIZE.size + size:
                 self._wanted = _SIZE.size + size
@@ -278,6 +293,7 @@ class Connection(asyncio.Protocol):
             self._waiting.appendleft(one)
             self.abort(f"{self.address} sent a malformed answer to {APIS[one.key].name}: {problem}")
             return False
+        self._answered_nothing = False
         if not one.answer.done():
             one.answer.set_result(response)
         return not self.closed.done()

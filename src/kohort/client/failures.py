@@ -1,6 +1,6 @@
 """Errors of the client that say more than a code."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
@@ -15,6 +15,19 @@ class CommitFailedError(KafkaError):
         more = f" and {len(errors) - 5} more" if len(errors) > 5 else ""
         super().__init__(code, f"{code.sentence}; not committed: {listed}{more}")
         self.errors = dict(errors)
+
+
+class NotAssignedError(KohortError):
+    """A commit named partitions that the group has given to others, who would go on from it."""
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        listed = ", ".join(str(partition) for partition in sorted(partitions)[:5])
+        more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+        super().__init__(
+            f"{listed}{more}: not assigned to this consumer, so the commit would move another's position. Commit what"
+            " is revoked before on_revoked returns."
+        )
+        self.partitions = frozenset(partitions)
 
 
 class NoOffsetError(KohortError):

@@ -8,7 +8,7 @@ from typing import Any
 from kohort.client.commits import Commits
 from kohort.client.committed import committed_offsets
 from kohort.client.driver import MemberDriver
-from kohort.client.failures import ClosedError
+from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.matching import TopicMatcher
 from kohort.client.membership import PartitionsCallback, call_back, member_config
 from kohort.client.partition_reader import PartitionReader
@@ -150,11 +150,16 @@ class GroupReader(PartitionReader):
     ) -> None:
         """Commit these offsets, or the positions of all that is assigned, and wait until they are on disk.
 
-        Raises CommitFailedError, which names the partitions that were refused.
+        Raises CommitFailedError, which names the partitions that were refused; NotAssignedError for partitions that
+        the group has not given to this consumer.
         """
         self._check_open()
         if not self._options.group_id:
             raise ConfigError(_NO_GROUP)
+        if offsets is not None and self._driver is not None:
+            others = {TopicPartition(*partition) for partition in offsets} - self._fetcher.states.keys()
+            if others:
+                raise NotAssignedError(others)
         await self._commits.commit(offsets, timeout)
 
     def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -216,6 +221,7 @@ class GroupReader(PartitionReader):
 
     def _raise_errors(self) -> None:
         self._rebalances.raise_error()
+        self._raise_problem()  # it says more than what the member makes of it
         if self._driver is not None and self._driver.error is not None:
             raise self._driver.error
         super()._raise_errors()

@@ -31,6 +31,8 @@ class ClientOptions:
     def addresses(self) -> list[tuple[str, int]]:
         """Host and port of each bootstrap server. Raises ConfigError."""
         given = self.bootstrap_servers
+        if not isinstance(given, str | Sequence) or not all(isinstance(one, str) for one in given):
+            raise ConfigError(f"bootstrap_servers is {given!r}, but must be host:port, or a list of them.")
         listed = given.split(",") if isinstance(given, str) else given
         return [_address(one.strip()) for one in listed if one.strip()] or [_address("")]
 

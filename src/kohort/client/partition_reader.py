@@ -14,6 +14,7 @@ from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.partition import PartitionState
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.positioner import Positioner
+from kohort.client.strangers import copied
 from kohort.client.unread import Unread
 from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
@@ -170,11 +171,17 @@ class PartitionReader:
         except KeyError:
             raise KohortError(f"{TopicPartition(*partition)} is not assigned to this consumer.") from None
 
+    def _raise_problem(self) -> None:
+        problem = self.cluster.problem
+        if problem is not None and not problem.retriable:
+            raise copied(problem)
+
     def _raise_errors(self) -> None:
+        self._raise_problem()
         if self._positioner.error is not None:
-            problem, self._positioner.error = self._positioner.error, None
+            unplaced, self._positioner.error = self._positioner.error, None
             self._positioner.go_on()  # who does nothing about it is told again
-            raise problem
+            raise unplaced
         if self._fetcher.error is not None:
             refused, self._fetcher.error = self._fetcher.error, None
             raise refused

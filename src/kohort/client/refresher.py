@@ -1,15 +1,19 @@
 """Keeps a client's metadata fresh, and tells who watches topics when something of them changed."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kohort.client.backoff import back_off
 from kohort.client.connections import closed_error
 from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import ClientOptions
-from kohort.errors import KafkaError
+from kohort.client.strangers import copied
+from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+_log = logging.getLogger(__name__)
 
 Watcher = Callable[[Mapping[str, int], frozenset[str]], None]
 """Told the partition counts of the topics that exist, and all that it watches."""
@@ -32,6 +36,8 @@ class Refresher:
         on_fresh: Callable[[ClusterMetadata], Awaitable[None]],
     ) -> None:
         self.metadata = ClusterMetadata()
+        self.problem: KafkaError | None = None
+        """Of the last attempt."""
         self._options = options
         self._ask = ask
         self._on_fresh = on_fresh
@@ -105,16 +111,17 @@ class Refresher:
             waiting, self._waiting = self._waiting, []
             try:
                 await self._refresh()
-                failures = 0
+                failures, self.problem = 0, None
             except asyncio.CancelledError:
                 self._waiting += waiting
                 waiting = []
                 raise
             except KafkaError as problem:
                 failures += 1
+                self._failed(problem)
                 for future in waiting:
                     if not future.done():
-                        future.set_exception(KafkaError(problem.code, problem.sentence))
+                        future.set_exception(copied(problem))
                 if self._watchers or self._watchers_of_all:
                     self._wanted.set()
             finally:
@@ -126,6 +133,11 @@ class Refresher:
                 back_off(self._options, failures) if failures else self._options.retry_backoff_ms / 2000
             )
 
+    def _failed(self, problem: KafkaError) -> None:
+        if self.problem is None or self.problem.sentence != problem.sentence:
+            _log.warning("no broker answers: %s", problem)
+        self.problem = problem
+
     async def _refresh(self) -> None:
         # KIP-516: no topics at all is asked for by an empty list, all topics by null.
         everything = bool(self._watchers_of_all)
@@ -134,7 +146,12 @@ class Refresher:
             topics=topics, allow_auto_topic_creation=self._options.allow_auto_create_topics and bool(topics)
         )
         answer = await self._ask(request)
-        self.metadata = self.metadata.merged(answer, of_all=self._topics if everything else None)
+        before = self.metadata
+        self.metadata = before.merged(answer, of_all=self._topics if everything else None)
+        for name in self._topics & self.metadata.topics.keys():
+            error = self.metadata.topics[name].error
+            if error is not ErrorCode.NONE and (name not in before.topics or before.topics[name].error is not error):
+                _log.warning("topic=%s: %s (%s)", name, error.sentence, error.name)
         if nameless := self._nameless():
             # A request that names some topics by id names none by name: Kafka would leave those out.
             by_id = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(nameless)]
