@@ -269,6 +269,7 @@ actions = st.one_of(
     st.tuples(st.just("beat"), who),
     st.tuples(st.just("beats"), st.integers(1, 3)),
     st.tuples(st.just("beats"), st.integers(1, 3)),
+    st.tuples(st.just("busy"), who),
     st.tuples(st.just("lost answer"), who),
     st.tuples(st.just("lost append"), who),
     st.tuples(st.just("wait"), st.sampled_from([100, 1_000, 5_000, 9_999, 10_000, 15_000, 60_000])),
@@ -310,6 +311,15 @@ def act(world: World, action: str, number: int, step: int) -> None:
             for _ in range(number):
                 for one in world.members:
                     world.beat(one)
+        case "busy" if member.epoch > 0 and not member.stopped:
+            # It still processes what it was told to give up, and says nothing of it.
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=GROUP, member_id=member.member_id, member_epoch=member.epoch, instance_id=member.instance_id
+            )
+            response = world._send(request, 1)
+            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            member.hear(response, world.shell.now)
+            world.check()
         case "lost answer":
             world.beat(member, answer_is_lost=True)
         case "lost append" if not member.stopped:
