@@ -345,3 +345,20 @@ def test_every_phase_can_be_left_and_entered(phase: Phase) -> None:
     assert BEFORE[phase] <= BEFORE.keys()
     assert phase not in BEFORE[phase]
     assert any(phase in before for before in BEFORE.values())
+
+
+def test_a_classic_member_keeps_what_it_has_while_its_group_migrates_there_and_back_and_there() -> None:
+    # The group is a classic one again before the classic member heard that it should give something up.
+    world = World({"t": 4})
+    classic = world.host("classic", "t")
+    world.settle()
+    world.run(100)
+    passing = world.consumer("passing", "t")
+    world.run_until(lambda: passing.member.generation is not None)
+    passing.leave()
+    world.run_until(lambda: phase_of(passing) is Phase.UNSUBSCRIBED)
+    staying = world.consumer("staying", "t")
+    world.run(50)
+    assert (classic.processing, staying.processing) == (tps("t", 0, 1, 2, 3), set())
+    world.run(20_000)
+    assert sorted(len(host.processing) for host in (classic, staying)) == [2, 2]
