@@ -92,6 +92,9 @@ after a change of topics within 10 s."""
 _IDS_OF_CLASSIC_MEMBERS = """\
 The id of a classic member in a consumer group begins with its client or instance id, as in a classic group; Kafka's is
 a UUID in base64."""
+_UNKNOWN_IDS = """\
+A classic member whose id a consumer group does not know is told so, as by a classic group; Kafka takes it for a new
+one, though it may still hold what others have by now."""
 _LEADS = """\
 A static member whose restart makes a consumer group a classic one is told who leads, and that nothing is to be
 assigned; by Kafka that nobody leads."""
@@ -128,6 +131,7 @@ _CONSUMER_GROUPS = (
         Expected(_IDS_OF_CLASSIC_MEMBERS, scene, field="*member_id")
         for scene in ("classic-members-join-a-consumer-group", "static-members-migrate", "under-policy-*")
     ),
+    Expected(_UNKNOWN_IDS, "a-member-id-that-nobody-handed-out"),
     *(
         Expected(_LEADS, "static-members-migrate", "a restarts in the classic protocol", field)
         for field in ("leader", "skip_assignment", "members*")

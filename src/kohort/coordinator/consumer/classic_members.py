@@ -50,6 +50,7 @@ def join_as_classic_member(
         _check_join(groups, group, request, protocols)
         member_id = request.member_id or f"{context.client_id}-{groups.fresh_id()}"
         if context.api_version >= _MEMBER_ID_REQUIRED and not request.member_id and request.group_instance_id is None:
+            _hand_out(groups, group, member_id)
             out.replies[context.token] = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, context.api_version)
             return
         before = _joining(group, request, member_id)
@@ -112,16 +113,30 @@ def _check_join(
 
 
 def _joining(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
-    """The member as it is on record, or a new one; a static one that starts again may be there under another id."""
+    """The member as it is on record, or a new one; a static one that starts again may be there under another id.
+
+    One whose id nobody knows was put out of the group, and may not know yet that others have what it holds. (Kafka
+    takes it for a new one.)
+    """
     instance_id = request.group_instance_id
     if instance_id is None:
-        return group.members.get(member_id) or ConsumerMember(member_id)
+        known = group.members.get(member_id)
+        if known is None and request.member_id and request.member_id not in group.handed_out:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.handed_out.pop(member_id, None)
+        return known or ConsumerMember(member_id)
     holder = group.static_member(instance_id)
     if holder is None and request.member_id:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if holder is not None and request.member_id not in ("", holder.member_id):
         raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     return holder or ConsumerMember(member_id)
+
+
+def _hand_out(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
+    if len(group.handed_out) >= groups.config.max_pending_members:
+        del group.handed_out[next(iter(group.handed_out))]
+    group.handed_out[member_id] = None
 
 
 def _as_said(

@@ -140,6 +140,7 @@ async def classic_members_join_a_consumer_group(s: Stage) -> None:
     """And what they may not do there."""
     orders = await topic(s, "orders", 4)
     c = ConsumerMember(s, "c")
+    c.member_id = "~c"  # behind any id that a coordinator makes up: range goes by them
     await c.joins("c joins", [orders], server_assignor="range")
     a = Migrating(s, "a", orders)
     await a.join("of another type", protocol_type="connect")
@@ -163,7 +164,7 @@ async def classic_members_join_a_consumer_group(s: Stage) -> None:
     await old.leave("it leaves", 3)
     await c.beat("c in a request of the other kind", member_epoch=c.epoch)
     stranger = Migrating(s, "stranger", orders)
-    stranger.member_id, stranger.generation = "c", c.epoch
+    stranger.member_id, stranger.generation = c.member_id, c.epoch
     await stranger.heartbeat("c's heartbeat as a classic member")
     await stranger.sync("c's sync as a classic member")
     stranger.member_id = "nobody"
@@ -176,6 +177,18 @@ async def classic_members_join_a_consumer_group(s: Stage) -> None:
     late = Migrating(s, "late", orders)
     await late.enters()
     await s.admin.ask("an empty consumer group became a classic one", DescribeGroupsRequest(groups=[s.group]), 4)
+
+
+@consumer
+async def a_member_id_that_nobody_handed_out(s: Stage) -> None:
+    """As of a classic member that was put out of the group, and does not know it."""
+    orders = await topic(s, "orders", 2)
+    c = ConsumerMember(s, "c")
+    await c.joins("c joins", [orders])
+    a = Migrating(s, "a", orders)
+    a.member_id = "mine"
+    await a.join("a joins with an id of its own")
+    await described(s, "the group")
 
 
 @consumer
