@@ -1,14 +1,9 @@
-"""Bugs to be planted: each takes one rule out of production's code for as long as a test runs.
-
-Most of them somebody once shipped. `found_by` are the invariants that may be the first to notice; `hint` is a seed that
-does, so that a test is quick while it is true, and looks on from seed 0 when it no longer is.
-"""
+"""Bugs of classic groups, of durability, and of members; see planting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from pytest import MonkeyPatch
@@ -20,8 +15,7 @@ from kohort.coordinator import classic_group, expiry, join, join_phase, membersh
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator import sync as syncing
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import Cause
-from kohort.coordinator.join_phase import Why
+from kohort.coordinator.events import Cause, Why
 from kohort.errors import ErrorCode
 from kohort.log.memory import MemoryStore
 from kohort.member.classic import member as classic_member
@@ -30,28 +24,7 @@ from kohort.sim.disk import DiskStore
 from kohort.wire.find_coordinator import Coordinator
 from kohort.wire.group_records import GroupMetadataKey
 from kohort.wire.offset_commit import OffsetCommitRequest
-
-PLANTS: dict[str, Plant] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Plant:
-    """One bug."""
-
-    found_by: frozenset[str]
-    hint: int
-    put: Callable[[MonkeyPatch], None]
-
-
-def plant(*found_by: str, hint: int = 0) -> Callable[[Callable[[MonkeyPatch], None]], Callable[[MonkeyPatch], None]]:
-    """Note a bug under its function's name."""
-
-    def note(put: Callable[[MonkeyPatch], None]) -> Callable[[MonkeyPatch], None]:
-        PLANTS[put.__name__] = Plant(frozenset(found_by), hint, put)
-        return put
-
-    return note
-
+from tests.sim.planting import plant
 
 # Durability and failover
 

@@ -44,6 +44,8 @@ class Ledger:
         """Nothing goes wrong in this world, so every record is processed exactly once."""
         self.peers: Callable[[], list[Application]] = list
         """All applications that live."""
+        self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
+        """Whether the coordinator counts that member; one that it does not will hear of it."""
         self.reborn: set[str] = set()
         """Topics that were deleted: a commit by name may mean the one before, so nothing is said of their offsets."""
 
@@ -122,7 +124,8 @@ class Ledger:
             if who.habits.instance is not None and who.habits.instance == other.habits.instance:
                 continue  # two processes that believe to be the same: the older one is about to hear that it is fenced
             theirs = other.membership
-            if theirs.generation == membership.generation and theirs.member_id != membership.member_id:
+            counts = theirs.generation == membership.generation and theirs.member_id != membership.member_id
+            if counts and self.counts(who.habits.group, theirs.member_id):
                 both = {tp for tp in mine & theirs.assignment if tp.topic not in self.reborn}
                 if both:
                     raise Violation(

@@ -80,6 +80,12 @@ class Watch:
             if isinstance(group, ClassicGroup)
         )
 
+    def counts(self, group_id: str, member_id: str) -> bool:
+        """Whether the group's coordinator has that member."""
+        live = self.live.get(group_partition(group_id, self.shards))
+        group = None if live is None else live.group(group_id)
+        return group is not None and member_id in group.members
+
     def written(self, partition: int, data: bytes) -> None:
         """Batches of that partition of `__consumer_offsets` are durable."""
         shadow = self.shadows[partition]
@@ -149,7 +155,7 @@ class Watched:
 
     def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
         """As `handle`, for the most frequent request."""
-        group = self._group(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.machine.heartbeat(request, now)  # of a member that migrates
         must_refuse = _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -165,7 +171,7 @@ class Watched:
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Take one request, as the coordinator does."""
         group_id = getattr(request, "group_id", None)
-        found = self._group(group_id) if group_id else None
+        found = self.group(group_id) if group_id else None
         group = found if isinstance(found, ClassicGroup) else None
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._handle_consumer(found, request, context, now)
@@ -207,18 +213,19 @@ class Watched:
             raise Violation(invariant, f"{request} was taken")
         return self._take(effects, group_id, now)
 
-    def _group(self, group_id: str) -> AnyGroup | None:
+    def group(self, group_id: str) -> AnyGroup | None:
+        """The group of that id, of whichever kind."""
         return self.machine.groups.get(group_id) or self.machine.consumer_groups.get(group_id)
 
     def _classic(self, group_id: str) -> ClassicGroup | None:
-        group = self._group(group_id)
+        group = self.group(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def quiet_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, now: Millis
     ) -> ConsumerGroupHeartbeatResponse | None:
         """A consumer group's heartbeat that has nothing to say; `handle` takes all others."""
-        group = self._group(request.group_id)
+        group = self.group(request.group_id)
         answer = self.machine.quiet_heartbeat(request, now)
         if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
             raise Violation("S5", f"{request} was taken")
@@ -312,7 +319,7 @@ class Watched:
                 raise Violation("S13", f"a request to {group_id} set {timer}")
 
     def _check(self, group_id: str, now: Millis) -> None:
-        group = self._group(group_id)
+        group = self.group(group_id)
         if isinstance(group, ConsumerGroup):
             self._check_consumer(group)
         if not isinstance(group, ClassicGroup):

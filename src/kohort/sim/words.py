@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct as Packer
+from struct import error as PackingError
 from typing import Any
 
 from kohort.errors import ErrorCode
@@ -55,7 +56,7 @@ def _said(end: End, frame: bytes, asked: dict[tuple[int, int], tuple[int, int]])
         if APIS[key].name in _QUIET:
             return ""
         return f"{APIS[key].name} answer {_fields(decode(APIS[key].response, version, frame[body:]))}"
-    except (DecodeError, IndexError):
+    except (DecodeError, IndexError, PackingError):
         return f"{len(frame)} bytes that begin before this history"
 
 

@@ -99,6 +99,7 @@ class World:
         self.ended: dict[int, ErrorCode] = {}
         """Why members ended for good."""
         self.ledger.peers = lambda: [one for one in self.applications if one is not None]
+        self.ledger.counts = self.watch.counts
         self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
 
