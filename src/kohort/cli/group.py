@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kohort.cli import group_changes, group_explain, group_reset
+from kohort.cli import group_changes, group_config, group_explain, group_reset
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, remark, say, say_json
 from kohort.cli.partitions import listed, ranges
@@ -18,7 +18,7 @@ commands = typer.Typer(help="List, describe, reset and delete consumer groups.",
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for module in (group_explain, group_reset, group_changes):
+    for module in (group_explain, group_config, group_reset, group_changes):
         module.register(commands)
     app.add_typer(commands, name="group")
 
