@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.log import MemoryStore
 from kohort.log.api import Pending
@@ -23,7 +24,7 @@ from kohort.wire.offset_commit import (
 from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.conftest import QUICK, MakeBroker
-from tests.broker.peer import Peer, talking_to, until
+from tests.broker.peer import talking_to, until
 from tests.hostile.error_inputs import codes
 
 PARTITIONS = 100
@@ -51,22 +52,27 @@ ASKED: tuple[tuple[Message, int, type[Message]], ...] = (
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-async def test_while_a_group_loads_whoever_asks_waits_but_heartbeats_are_taken(broker: Broker, peer: Peer) -> None:
-    broker.topics.create("orders", PARTITIONS)
-    for _ in range(10):  # 4 MB: loaded in several slices, between which requests are handled
-        assert codes(await peer.ask(commit("x" * 4_000), 8, OffsetCommitResponse)) == set()
-    shard = broker.groups.shard("g")
-    shard.resign()
-    shard.load()
-    peer.send(BEAT, 4)
-    for request, version, _ in ASKED:
-        peer.send(request, version)
-    # As Kafka: nobody knows better yet, and afterwards the member has a whole session.
-    assert codes(await peer.answer(HeartbeatResponse)) == set()
-    for _, _, kind in ASKED:
-        assert codes(await peer.answer(kind)) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    await until(lambda: shard.ready)
-    assert codes(await peer.ask(BEAT, 4, HeartbeatResponse)) == {ErrorCode.UNKNOWN_MEMBER_ID}
+async def test_while_a_group_loads_whoever_asks_waits_but_heartbeats_are_taken(
+    tmp_path: Path, start_broker: MakeBroker
+) -> None:
+    options = BrokerOptions(port=0, data=tmp_path, settings=QUICK)
+    first = await start_broker(options)
+    first.topics.create("orders", PARTITIONS)
+    async with talking_to(first) as peer:
+        for _ in range(20):  # 8 MB: loaded in many slices, between which requests are handled
+            assert codes(await peer.ask(commit("x" * 4_000), 8, OffsetCommitResponse)) == set()
+    await first.stop()
+    second = await start_broker(options)
+    async with talking_to(second) as peer:
+        peer.send(BEAT, 4)
+        for request, version, _ in ASKED:
+            peer.send(request, version)
+        # As Kafka: nobody knows better yet, and afterwards the member has a whole session.
+        assert codes(await peer.answer(HeartbeatResponse)) == set()
+        for _, _, kind in ASKED:
+            assert codes(await peer.answer(kind)) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        await until(lambda: second.groups.shard("g").ready)
+        assert codes(await peer.ask(BEAT, 4, HeartbeatResponse)) == {ErrorCode.UNKNOWN_MEMBER_ID}
 
 
 class SlowDisk(MemoryStore):
