@@ -117,6 +117,8 @@ _CONSUMER_GROUPS = (
     Expected(_REASSIGNS, "the-majoritys-assignor", "by range again", "*epoch"),
     Expected(_TOLD_AGAIN, "member-epochs", "the previous epoch*", "assignment*"),
     Expected(_LOOKED_UP, "two-members-of-two-expressions", "? joins"),
+    Expected(_LOOKED_UP, "expressions", "by an expression"),
+    Expected(_LOOKED_UP, "expressions", "another expression"),
     Expected(
         "A member id that the coordinator makes up is a UUID in hexadecimal; Kafka's is one in base64.",
         "a-member-of-version-0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 
 from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -48,9 +49,20 @@ async def configs_of_a_group(s: Stage) -> None:
         await _alter(s, what, operations)
     await _describe(s, "after")
     await _alter(s, "checked only", [(_SESSION, _SET, "50000")], validate_only=True)
-    await s.admin.ask("listed", ListConfigResourcesRequest(resource_types=[_GROUP]), 1)
+    await _listed(s, "listed", there=True)
     await _alter(s, "the rest", [(_INTERVAL, _DELETE, None), (_ASSIGNMENT, _DELETE, None)])
-    await s.admin.ask("listed no more", ListConfigResourcesRequest(resource_types=[_GROUP]), 1)
+    await _listed(s, "listed no more", there=False)
+
+
+async def _listed(s: Stage, what: str, *, there: bool) -> None:
+    """Which groups have configs: Kafka's brokers hear of a change a little later."""
+    request = ListConfigResourcesRequest(resource_types=[_GROUP])
+    for _ in range(100):
+        told = await s.admin.quietly(request, 1)
+        if (s.group in {one.resource_name for one in told.config_resources}) is there:
+            break
+        await asyncio.sleep(0.02)
+    await s.admin.ask(what, request, 1)
 
 
 async def _alter(
