@@ -108,6 +108,33 @@ async def test_an_assignor_is_chosen_while_the_group_runs(start_broker: MakeBrok
         assert await members.settle() == {"a": set(), "b": {0, 1, 2, 3}}
 
 
+class Forgetful(LastOne):
+    """A user's assignor that leaves a partition to nobody once somebody has two."""
+
+    name = "forgetful"
+
+    def assign(
+        self, members: Mapping[str, MemberView], topics: Mapping[UUID, TopicShape]
+    ) -> Mapping[str, Mapping[UUID, Collection[int]]]:
+        left = 1 if len(members) > 1 else 0
+        return {max(members): {topic_id: range(left, topic.partitions) for topic_id, topic in topics.items()}}
+
+
+async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_counts_on(start_broker: MakeBroker) -> None:
+    names = f"{__name__}:Forgetful,uniform"
+    broker = await start_broker(BrokerOptions(port=0, settings=SETTINGS | {"group.consumer.assignors": names}))
+    async with talking_to(broker) as peer:
+        broker.topics.create("orders", 4)
+        await beat(peer, "g", "a")
+        await beat(peer, "g", "b")
+        assert await targets(peer) == {"a": {0, 1, 2, 3}, "b": set()}
+        request = ConsumerGroupDescribeRequest(group_ids=["g"])
+        (group,) = (await peer.ask(request, 1, ConsumerGroupDescribeResponse)).groups
+    assert {member.reason for member in group.members} == {
+        "the last target counts on. The assignor 'forgetful' is not followed: it gives orders-0 to nobody."
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

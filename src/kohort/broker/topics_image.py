@@ -45,6 +45,6 @@ class TopicsImage:
         for one in self._broker.topics.all().values():
             topic = before.get(one.topic_id)
             if topic is None or topic.shape.partitions != one.partitions:
-                topic = Topic(one.name, one.topic_id, TopicShape(one.partitions))
+                topic = Topic(one.name, one.topic_id, TopicShape(one.partitions, name=one.name))
             self._known[one.topic_id] = topic
             yield topic

@@ -34,7 +34,7 @@ class Coming:
 class Planning:
     """One group's plan, and what it has not been told yet."""
 
-    __slots__ = ("_assignor", "_members", "_plan", "_told", "_topics", "_weights", "failed_at")
+    __slots__ = ("_assignor", "_failure", "_members", "_plan", "_told", "_topics", "_weights", "failed_at")
 
     def __init__(self) -> None:
         self._members: dict[str, None] = {}
@@ -48,6 +48,8 @@ class Planning:
         self._weights = EVEN
         self.failed_at: Millis = 0
         """When a user's assignor failed the last time."""
+        self._failure: str | None = None
+        """What it said then, until it succeeds."""
 
     def member_changed(self, member_id: str) -> None:
         """A member came, went, or asks for something else."""
@@ -80,6 +82,8 @@ class Planning:
 
     def why(self, member_id: str) -> str | None:
         """Why a member should have what it should have, if a plan of this coordinator's says so."""
+        if self._failure is not None:
+            return f"the last target counts on. {self._failure}"
         if self._plan is None:
             return None
         try:
@@ -121,7 +125,13 @@ class Planning:
         else:
             self._tell(self._plan, group, image, coming)
         assert self._plan is not None
-        return self._plan.update()
+        changed = self._plan.update()
+        self._failure = None
+        return changed
+
+    def failed(self, problem: str, now: Millis) -> None:
+        """A user's assignor failed."""
+        self._failure, self.failed_at = problem, now
 
     def _begin(
         self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None

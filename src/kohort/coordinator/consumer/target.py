@@ -34,9 +34,9 @@ def update_target(
     try:
         weights = groups.settings(group.group_id).weights
         changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming, weights)
-    except AssignorError:
+    except AssignorError as problem:
         # A user's. The members go on with what they have, and it is asked again after the interval.
-        group.planning.failed_at = now
+        group.planning.failed(str(problem), now)
         return None
     return write_target(group, epoch, changed, now, out)
 
