@@ -30,6 +30,7 @@ from kohort.wire import consumer_protocol
 from kohort.wire.api import APIS
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.header import read_response_header, request_header
@@ -67,6 +68,7 @@ class GroupMember:
 
     group_id: str
     generation_id: int
+    """Of a consumer group the member epoch."""
     member_id: str
 
 
@@ -78,6 +80,7 @@ class Work:
     version: int
     depth: int
     request: Callable[[GroupMember], Message]
+    protocol: str = "classic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,24 @@ WORK = (
         version=4,
         depth=16,
         request=lambda m: HeartbeatRequest(group_id=m.group_id, generation_id=m.generation_id, member_id=m.member_id),
+    ),
+    Work(
+        "consumer heartbeats, 1 in flight",
+        version=1,
+        depth=1,
+        request=lambda m: ConsumerGroupHeartbeatRequest(
+            group_id=m.group_id, member_epoch=m.generation_id, member_id=m.member_id
+        ),
+        protocol="consumer",
+    ),
+    Work(
+        "consumer heartbeats, 16 in flight",
+        version=1,
+        depth=16,
+        request=lambda m: ConsumerGroupHeartbeatRequest(
+            group_id=m.group_id, member_epoch=m.generation_id, member_id=m.member_id
+        ),
+        protocol="consumer",
     ),
     Work(
         f"commits of {PARTITIONS} partitions",
@@ -204,9 +225,11 @@ def measure(
             resident = broker.process.rss_bytes() / 2**20
             figures.append(Figure("resident memory when idle", resident, "MB", more_is_better=False))
             members = join_groups(connection)
-        for work in WORK:
-            with pinned(load_core()):
-                figures.append(drive(broker, load, work, members, seconds, warm))
+            for work in WORK:
+                # These have shorter sessions than the others, which are asked once and for all.
+                group = members if work.protocol == "classic" else join_consumer_groups(connection)
+                with pinned(load_core()):
+                    figures.append(drive(broker, load, work, group, seconds, warm))
         return figures
 
 
@@ -248,6 +271,23 @@ def join(connection: Connection, group_id: str) -> GroupMember:
     return GroupMember(group_id, joined.generation_id, joined.member_id)
 
 
+def join_consumer_groups(connection: Connection) -> list[GroupMember]:
+    """As `join_groups`, by the consumer protocol (KIP-848); again, if they are there."""
+    members = []
+    for number in range(CONNECTIONS):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=f"bench-consumer-{number}",
+            member_id=f"member-{number}",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[TOPIC],
+            topic_partitions=[],
+        )
+        joined = connection.ask(request, 1, ConsumerGroupHeartbeatResponse)
+        assert joined.error_code == 0 and joined.assignment is not None, joined
+        members.append(GroupMember(request.group_id, joined.member_epoch, request.member_id))
+    return members
+
+
 def drive(broker: Broker, load: Path, work: Work, members: list[GroupMember], seconds: float, warm: float) -> Figure:
     check(broker, work, members[0])
     with tempfile.NamedTemporaryFile(suffix=".frames") as frames:
@@ -273,6 +313,8 @@ def check(broker: Broker, work: Work, member: GroupMember) -> None:
     with Connection(broker.bootstrap) as connection:
         match connection.ask(request, work.version, APIS[request.KEY].response):
             case HeartbeatResponse(error_code=0):
+                return
+            case ConsumerGroupHeartbeatResponse(error_code=0, assignment=None):
                 return
             case OffsetCommitResponse(topics=topics) if not any(p.error_code for t in topics for p in t.partitions):
                 return

@@ -82,15 +82,12 @@ class Shard:
         code = self._machine.heartbeat(request, self._broker.now())
         self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
-    def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, context: RequestContext
-    ) -> None:
-        """`handle` for a member of a consumer group, which mostly has nothing to say and nothing to hear."""
-        quiet = self._machine.quiet_heartbeat(request, self._broker.now()) if self.ready else None
-        if quiet is None:
-            self.handle(request, waiter, context)
-        else:
-            self._answer(waiter, quiet)
+    def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter) -> bool:
+        """Answer a member of a consumer group that has nothing to say and nothing to hear; False: `handle` must."""
+        answer = self._machine.quiet_heartbeat(request, self._broker.now()) if self.ready else None
+        if answer is not None:
+            self._answer(waiter, answer)
+        return answer is not None
 
     def abandoned(self, token: Hashable) -> None:
         """The connection of a parked request is gone."""

@@ -25,8 +25,10 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
         return
     broker.topics_image.tell()
     shard = broker.groups.shard(request.group_id)
+    if shard.quiet_heartbeat(request, call):
+        return
     connection = call.connection
-    shard.consumer_heartbeat(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+    shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
     if call.open:
         call.on_abandon = lambda: shard.abandoned(call)
 

@@ -66,9 +66,12 @@ def quiet_heartbeat(
         return None
     settings = groups.settings(request.group_id)
     member.session_deadline = now + settings.session_timeout_ms
-    return ConsumerGroupHeartbeatResponse(
-        member_id=member_id, member_epoch=member.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
-    )
+    answer, interval = member.last_answer, settings.heartbeat_interval_ms
+    if answer is None or answer.member_epoch != member.epoch or answer.heartbeat_interval_ms != interval:
+        answer = member.last_answer = ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval
+        )
+    return answer
 
 
 def _heartbeat(

@@ -9,6 +9,7 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.events import MemberFacts
 from kohort.model import Millis
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 JOINING = 0
 """As a member epoch: it enters the group, or comes back after it was fenced."""
@@ -74,6 +75,8 @@ class ConsumerMember:
 
     session_deadline: Millis = field(default=0, compare=False)
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
+    last_answer: ConsumerGroupHeartbeatResponse | None = field(default=None, compare=False, repr=False)
+    """What it was told when there was no news; mostly it is told the same again, and nobody changes it."""
     answer_due_at: Millis | None = field(default=None, compare=False)
     """Until when a classic member must have joined again, or synced, as it was told to."""
 
