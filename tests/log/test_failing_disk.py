@@ -103,24 +103,28 @@ def test_the_next_start_checks_what_a_failed_sync_left(tmp_path: Path, disk: Dis
     store.close()
 
 
-def test_when_all_are_synced_together_all_that_were_written_stop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fails", ["", "orders-0"])
+def test_when_the_file_system_reports_an_error_each_file_is_asked(tmp_path: Path, disk: Disk, fails: str) -> None:
+    # It may be another program's, on another part of the disk.
     store = opened(tmp_path)
     log, other = filled(store)
-    untouched = store.partition(store.topics()["orders"].topic_id, 2)
 
     def syncfs(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     store.files.disk._syncfs = syncfs
     store.files.disk.choice = SyncChoice(can_sync_together=True, each=1, together=0)
-    append(log, b"lost")
-    append(other, b"lost")
-    failed_flush(store)
-    assert [one.stopped is None for one in (log, other, untouched)] == [False, False, True]
-    store.files.disk.choice = SyncChoice(can_sync_together=False)
-    append(untouched, b"goes on")
+    append(log, b"next")
+    append(other, b"next")
+    disk.fails = fails
+    if fails:
+        assert isinstance(failed_flush(store), SyncFailed)
+        disk.fails = ""
+        append(other, b"later")
     flush(store)
-    assert values(untouched) == [b"goes on"]
+    assert (log.stopped is None, other.stopped is None) == (not fails, True)
+    assert values(log) == ([b"kept"] if fails else [b"kept", b"next"])
+    assert values(other) == [b"kept", b"later" if fails else b"next"]
     store.close()
 
 

@@ -1,6 +1,7 @@
 """The writer thread's half of the file store: gathered writes, then the cheapest way to make them durable."""
 
 import errno
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.directory import sync_directory
 from kohort.log.sync_choice import SyncChoice, syncfs_of
 from kohort.wire.compression import Buffer
+
+log = logging.getLogger("kohort.log")
 
 _MAX_PARTS = 1024
 """IOV_MAX of Linux."""
@@ -59,21 +62,9 @@ class Disk:
         cost = len(writes) + 2 * sum(not file.exists for file, _, _ in writes)
         for file, position, parts in writes:
             self._write(file, position, parts)
-        started = time.perf_counter()
         files = [file for file, _, _ in writes]
-        if self.choice.together(cost):
-            with _confirming(files):
-                self._sync_file_system()
-            self.choice.learn_together(time.perf_counter() - started)
-        else:
-            for file in files:
-                # Should it have been closed meanwhile: a sync is of a file, not of what wrote to it.
-                descriptor = self._descriptors.get(file)
-                with _confirming([file]):
-                    os.fdatasync(descriptor)
-            with _confirming(files):
-                self._sync_new_names()
-            self.choice.learn_each(time.perf_counter() - started, cost)
+        if not (self.choice.together(cost) and self._sync_together()):
+            self._sync_each(files, cost)
 
     def create(self, file: SegmentFile) -> None:
         """Make an empty file, durably."""
@@ -87,6 +78,28 @@ class Disk:
     def close(self) -> None:
         self._descriptors.close()
         os.close(self._root_descriptor)
+
+    def _sync_together(self) -> bool:
+        """Whether it worked: the error may be of another program's file, so each of ours is asked then."""
+        started = time.perf_counter()
+        try:
+            self._sync_file_system()
+        except OSError as error:
+            log.warning("the file system of %s was not synced as a whole: %s", self._root, error)
+            return False
+        self.choice.learn_together(time.perf_counter() - started)
+        return True
+
+    def _sync_each(self, files: Sequence[SegmentFile], cost: int) -> None:
+        started = time.perf_counter()
+        for file in files:
+            # Should it have been closed meanwhile: a sync is of a file, not of what wrote to it.
+            descriptor = self._descriptors.get(file)
+            with _confirming([file]):
+                os.fdatasync(descriptor)
+        with _confirming(files):
+            self._sync_new_names()
+        self.choice.learn_each(time.perf_counter() - started, cost)
 
     def _write(self, file: SegmentFile, position: int, parts: Sequence[Buffer]) -> None:
         descriptor = self._open(file)
