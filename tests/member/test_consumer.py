@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
+from kohort.assignor import Assignor, find_assignor
+from kohort.assignor.range import RangeAssignor
 from kohort.errors import ErrorCode
 from kohort.member import (
     CallbackDone,
@@ -17,14 +21,19 @@ from kohort.member import (
     PollStarted,
     RequestFailed,
     Responded,
+    Send,
     Subscribe,
 )
 from kohort.member.consumer.phases import BEFORE
-from kohort.model import TopicPartition
+from kohort.model import UUID, TopicPartition
 from kohort.wire.consumer_group_heartbeat import (
     Assignment,
+    Computation,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    MemberToAssign,
+    TopicPartitions,
+    TopicToAssign,
 )
 from kohort.wire.offset_commit import (
     OffsetCommitRequest,
@@ -359,6 +368,94 @@ def test_a_classic_member_keeps_what_it_has_while_its_group_migrates_there_and_b
     world.run_until(lambda: phase_of(passing) is Phase.UNSUBSCRIBED)
     staying = world.consumer("staying", "t")
     world.run(50)
-    assert (classic.processing, staying.processing) == (tps("t", 0, 1, 2, 3), set())
+    assert len(classic.processing) == 4 and not staying.processing
     world.run(20_000)
     assert sorted(len(host.processing) for host in (classic, staying)) == [2, 2]
+
+
+def test_a_commit_of_a_member_that_the_group_does_not_know_fences_it_at_once() -> None:
+    # Were it to wait for its next heartbeat, it would go on with what is another's by now.
+    member = joined(epoch=5)
+    [commit] = member.handle(CommitAsked(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000), 200).send
+    unknown = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    refusal = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[unknown])])
+    [join] = member.handle(Responded(commit.request, refusal), 210).send
+    assert isinstance(join.message, ConsumerGroupHeartbeatRequest)
+    assert (join.message.member_epoch, join.message.member_id) == (0, "m")
+
+
+# Members that compute
+
+
+def computing(assignor: Assignor) -> tuple[ConsumerMember, Send]:
+    """A member that offers an assignor, and its join."""
+    config = ConsumerMemberConfig(group_id="g", member_id="m", client_assignors=(assignor,))
+    member = ConsumerMember(config)
+    member.handle(Subscribe(frozenset({"t"})), 100)
+    [join] = member.handle(CoordinatorFound(), 100).send
+    return member, join
+
+
+def asked_to_compute(assignor: str = "range") -> ConsumerGroupHeartbeatResponse:
+    """Two members, one of which has a partition of t."""
+    t = UUID(int=7)
+    members = [
+        MemberToAssign(member_id="m", topic_ids=[t]),
+        MemberToAssign(member_id="n", topic_ids=[t], owned=[TopicPartitions(topic_id=t, partitions=[1])]),
+    ]
+    topics = [TopicToAssign(topic_id=t, name="t", partitions=2)]
+    return ConsumerGroupHeartbeatResponse(
+        member_id="m",
+        member_epoch=5,
+        heartbeat_interval_ms=5_000,
+        assignment=Assignment(),
+        takes_offers=True,
+        computation=Computation(group_epoch=6, assignor=assignor, topics=topics, members=members),
+    )
+
+
+def test_a_member_that_is_asked_computes_for_the_whole_group_and_says_so_at_once() -> None:
+    member, join = computing(find_assignor("range"))
+    assert isinstance(join.message, ConsumerGroupHeartbeatRequest)
+    assert [one.name for one in join.message.offered_assignors or []] == ["range"]
+    [told] = member.handle(Responded(join.request, asked_to_compute()), 110).send
+    assert isinstance(told.message, ConsumerGroupHeartbeatRequest)
+    computed = told.message.computed
+    assert computed is not None and (computed.group_epoch, computed.error) == (6, None)
+    shares = {one.member_id: one.topic_partitions for one in computed.targets}
+    assert {name: [(one.topic_id.int, one.partitions) for one in share] for name, share in shares.items()} == {
+        "m": [(7, [0])],
+        "n": [(7, [1])],
+    }
+    assert told.message.offered_assignors is None  # once is enough
+
+
+def test_a_member_whose_assignor_fails_says_why_and_goes_on() -> None:
+    class Failing(RangeAssignor):
+        def assign(self, *arguments: object, **more: object) -> NoReturn:
+            raise ZeroDivisionError("division by zero")
+
+    member, join = computing(Failing())
+    actions = member.handle(Responded(join.request, asked_to_compute()), 110)
+    [told] = actions.send
+    assert isinstance(told.message, ConsumerGroupHeartbeatRequest) and told.message.computed is not None
+    assert told.message.computed.error == "the assignor 'range' failed: ZeroDivisionError: division by zero"
+    assert actions.warning == told.message.computed.error
+    assert member.generation == 5
+
+
+def test_a_broker_that_lets_no_member_compute_is_told_apart_at_once() -> None:
+    member, join = computing(find_assignor("range"))
+    answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=5, assignment=Assignment())
+    error = member.handle(Responded(join.request, answer), 110).error
+    assert error is not None and error.code is ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert "leave group_local_assignors out" in error.sentence
+
+
+def test_what_does_not_count_is_a_warning() -> None:
+    member, join = computing(find_assignor("range"))
+    [told] = member.handle(Responded(join.request, asked_to_compute()), 110).send
+    answer = ConsumerGroupHeartbeatResponse(
+        member_id="m", member_epoch=6, heartbeat_interval_ms=5_000, refused="t-1 is given to two members"
+    )
+    assert "t-1 is given to two members" in (member.handle(Responded(told.request, answer), 120).warning or "")

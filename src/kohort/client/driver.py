@@ -183,6 +183,8 @@ class MemberDriver:
             self._send(send)
         if actions.metadata is not None:
             self._cluster.watch(self, actions.metadata, self._metadata_changed, actions.topic_ids or frozenset())
+        if actions.warning is not None:
+            _log.warning("group=%s member=%s: %s", self._group_id, self.member.member_id, actions.warning)
         if actions.error is not None:
             self.error = actions.error
             _log.error("group=%s: %s", self._group_id, actions.error)

@@ -4,11 +4,11 @@ import asyncio
 import inspect
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 from uuid import uuid4
 
-from kohort.assignor import find_assignors
+from kohort.assignor import Assignor, find_assignors
 from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets, positions_of
@@ -37,17 +37,17 @@ def member_config(options: GroupOptions) -> MemberConfig | ConsumerMemberConfig:
             member_id=_new_member_id(),
             instance_id=options.group_instance_id,
             server_assignor=options.group_remote_assignor,
+            client_assignors=_assignors(options.group_local_assignors) if options.group_local_assignors else (),
             max_poll_interval_ms=options.max_poll_interval_ms,
             retry_backoff_ms=options.retry_backoff_ms,
             retry_backoff_max_ms=options.retry_backoff_max_ms,
             rack_id=options.client_rack or None,
         )
-    named = options.partition_assignment_strategy
     if options.heartbeat_interval_ms >= options.session_timeout_ms:
         raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, usually a third of it.")
     return MemberConfig(
         group_id=options.group_id,
-        assignors=tuple(find_assignors(named.replace(" ", "").split(",") if isinstance(named, str) else named)),
+        assignors=_assignors(options.partition_assignment_strategy),
         instance_id=options.group_instance_id,
         session_timeout_ms=options.session_timeout_ms,
         heartbeat_interval_ms=options.heartbeat_interval_ms,
@@ -56,6 +56,10 @@ def member_config(options: GroupOptions) -> MemberConfig | ConsumerMemberConfig:
         retry_backoff_max_ms=options.retry_backoff_max_ms,
         rack_id=options.client_rack or None,
     )
+
+
+def _assignors(named: str | Sequence[str | Assignor]) -> tuple[Assignor, ...]:
+    return tuple(find_assignors(named.replace(" ", "").split(",") if isinstance(named, str) else named))
 
 
 def _new_member_id() -> str:

@@ -47,6 +47,8 @@ class GroupOptions(ClientOptions):
     """`consumer` is that of KIP-848: the broker computes the assignment, and nobody waits for everybody."""
     group_remote_assignor: str | None = None
     """Which of the broker's assignors to ask for; only with group_protocol consumer."""
+    group_local_assignors: str | Sequence[str | Assignor] = ()
+    """Assignors by which a member computes for its group; only with group_protocol consumer, and brokers of Kohort."""
     session_timeout_ms: Millis = 45_000
     heartbeat_interval_ms: Millis = 3_000
     max_poll_interval_ms: Millis = 300_000
@@ -109,6 +111,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = {
 _OTHER_PROTOCOL: Mapping[str, Mapping[str, str]] = {
     "classic": {
         "group_remote_assignor": "the members compute the assignment (partition_assignment_strategy)",
+        "group_local_assignors": "partition_assignment_strategy names them",
     },
     "consumer": {
         "session_timeout_ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",

@@ -52,5 +52,7 @@ class Actions:
     assign: frozenset[TopicPartition] | None = None
     """Newly won; an empty set says that the rebalance brought nothing new."""
     settled: list[CommitSettled] = field(default_factory=list)
+    warning: str | None = None
+    """For the log: something went otherwise than the application's people wished, and the member goes on."""
     error: KafkaError | None = None
     """The member is out of the group and stays out until it subscribes again."""

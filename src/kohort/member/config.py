@@ -56,3 +56,5 @@ class ConsumerMemberConfig(AnyConfig):
     """KIP-1082: made by the client, unique to this process and kept while it lives."""
     server_assignor: str | None = None
     """group.remote.assignor; None leaves it to the coordinator."""
+    client_assignors: tuple[Assignor, ...] = ()
+    """group.local.assignors, in order of preference: by which the member can compute for the whole group."""

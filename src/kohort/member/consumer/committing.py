@@ -14,7 +14,6 @@ _ATTEMPTS_AT_UNKNOWN = 5
 _ATTEMPTS_AT_STALE = 20
 _OF_THE_MEMBER = frozenset(
     {
-        ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.FENCED_INSTANCE_ID,
@@ -61,12 +60,12 @@ def commit_answered(member: ConsumerStanding, request: int, sent: Sent, response
         if not _may_commit_again(member, code, commit.attempts):
             commit.fail((partition,), code)
     for code in sorted(set(errors.values())):
-        if code in _OF_THE_MEMBER:
+        if code is ErrorCode.STALE_MEMBER_EPOCH:
             if member.speaks_of_us(sent):
-                # A heartbeat says what became of the member, and brings the epoch with which to commit again.
+                # The answer to a heartbeat brings the epoch with which to commit again.
                 member.heartbeat_at = member.now
                 commit.waits_for_rebalance = True
-        elif code in COORDINATOR_GONE:
+        elif code in COORDINATOR_GONE or (code in _OF_THE_MEMBER and member.speaks_of_us(sent)):
             refused(member, code)
         elif code.retriable:
             member.link.back_off(member.now)

@@ -6,7 +6,8 @@ nobody knows how much the coordinator took in.
 
 from collections import defaultdict
 
-from kohort.errors import ErrorCode, error_code
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.member.consumer.computing import compute, offers
 from kohort.member.consumer.phases import IN_GROUP
 from kohort.member.consumer.reconciling import is_reconciled, take_target
 from kohort.member.consumer.refusals import refused
@@ -20,6 +21,9 @@ from kohort.wire.consumer_group_heartbeat import (
 )
 
 _JOIN_EPOCH = 0
+_TAKES_NO_OFFERS = (
+    "the broker lets no member compute the assignment: leave group_local_assignors out, or set group_protocol=classic"
+)
 
 
 def send_heartbeat_if_due(member: ConsumerStanding) -> None:
@@ -33,7 +37,8 @@ def send_heartbeat_if_due(member: ConsumerStanding) -> None:
         if not changed or len(member.heartbeats) > 1:
             return
         member.owes_acknowledgement = True
-    if changed or member.owes_acknowledgement or member.now >= member.heartbeat_at:
+    news = changed or member.owes_acknowledgement or member.computed is not None
+    if news or member.now >= member.heartbeat_at:
         heartbeat = _heartbeat(member)
         request = member.send(heartbeat)
         member.heartbeats.add(request)
@@ -56,6 +61,7 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
     """The coordinator says which epoch the member is at, and what it should own where that changed."""
     if request not in member.heartbeats:
         return
+    config = member.config
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         heartbeat_failed(member, request, code, response.error_message)
@@ -68,9 +74,17 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
         member.heartbeat_at = member.now + member.interval_ms
     if response.member_epoch <= _JOIN_EPOCH or not _is_in(member):
         return
+    if member.generation is None and config.client_assignors and not response.takes_offers:
+        member.fail(KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, _TAKES_NO_OFFERS))
+        return
     member.generation = response.member_epoch
     if response.assignment is not None and member.phase in IN_GROUP:
         take_target(member, response.assignment)
+    if response.computation is not None and member.phase in IN_GROUP:
+        member.computed = compute(config.client_assignors, response.computation)
+        member.actions.warning = member.computed.error
+    elif response.refused is not None:
+        member.actions.warning = f"what this member computed for its group does not count: {response.refused}"
 
 
 def heartbeat_failed(member: ConsumerStanding, request: int, code: ErrorCode, message: str | None = None) -> None:
@@ -109,6 +123,7 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
         request.rebalance_timeout_ms = config.max_poll_interval_ms
         request.rack_id = config.rack_id
         request.server_assignor = config.server_assignor
+        request.offered_assignors = offers(member)
     if said is None or said.topics != wish.topics:
         request.subscribed_topic_names = sorted(wish.topics)
     if wish.expression or member.expressed:
@@ -118,6 +133,7 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     if said is None or member.owes_acknowledgement:
         request.topic_partitions = _owned(member)
         member.owes_acknowledgement, member.acknowledged = False, True
+    request.computed, member.computed = member.computed, None
     member.said = wish
     return request
 

@@ -14,6 +14,7 @@ from kohort.member.config import ConsumerMemberConfig
 from kohort.member.consumer.phases import BEFORE, IN_GROUP
 from kohort.member.phase import Phase
 from kohort.model import UUID, Millis
+from kohort.wire.consumer_group_heartbeat import Computed
 
 
 class Wish(NamedTuple):
@@ -50,6 +51,8 @@ class ConsumerStanding(AnyMember):
         """Whether the coordinator may count this member, if only by a heartbeat whose answer was lost."""
         self.goodbye: int | None = None
         """The heartbeat that leaves."""
+        self.computed: Computed | None = None
+        """The group's target as this member computed it, for the next heartbeat."""
         self.returned = False
         """Whether the application of a stale member polled again."""
 
@@ -98,7 +101,7 @@ class ConsumerStanding(AnyMember):
         self.generation = None
         self.target = None
         self.owes_assign = self.owes_acknowledgement = self.acknowledged = False
-        self.said, self.may_be_counted = None, False
+        self.said, self.may_be_counted, self.computed = None, False, None
         self.heartbeats.clear()
         self.reports.clear()
         self.callbacks.forget_waiting()

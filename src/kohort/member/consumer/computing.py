@@ -1,0 +1,74 @@
+"""A member that computes its group's target by an assignor of its own: what KIP-848 planned and Kafka left out.
+
+The interface is that of classic groups, so one assignor works under both protocols (docs/decisions/005).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from kohort.assignor import Assignor
+from kohort.member.consumer.standing import ConsumerStanding
+from kohort.model import UUID, TopicPartition
+from kohort.wire.consumer_group_heartbeat import (
+    Computation,
+    Computed,
+    MemberTarget,
+    OfferedAssignor,
+    TopicPartitions,
+)
+from kohort.wire.consumer_protocol import Subscription
+
+
+def offers(member: ConsumerStanding) -> list[OfferedAssignor] | None:
+    """The assignors that the member can compute by, in its order of preference; None for none."""
+    generation = -1 if member.generation is None else member.generation
+    return [
+        OfferedAssignor(name=one.name, user_data=one.user_data(member.wish.topics, member.owned, generation))
+        for one in member.config.client_assignors
+    ] or None
+
+
+def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
+    """The target that the coordinator asks for, or why there is none."""
+    assignor = next((one for one in assignors if one.name == asked.assignor), None)
+    if assignor is None:
+        return Computed(group_epoch=asked.group_epoch, error=f"the member has no assignor {asked.assignor!r}")
+    names = {topic.topic_id: topic.name for topic in asked.topics}
+    subscriptions = {
+        one.member_id: Subscription(
+            topics=[names[topic_id] for topic_id in one.topic_ids if topic_id in names],
+            user_data=one.user_data,
+            owned_partitions=_named(one.owned, names),
+            generation_id=asked.group_epoch,
+            rack_id=one.rack_id,
+        )
+        for one in asked.members
+    }
+    try:
+        shares = assignor.assign(
+            {topic.name: topic.partitions for topic in asked.topics},
+            subscriptions,
+            {one.member_id: one.instance_id for one in asked.members},
+        )
+        ids = {name: topic_id for topic_id, name in names.items()}
+        targets = [
+            MemberTarget(member_id=member_id, topic_partitions=_by_id(share.partitions, ids))
+            for member_id, share in shares.items()
+        ]
+    except Exception as problem:  # noqa: BLE001  a user's own assignor may fail in any way
+        error = f"the assignor {assignor.name!r} failed: {type(problem).__name__}: {problem}"
+        return Computed(group_epoch=asked.group_epoch, error=error)
+    return Computed(group_epoch=asked.group_epoch, targets=targets)
+
+
+def _named(partitions: Iterable[TopicPartitions], names: Mapping[UUID, str]) -> list[TopicPartition]:
+    return [
+        TopicPartition(names[one.topic_id], n) for one in partitions if one.topic_id in names for n in one.partitions
+    ]
+
+
+def _by_id(partitions: Iterable[TopicPartition], ids: Mapping[str, UUID]) -> list[TopicPartitions]:
+    numbers = defaultdict[UUID, list[int]](list)
+    for topic, number in partitions:
+        numbers[ids[topic]].append(number)
+    return [TopicPartitions(topic_id=topic_id, partitions=some) for topic_id, some in numbers.items()]
