@@ -31,7 +31,7 @@ lint: $(VENV)/.develop
 	$(BIN)/ruff format --check
 
 types: $(VENV)/.develop
-	$(BIN)/mypy src tests bench examples
+	$(BIN)/mypy src tests bench examples docs/generate.py
 
 layers: $(VENV)/.develop
 	$(BIN)/lint-imports --no-logo

@@ -42,8 +42,8 @@ class Producer:
     """Use it as an async context manager, or close it. All methods belong to the event loop it was made in.
 
     async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
-        delivery = await producer.send("orders", b"...", key=b"42")   # queued
-        print((await delivery).offset)                                # written
+        delivery = await producer.send("orders", b"...", key=b"42")  # queued
+        print((await delivery).offset)  # written
     """
 
     def __init__(self, **options: Any) -> None:

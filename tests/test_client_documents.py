@@ -1,0 +1,55 @@
+"""The client's pages: made from the docstrings as they are now, and with programs that run."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kohort.blocking import Producer
+from tests.interop.broker import Broker
+from tests.test_documents import ROOT, blocks
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["consumer", "producer", "admin"])
+def test_a_page_says_what_the_docstrings_say(name: str) -> None:
+    written = (ROOT / "docs" / "api" / f"{name}.md").read_text()
+    assert written == generator().page(name), "run: python docs/generate.py"
+
+
+def test_every_method_of_a_page_is_documented() -> None:
+    for name in ("consumer", "producer", "admin"):
+        sections = generator().page(name).partition("## Options")[0].split("\n### ")[1:]
+        assert [one for one in sections if not one.partition("\n")[2].strip()] == []
+
+
+@pytest.mark.parametrize("number", range(len(blocks("docs/coming-from.md", "python"))))
+def test_the_programs_for_those_who_come_from_other_clients_run(
+    any_broker: Broker, tmp_path: Path, number: int
+) -> None:
+    topic = f"orders-{uuid.uuid4().hex[:8]}"
+    with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        producer.send(topic, b'{"id": 0}').result()
+    text = blocks("docs/coming-from.md", "python")[number]
+    program = tmp_path / "program.py"
+    program.write_text(text.replace("127.0.0.1:9092", any_broker.bootstrap).replace('"orders"', f'"{topic}"'))
+    run = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout
+
+
+def test_the_package_is_typed() -> None:
+    assert (ROOT / "src" / "kohort" / "py.typed").exists()
