@@ -12,7 +12,7 @@ import re2
 
 from kohort.errors import ErrorCode, KafkaError
 
-MAX_EXPRESSION_BYTES = 1 << 15
+MAX_EXPRESSION_BYTES = (1 << 15) - 1
 """Kafka's strings end there, so no member of Kafka's can ask for more."""
 
 _OPTIONS = re2.Options()
@@ -82,8 +82,12 @@ def _compiled(expression: str) -> Any:
 
 
 def _invalid(expression: str, reason: str) -> KafkaError:
-    shown = expression if len(expression) <= 200 else f"{expression[:200]}..."
     return KafkaError(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {reason}.",
+        f"SubscribedTopicRegex `{_shortened(expression)}` is not a valid regular expression: {_shortened(reason)}.",
     )
+
+
+def _shortened(text: str) -> str:
+    """RE2's reasons, too, end with what they are about: all of it, for some."""
+    return text if len(text) <= 150 else f"{text[:150]}..."

@@ -9,6 +9,8 @@ from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+_LONGEST_ID = (1 << 15) - 1
+"""In the log's keys; Kafka's requests have no longer strings."""
 _MEMBER_MAKES_ITS_ID = 1
 """From this version on a member comes with an id of its own making (KIP-1082)."""
 
@@ -30,6 +32,9 @@ def check_request(
     ):
         if value is not None and not value.strip():
             raise _invalid(f"the {name} is empty")
+    for value, name in ((request.group_id, "GroupId"), (request.member_id, "MemberId")):
+        if len(value.encode("utf-8", "surrogateescape")) > _LONGEST_ID:
+            raise _invalid(f"{name} is longer than {_LONGEST_ID} bytes.")
     if request.member_epoch == JOINING:
         _check_join(request)
     elif request.member_epoch == AWAY and request.instance_id is None:
