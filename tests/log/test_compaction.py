@@ -436,6 +436,34 @@ def test_killed_in_the_middle_of_a_swap_it_is_finished(tmp_path: Path, renamed: 
     again.close()
 
 
+@pytest.mark.parametrize("placed", [True, False])
+def test_what_an_earlier_compaction_failed_to_end_is_ended_by_the_next(tmp_path: Path, placed: bool) -> None:
+    store = FileStore(tmp_path / "data")
+    log = store.partition(topic_in(store, configs=TABLE), 0)
+    directory = tmp_path / "data" / "orders-0"
+    fill(store, log, [(b"k%d" % (n % 4), b"v%d" % n * 30) for n in range(40)])
+    compact(store, log)
+    # As if its last steps had met a disk that took no changes.
+    (directory / f"{0:020}-{30:020}.swap").touch()
+    left = directory / (f"{10:020}.log" if placed else f"{0:020}.log.cleaned")
+    left.write_bytes(b"old")
+    fill(store, log, [(b"k%d" % (n % 4), b"w%d" % n * 30) for n in range(40)])
+    expected = table(records(log))
+    compaction = log.compact(NOW, MAP)
+    steps = compaction.work()
+    for _ in range(45):
+        next(steps)
+    assert (directory / f"{0:020}.log.cleaned").stat().st_size == 0  # begun
+    shutil.copytree(tmp_path / "data", tmp_path / "crash")
+    steps.close()  # type: ignore[attr-defined]
+    compaction.close()
+    again = FileStore(tmp_path / "crash")
+    assert table(records(the_log(again))) == expected
+    again.close()
+    assert not left.exists() and not list(directory.glob("*.swap"))
+    store.close()
+
+
 def test_records_of_a_compacted_log_decode_like_any_other(store: LogStore, log: PartitionLog) -> None:
     put(log, (b"a", b"1"), (b"b", None), (b"a", b"2"), time=NOW)
     fill(store, log, [])

@@ -213,6 +213,7 @@ def _finish_swap(directory: Path, base_offset: int, end_offset: int, bases: set[
     if cleaned.exists():
         sidecar_path(path).unlink(missing_ok=True)
         cleaned.replace(path)
+        bases = bases | {base_offset}
     replaced = {base for base in bases if base_offset < base < end_offset}
     for base in replaced:
         _remove_segment(directory, base)

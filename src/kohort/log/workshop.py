@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kohort.log.disk import write_all
-from kohort.log.names import CLEANED, COMPACTED_TO, segment_name, segment_path, sidecar_path, swap_name, swap_of
+from kohort.log.names import (
+    CLEANED,
+    COMPACTED_TO,
+    base_offset_of,
+    segment_name,
+    segment_path,
+    sidecar_path,
+    swap_name,
+    swap_of,
+)
 from kohort.log.producers import Producer
 from kohort.log.segment import Segment
 from kohort.log.segment_files import FileMedium, SegmentFiles
@@ -48,7 +57,7 @@ class FileWorkshop:
         return os.pread(self._reading[1], min(size, segment.size - position), position)
 
     def begin(self, base_offset: int) -> Segment:
-        self._drop_swaps_never_placed()
+        self._end_swaps()
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
         self._writing = base_offset, self._open(segment_name(base_offset) + CLEANED, flags)
         self._written = 0
@@ -95,8 +104,8 @@ class FileWorkshop:
             try:
                 segment.medium.remove()
             except OSError as error:
-                log.error("%s stays until the next start: %s", segment.medium.file.path, error)
-                self._swap = None  # so that recovery still finds it
+                log.error("%s cannot be removed: %s", segment.medium.file.path, error)
+                self._swap = None  # so that recovery, or the next compaction, still finds it
         if new.producers_at_end is not None:
             self._keep_sidecar(new)
 
@@ -124,7 +133,7 @@ class FileWorkshop:
         try:
             self.discard()
             if self._swap is not None and not self._placed:
-                self._drop_swaps_never_placed()
+                self._end_swaps()
         except OSError as error:
             if error.errno != errno.ENOENT:  # a topic that is deleted has no directory
                 log.warning("compaction in %s leaves files behind: %s", self._path, error)
@@ -132,17 +141,23 @@ class FileWorkshop:
             self._stop_reading()
             os.close(self._directory)
 
-    def _drop_swaps_never_placed(self) -> None:
-        """One that was committed and then failed must not make rubbish count."""
+    def _end_swaps(self) -> None:
+        """End what an earlier compaction failed to: no swap may make count what is written from now on."""
         with os.scandir(self._directory) as entries:
             names = {entry.name for entry in entries}
         for name in names:
             swap = swap_of(name)
-            cleaned = None if swap is None else segment_name(swap[0]) + CLEANED
-            if cleaned in names:
-                os.unlink(name, dir_fd=self._directory)
+            if swap is None:
+                continue
+            cleaned = segment_name(swap[0]) + CLEANED
+            if cleaned in names:  # never placed
+                rubbish = [name, cleaned]
+            else:
+                inside = [one for one in names if swap[0] < (base_offset_of(one) or 0) < swap[1]]
+                rubbish = [*inside, name]
+            for one in rubbish:
+                os.unlink(one, dir_fd=self._directory)
                 os.fsync(self._directory)
-                os.unlink(cleaned, dir_fd=self._directory)
 
     def _open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o644, dir_fd=self._directory)
