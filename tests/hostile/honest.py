@@ -15,8 +15,8 @@ from tests.interop.process import until
 
 INTERVAL_S = 0.05
 SESSION_MS = 6_000
-LATEST_S = 2.0
-"""A heartbeat is due every third of a session; an answer that takes so long has delayed nobody yet."""
+LATEST_S = 3.0
+"""Half a session, on a machine that may be busy: whoever is answered by then has missed nothing."""
 
 
 @dataclass
