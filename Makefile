@@ -54,7 +54,8 @@ bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Ap
 sim: $(VENV)/.develop ## simulated worlds with faults for two minutes on all cores; SEED=n replays one
 	$(BIN)/kohort sim $(if $(SEED),--seed $(SEED),--minutes 2)
 
-sim-long: $(VENV)/.develop ## the same for HOURS=1
+sim-long: $(VENV)/.develop ## the exhaustive model, then the same for HOURS=1
+	$(BIN)/kohort sim --model 8
 	$(BIN)/kohort sim --minutes $$(( 60 * $(or $(HOURS),1) ))
 
 constraints: $(VENV)/.develop ## pin in constraints.txt what the virtual environment holds now

@@ -30,6 +30,9 @@ def sim(
     minutes: Annotated[float | None, typer.Option(help="Run seeds on all cores for so long (default: 2).")] = None,
     seeds: Annotated[int | None, typer.Option(help="Run so many seeds instead.")] = None,
     first: Annotated[int | None, typer.Option(help="The first seed; by default one that nobody chose.")] = None,
+    model: Annotated[
+        int | None, typer.Option(metavar="DEPTH", help="Try every order of so many events instead.")
+    ] = None,
 ) -> int:
     """Simulate brokers, members and faults in virtual time, and check after every event what must always hold.
 
@@ -38,6 +41,8 @@ def sim(
     """
     if seed is not None and plan is not None:
         raise ConfigError("--seed and --plan both say which world to run: give one of them.")
+    if model is not None:
+        return _model(model)
     if seed is None and plan is None:
         return _many(first, seeds, minutes)
     return _one(_plan(seed, plan), shrink)
@@ -79,6 +84,20 @@ def _tell(outcome: "Outcome") -> None:
         say(line)
     say(f"{outcome.events:,} events, trace {outcome.trace:08x}")
     say("every invariant held" if outcome.violation is None else f"seed {plan.seed} violates {outcome.violation}")
+
+
+def _model(depth: int) -> int:
+    from kohort.sim import Violation
+    from kohort.sim.model import explore
+
+    for protocol in ("classic", "consumer"):
+        try:
+            for level, explored in enumerate(explore(protocol, depth), start=1):
+                say(f"{protocol}: {level} events deep, {explored.states:,} states after {explored.events:,} events")
+        except Violation as problem:
+            say(f"{protocol}: {problem}")
+            return 1
+    return 0
 
 
 def _many(first: int | None, seeds: int | None, minutes: float | None) -> int:

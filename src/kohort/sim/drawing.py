@@ -90,6 +90,11 @@ def _steps(plan: Plan, dice: Random) -> None:
             while at < plan.seconds:
                 steps.append(_step(kind, round(at, 3), plan, dice))
                 at += dice.expovariate(1 / mean)
+    if dice.random() < 0.3:
+        # In the few milliseconds between the first join, which only brings an id, and the second (KIP-394).
+        begins = dice.choice([step for step in steps if step.what == "start"])
+        early = round(begins.at + dice.uniform(0.003, 0.012), 4)
+        steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 

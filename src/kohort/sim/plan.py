@@ -24,7 +24,7 @@ class Step:
 
     def __str__(self) -> str:
         who = f" {self.who}" if self.who >= 0 else ""
-        return f"at {self.at:.3f} {self.what}{who}{' ' + self.value if self.value else ''}"
+        return f"at {self.at:.4f} {self.what}{who}{' ' + self.value if self.value else ''}"
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ It replays every record of `__consumer_offsets` as it reaches the disk, from its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.coordinator.classic_group import ClassicGroup
@@ -39,9 +39,16 @@ class Shadow:
         self._ledger = ledger
         self._newest: dict[bytes, bytes | None] = {}
 
-    def written(self, data: bytes) -> list[Record]:
-        """These batches are durable; the records in them."""
-        return [record for record in self._records(data) if self._take(record)]
+    def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+        """These keys and values are durable; the records that they are."""
+        records = []
+        for key, value in pairs:
+            self._newest.pop(key, None)
+            self._newest[key] = value
+            record = _decoded(key, value)
+            self._take(record)
+            records.append(record)
+        return records
 
     def compacted(self) -> GroupShard:
         """A shard loaded from the newest record of each key alone."""
@@ -50,16 +57,7 @@ class Shadow:
             shard.replay(_decoded(key, value))
         return shard
 
-    def _records(self, data: bytes) -> Iterator[Record]:
-        buffer = bytearray(data)
-        for position, _ in batches(buffer):
-            for record in decode_records(buffer, position):
-                key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
-                self._newest.pop(key, None)
-                self._newest[key] = value
-                yield _decoded(key, value)
-
-    def _take(self, record: Record) -> bool:
+    def _take(self, record: Record) -> None:
         match record.key, record.value:
             case GroupMetadataKey(group=group_id), GroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
@@ -82,7 +80,14 @@ class Shadow:
                     committed = OffsetAndMetadata(value.offset, value.metadata, epoch)
                 self._ledger.durable(key.group, TopicPartition(key.topic, key.partition), committed)
         self.shard.replay(record)
-        return True
+
+
+def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """The keys and values in these batches."""
+    buffer = bytearray(data)
+    for position, _ in batches(buffer):
+        for record in decode_records(buffer, position):
+            yield bytes(record.key or b""), None if record.value is None else bytes(record.value)
 
 
 def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:

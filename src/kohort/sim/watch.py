@@ -86,10 +86,10 @@ class Watch:
         group = None if live is None else live.group(group_id)
         return group is not None and member_id in group.members
 
-    def written(self, partition: int, data: bytes) -> None:
-        """Batches of that partition of `__consumer_offsets` are durable."""
+    def written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Keys and values of that partition of `__consumer_offsets` are durable."""
         shadow = self.shadows[partition]
-        records = shadow.written(data)
+        records = shadow.written(pairs)
         live = self.live.get(partition)
         if live is None:
             return

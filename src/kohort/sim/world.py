@@ -31,6 +31,7 @@ from kohort.sim.network import Network
 from kohort.sim.plan import FAULTS, Plan, Step
 from kohort.sim.process import Process
 from kohort.sim.rest import check_rest
+from kohort.sim.shadow import pairs_of
 from kohort.sim.site import SHARDS, Site
 from kohort.sim.violation import Violation
 from kohort.sim.watch import Watch
@@ -231,7 +232,7 @@ class World:
             raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {disk.epoch}")
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
-            self.watch.written(partition[1], data)
+            self.watch.written(partition[1], pairs_of(data))
 
     def _failed(self, name: str, problem: BaseException) -> None:
         if self.violation is not None:

@@ -1,0 +1,129 @@
+"""What must hold of one consumer group (KIP-848) whenever it was touched: S1, S2, S4, L3."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from kohort.coordinator import Timer
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.timers import SessionTimeout
+from kohort.model import UUID
+from kohort.sim.violation import Violation
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.offset_commit import OffsetCommitRequest
+
+Place = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Holding:
+    """Who has a partition, and the member epoch that it had when it was last seen to have it."""
+
+    member_id: str
+    instance_id: str | None
+    epoch: int
+
+    def is_life_before(self, member: ConsumerMember) -> bool:
+        """Whether it was the same member, or the life before of the same static one, which it takes over from."""
+        return self.member_id == member.member_id or (
+            self.instance_id is not None and self.instance_id == member.instance_id
+        )
+
+
+@dataclass(slots=True)
+class Past:
+    """What was seen of a group before."""
+
+    epoch: int = 0
+    members: dict[str, int] = field(default_factory=dict)
+    """The epoch of each member."""
+    holders: dict[Place, Holding] = field(default_factory=dict)
+
+
+def check_consumer_group(group: ConsumerGroup, past: Past, timers: Container[Timer], names: Mapping[UUID, str]) -> None:
+    """The group contradicts neither itself nor its past. `names` are those of the topics that there are."""
+    name = group.group_id
+    if group.epoch < past.epoch:
+        raise Violation("S4", f"{name} fell from epoch {past.epoch} to {group.epoch}")
+    if group.target_epoch > group.epoch:
+        raise Violation("S4", f"the target of {name} is of epoch {group.target_epoch}, the group at {group.epoch}")
+    past.epoch = group.epoch
+    past.members = {member_id: epoch for member_id, epoch in past.members.items() if member_id in group.members}
+    has: dict[Place, ConsumerMember] = {}
+    for member in group.members.values():
+        _check_member(group, member, past, timers, names)
+        for place in (*member.assigned, *member.revoking):
+            other = has.setdefault(place, member)
+            if other is not member:
+                both = f"{other.member_id} and {member.member_id}"
+                raise Violation("S1", f"{names.get(place[0], place[0])}-{place[1]} of {name} is {both}'s")
+    _check_hands(name, has, past, names)
+
+
+def _check_member(
+    group: ConsumerGroup, member: ConsumerMember, past: Past, timers: Container[Timer], names: Mapping[UUID, str]
+) -> None:
+    name, member_id = group.group_id, member.member_id
+    if member.epoch > group.epoch:
+        raise Violation("S4", f"{member_id} of {name} is at epoch {member.epoch}, the group at {group.epoch}")
+    if 0 < member.epoch < past.members.get(member_id, 0):
+        raise Violation("S4", f"{member_id} of {name} fell from epoch {past.members[member_id]} to {member.epoch}")
+    past.members[member_id] = member.epoch
+    if SessionTimeout(name, member_id) not in timers:
+        raise Violation("L3", f"nothing will end the session of {member_id} in {name}")
+    if member.state is MemberState.STABLE and member.epoch == group.epoch:
+        for topic_id, partition in member.assigned:
+            topic = names.get(topic_id)
+            if topic is not None and not _wants(group, member, topic):
+                raise Violation("S2", f"{member_id} of {name} has {topic}-{partition} and did not ask for it")
+
+
+def _wants(group: ConsumerGroup, member: ConsumerMember, topic: str) -> bool:
+    if member.subscription.expression is not None:
+        return group.is_subscribed(topic)
+    return topic in member.subscription.names
+
+
+def _check_hands(name: str, has: Mapping[Place, ConsumerMember], past: Past, names: Mapping[UUID, str]) -> None:
+    """Whoever has a partition now has it at a later epoch than whoever had it before: their commits never mix."""
+    for place, member in has.items():
+        before = past.holders.get(place)
+        if before is not None and not before.is_life_before(member) and member.epoch <= before.epoch:
+            what = f"{names.get(place[0], place[0])}-{place[1]} of {name}"
+            detail = (
+                f"{before.member_id} had {what} at epoch {before.epoch}, {member.member_id} has it at {member.epoch}"
+            )
+            raise Violation("S1", detail)
+        past.holders[place] = Holding(member.member_id, member.instance_id, member.epoch)
+
+
+def must_refuse_heartbeat(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Kafka's rule for a heartbeat that is no join: by a member, at its epoch or the one before."""
+    if request.member_epoch <= 0:
+        return False
+    member = None if group is None else group.members.get(request.member_id)
+    if member is None:
+        return True
+    return request.member_epoch not in (member.epoch, member.previous_epoch)
+
+
+def must_refuse_commit(group: ConsumerGroup, past: Past, request: OffsetCommitRequest, ids: Mapping[str, UUID]) -> bool:
+    """Kafka's rule for a commit: at the member's epoch, or at least at that of each partition's assignment."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return False
+    member = group.members.get(request.member_id)
+    if member is None or epoch > member.epoch:
+        return True
+    if epoch == member.epoch:
+        return False
+    for topic in request.topics:
+        for one in topic.partitions:
+            topic_id = ids.get(topic.name, topic.topic_id)
+            holder = past.holders.get((topic_id, one.partition_index))
+            if holder is None or holder.member_id != request.member_id:
+                return True
+    return False

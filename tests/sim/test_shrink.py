@@ -1,0 +1,33 @@
+"""A failing world is made small, written down, and fails again when it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.sim import World, draw, dump, load
+from kohort.sim.shrink import shrink
+from tests.sim import plants
+from tests.sim.planting import PLANTS
+from tests.sim.test_worlds import SHORT
+
+assert plants  # fills PLANTS
+
+
+def test_a_failing_plan_is_made_small_and_still_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS["a_wrong_error_code"].put(monkeypatch)
+    plan = draw(PLANTS["a_wrong_error_code"].hint, SHORT)
+    violation = World(plan).run().violation
+    assert violation is not None
+    small = shrink(plan, violation, runs=60)
+    assert len(small.steps) < len(plan.steps) / 2
+    assert len(small.members) <= len(plan.members)
+    again = World(load(dump(small))).run().violation
+    assert again is not None and again.invariant == violation.invariant
+
+
+def test_a_failing_world_tells_what_happened_last_in_kafkas_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS["a_wrong_error_code"].put(monkeypatch)
+    outcome = World(draw(PLANTS["a_wrong_error_code"].hint, SHORT)).run()
+    assert outcome.violation is not None
+    assert 10 < len(outcome.history) <= 50
+    assert any("SyncGroup group_id=group-" in line for line in outcome.history)
