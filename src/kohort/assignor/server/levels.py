@@ -6,6 +6,7 @@ kinds is an integer with one bit each, and "the lightest subscriber of this topi
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from kohort.assignor.server.api import MemberShape, TopicShape
 from kohort.model import UUID
@@ -80,14 +81,12 @@ class Levels:
         del self._kinds[kind.bit.bit_length()]
         self._bits ^= kind.bit
 
-    def descending(self, kinds: int) -> Iterator[tuple[int, int]]:
-        """Each load that members of these kinds have, from the highest down, with those of the kinds that have it.
-
-        Not while loads change.
-        """
+    def highest(self, kinds: int, below: float = inf) -> tuple[int, int]:
+        """The greatest load below some among these kinds, and those of the kinds that have it; (-1, 0) for none."""
         for load in reversed(self._loads):
-            if here := self._at[load] & kinds:
-                yield load, here
+            if load < below and (here := self._at[load] & kinds):
+                return load, here
+        return -1, 0
 
     def lowest(self, kinds: int) -> tuple[int, int]:
         """The least load among these kinds, which have members, and those of the kinds that have it."""

@@ -141,39 +141,42 @@ class UniformPlan:
                     self._level_pool(kinds, pool)
 
     def _level_pool(self, kinds: int, pool: Sequence[Topic]) -> None:
-        """The same for the topics that exactly these kinds subscribe to."""
+        """The same for the topics that exactly these kinds subscribe to, from the highest load down."""
         levels = self.roster.levels
-        others = len(self.roster.pools()) > 1
-        while giver := self._overloaded(kinds, pool if others else None):
-            level, lowest = levels.lowest(kinds)
-            held = self._held(giver, kinds if others else None)
-            if giver.kind.rack is None:
-                topic_id, number, near = *self._last(held), 0
-            else:
-                topic_id, number, near = self._farthest(held, giver.kind, lowest)
-            receiver = next(levels.each(near or lowest)).having[level][-1]
-            self.roster.hand_over(self.roster.topics[topic_id], number, giver, receiver)
+        only_pool = len(self.roster.pools()) == 1
+        level, here = levels.highest(kinds)
+        while level > levels.lowest(kinds)[0] + 1:
+            owners = list(levels.each(here)) if only_pool else self._owners(pool, here)
+            for kind in owners:
+                self._unload(kind, level, kinds, only_pool)
+            level, here = levels.highest(kinds, below=level)
 
-    def _overloaded(self, kinds: int, pool: Sequence[Topic] | None) -> Member | None:
-        """Who has the most of those that have something of the pool (None: anything), and two more than the least."""
+    def _owners(self, pool: Sequence[Topic], kinds: int) -> list[Kind]:
+        """Those of the kinds whose members have something of the pool, first those where most members do."""
+        shares = [(sum(kind.held.get(topic, 0) for topic in pool), kind) for kind in self.roster.levels.each(kinds)]
+        return [kind for share, kind in sorted(shares, key=lambda one: -one[0] / one[1].size) if share]
+
+    def _unload(self, kind: Kind, level: int, kinds: int, only_pool: bool) -> None:
+        """Let each member of a kind and load give one partition of the pool, while some have two less."""
         levels = self.roster.levels
-        enough = levels.lowest(kinds)[0] + 1
-        for level, here in levels.descending(kinds):
-            if level <= enough:
+        members = kind.having[level]
+        # Whoever gives leaves the list, and one that was looked at takes its place.
+        for at in range(len(members) - 1, -1, -1):
+            low, lowest = levels.lowest(kinds)
+            if level <= low + 1:
                 break
-            for kind in levels.each(here):
-                if pool is None:
-                    return kind.having[level][-1]
-                if any(topic in kind.held for topic in pool):
-                    for member in reversed(kind.having[level]):
-                        if self._held(member, kinds):
-                            return member
-        return None
+            giver = members[at]
+            held = giver.target if only_pool else self._held(giver, kinds)
+            if held:
+                if kind.rack is None:
+                    topic_id, number, near = *self._last(held), 0
+                else:
+                    topic_id, number, near = self._farthest(held, kind, lowest)
+                receiver = next(levels.each(near or lowest)).having[low][-1]
+                self.roster.hand_over(self.roster.topics[topic_id], number, giver, receiver)
 
-    def _held(self, member: Member, kinds: int | None) -> Target:
-        """What a member has of the topics that exactly these kinds subscribe to (None: of all)."""
-        if kinds is None:
-            return member.target
+    def _held(self, member: Member, kinds: int) -> Target:
+        """What a member has of the topics that exactly these kinds subscribe to."""
         topics = self.roster.topics
         return {topic_id: n for topic_id, n in member.target.items() if topics[topic_id].kinds == kinds}
 
