@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import cast
 
-from kohort.assignor import find_assignors
+from kohort.assignor import Assignor, find_assignors
 from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
@@ -147,10 +147,15 @@ class World:
         instance_id: str | None = None,
         callback_ms: Millis = 0,
         max_poll_interval_ms: Millis = 300_000,
+        assignors: Sequence[str | Assignor] = (),
     ) -> Host:
         """A member of the consumer protocol that subscribes at once; its member id is its name."""
         config = ConsumerMemberConfig(
-            group_id=GROUP, member_id=name, instance_id=instance_id, max_poll_interval_ms=max_poll_interval_ms
+            group_id=GROUP,
+            member_id=name,
+            instance_id=instance_id,
+            max_poll_interval_ms=max_poll_interval_ms,
+            client_assignors=tuple(find_assignors(assignors)) if assignors else (),
         )
         made = Host(self, name, ConsumerMember(config), callback_ms)
         self.hosts.append(made)
@@ -292,6 +297,7 @@ class Host:
     sent: list[type[Message]] = field(default_factory=list)
     heartbeats: list[ConsumerGroupHeartbeatRequest] = field(default_factory=list)
     """Those of a consumer group, as the coordinator reads them."""
+    warnings: list[str] = field(default_factory=list)
     is_blind: bool = False
     """No metadata reaches it."""
     asked: list[int] = field(default_factory=list)
@@ -399,6 +405,8 @@ class Host:
             world.at(2 * DELAY_MS, self.tell_metadata)
         for done in actions.settled:
             self.settled[done.commit] = done.errors
+        if actions.warning is not None:
+            self.warnings.append(actions.warning)
         if actions.error is not None:
             self.errors.append(actions.error)
             self.wants_in = False

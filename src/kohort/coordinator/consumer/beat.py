@@ -5,9 +5,10 @@ moves the member toward its target. Each step can bring about the next.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -17,7 +18,7 @@ from kohort.coordinator.consumer.planning import Coming
 from kohort.coordinator.consumer.reconcile import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import keep_fresh
-from kohort.coordinator.consumer.target import chosen_assignor, update_target
+from kohort.coordinator.consumer.target import chosen_assignor, update_target, write_target
 from kohort.coordinator.consumer.telling import tell_coming, tell_move, will_be_settled
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
@@ -127,10 +128,17 @@ class Beat:
             cause = Cause.ASSIGNOR_CHANGED
         return Why(cause, member_id)
 
-    def update_target(self, epoch: int) -> tuple[int, Partitions]:
-        """The target epoch and what the member should own, computed anew where it must be."""
+    def update_target(self, epoch: int, computed: Mapping[str, Target] | None = None) -> tuple[int, Partitions]:
+        """The target epoch and what the member should own, computed anew where it must be.
+
+        `computed` is how a member's own computation changes the target, if one came.
+        """
         group = self.group
-        changed = update_target(self.groups, group, epoch, self.coming, self.now, self.out)
+        if computed is None:
+            changed = update_target(self.groups, group, epoch, self.coming, self.now, self.out)
+        else:
+            group.planning.begin_anew()
+            changed = write_target(group, epoch, computed, self.now, self.out)
         target_epoch = group.target_epoch if changed is None else epoch
         if changed is not None and self.after.member_id in changed:
             return target_epoch, changed[self.after.member_id]

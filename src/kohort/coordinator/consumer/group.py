@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kohort.coordinator.consumer.computing import Computing
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
@@ -42,6 +43,7 @@ class ConsumerGroup:
         "assignors",
         "classic_members",
         "classic_protocols",
+        "computing",
         "epoch",
         "group_id",
         "handed_out",
@@ -89,6 +91,7 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         """A broker before 4.1 wrote what the topics looked like; it is deleted at the next occasion."""
         self.planning = Planning()
+        self.computing = Computing()
         self.search: Search | None = None
         """A look-up of all expressions that takes more than one slice."""
         self._arrived: Counter[int] = Counter()
@@ -164,6 +167,7 @@ class ConsumerGroup:
         old = self.members.pop(member_id, None)
         if old is None:
             return ()
+        self.computing.left(member_id)
         self._name(old, None)
         self._release(member_id, old.assigned | old.revoking)
         return self._count(old, None)

@@ -3,6 +3,9 @@
 What follows from what it says stands in `beat`.
 """
 
+from collections.abc import Mapping
+
+from kohort.assignor.server import Target
 from kohort.coordinator.consumer.admission import as_told, find_group, find_member
 from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
@@ -14,6 +17,7 @@ from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.requests import check_request
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import look_up
+from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import SessionTimeout
@@ -61,6 +65,7 @@ def quiet_heartbeat(
         or request.rebalance_timeout_ms != -1
         or request.server_assignor is not None
         or request.rack_id is not None
+        or request.offered_assignors is not None
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
     ):
         return None
@@ -93,9 +98,29 @@ def _heartbeat(
     admit(groups, group, now, out)
     beat = Beat(groups, group, before, after, fresh, now, out)
     epoch = beat.change_member()
-    target_epoch, target = beat.update_target(epoch)
+    computed, refused = _computed(beat, request, epoch)
+    target_epoch, target = beat.update_target(epoch, computed)
     moved = beat.move(target_epoch, target, owned)
-    return _answer(beat, request, moved)
+    response = _answer(beat, request, moved)
+    response.refused = refused
+    if beat.coming is None and computed is None and is_due(groups, group, now):
+        response.computation = group.computing.ask(group, groups.metadata, member_id, now, again=_is_full(request))
+    return response
+
+
+def _computed(
+    beat: Beat, request: ConsumerGroupHeartbeatRequest, epoch: int
+) -> tuple[Mapping[str, Target] | None, str | None]:
+    """What a member computed for its group: the targets that change by it, or why it does not count."""
+    member_id, computing = beat.after.member_id, beat.group.computing
+    if request.offered_assignors is not None or _is_full(request):
+        computing.offered(member_id, request.offered_assignors or [])
+    if request.computed is None:
+        return None, None
+    try:
+        return computing.take(beat.group, beat.groups.metadata, member_id, request.computed, epoch, beat.now), None
+    except KafkaError as refused:
+        return None, refused.sentence
 
 
 def _answer(
@@ -113,6 +138,7 @@ def _answer(
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id, member_epoch=moved.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
     )
+    response.takes_offers = request.offered_assignors is not None
     # It joins, or it never got the last answer.
     missed = request.member_epoch == JOINING or request.member_epoch != beat.before.epoch
     if missed or _is_full(request) or moved.assigned != beat.before.assigned:

@@ -72,6 +72,10 @@ class Planning:
         self._plan.remove_member(new)  # a member that had this id before makes way
         self._plan.rename_member(old.member_id, new)
 
+    def begin_anew(self) -> None:
+        """The targets are no longer what the plan made them: the next update goes on from what the log says."""
+        self._plan = None
+
     def is_of_another(self, assignor: str) -> bool:
         """Whether the plan is another assignor's than that one's."""
         return self._plan is not None and self._assignor != assignor

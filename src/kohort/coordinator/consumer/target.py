@@ -20,9 +20,11 @@ def update_target(
     """Compute the target for a group epoch that `out` may only be about to write, and write it.
 
     Returns the targets that change, by member id; None where the last target counts on: it is new enough, the interval
-    since it is not over (KIP-1263), or the assignor failed.
+    since it is not over (KIP-1263), a member is to compute it, or the assignor failed.
     """
     if group.target_epoch >= epoch or not is_due(groups, group, now):
+        return None
+    if group.computing.waits(group, epoch, coming, now):
         return None
     before = None if coming is None else group.members.get(coming.replaces or coming.member.member_id)
     name = chosen_assignor(

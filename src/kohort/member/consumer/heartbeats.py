@@ -123,7 +123,6 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
         request.rebalance_timeout_ms = config.max_poll_interval_ms
         request.rack_id = config.rack_id
         request.server_assignor = config.server_assignor
-        request.offered_assignors = offers(member)
     if said is None or said.topics != wish.topics:
         request.subscribed_topic_names = sorted(wish.topics)
     if wish.expression or member.expressed:
@@ -133,6 +132,8 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     if said is None or member.owes_acknowledgement:
         request.topic_partitions = _owned(member)
         member.owes_acknowledgement, member.acknowledged = False, True
+    # Always: a coordinator that has just loaded the group knows no offers, and must not take that for none.
+    request.offered_assignors = offers(member)
     request.computed, member.computed = member.computed, None
     member.said = wish
     return request

@@ -1,0 +1,171 @@
+"""Members that compute their group's target (docs/decisions/005): who can, who is asked, and what of an answer counts.
+
+All of it is soft: after a failover members say again what they offer, and what was on its way is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kohort.assignor.server import Target
+from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import UUID, Millis
+from kohort.wire.consumer_group_heartbeat import (
+    Computation,
+    Computed,
+    MemberToAssign,
+    OfferedAssignor,
+    TopicPartitions,
+    TopicToAssign,
+)
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.planning import Coming
+
+
+@dataclass(slots=True)
+class Asked:
+    """One member was asked for the target of one group epoch."""
+
+    epoch: int
+    member_id: str
+    until: Millis
+    """From then on the server's assignor computes for that epoch."""
+
+
+class Computing:
+    """Of one group: what its members offer, and who was asked last."""
+
+    __slots__ = ("_asked", "_offers")
+
+    def __init__(self) -> None:
+        self._offers: dict[str, tuple[OfferedAssignor, ...]] = {}
+        self._asked: Asked | None = None
+
+    def offered(self, member_id: str, offers: list[OfferedAssignor]) -> None:
+        """A member says by what it can compute: all that it says of this counts until it says it again."""
+        self._offers.pop(member_id, None)
+        if offers:
+            self._offers[member_id] = tuple(offers)
+
+    def left(self, member_id: str) -> None:
+        """A member is gone, and its offer with it."""
+        self._offers.pop(member_id, None)
+
+    def waits(self, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis) -> bool:
+        """Whether the target of that epoch is for a member to compute, so that the server's assignor keeps off."""
+        if not self._offers or self._common(group, coming) is None:
+            return False
+        asked = self._asked
+        return asked is None or asked.epoch != epoch or asked.member_id not in group.members or now < asked.until
+
+    def ask(
+        self, group: ConsumerGroup, image: MetadataImage, member_id: str, now: Millis, *, again: bool
+    ) -> Computation | None:
+        """What this member is to compute now, if anything. `again`: it may not have got what it was told before."""
+        asked = self._asked
+        if group.target_epoch >= group.epoch or not self.waits(group, group.epoch, None, now):
+            return None
+        if asked is not None and asked.epoch == group.epoch and asked.member_id in group.members:
+            if asked.member_id != member_id or not again:
+                return None
+            until = asked.until
+        else:
+            until = now + max(group.members[member_id].rebalance_timeout_ms, 0)
+        self._asked = Asked(group.epoch, member_id, until)
+        assignor = self._common(group, None)
+        assert assignor is not None
+        return self._computation(group, image, assignor)
+
+    def take(
+        self, group: ConsumerGroup, image: MetadataImage, member_id: str, computed: Computed, epoch: int, now: Millis
+    ) -> Mapping[str, Target] | None:
+        """The targets that change by what a member computed; None where its assignor failed.
+
+        Raises KafkaError with the reason where it does not count; then the last target stays.
+        """
+        asked = self._asked
+        if asked is None or asked.member_id != member_id or group.target_epoch >= epoch:
+            raise _refusal("nobody asked this member for a target")
+        if not asked.epoch == computed.group_epoch == epoch:
+            raise _refusal(f"it is for the group epoch {computed.group_epoch}, and the group is at {epoch}")
+        if computed.error is not None:
+            asked.until = now
+            return None
+        targets: dict[str, Partitions] = {}
+        for one in computed.targets:
+            targets[one.member_id] = Partitions.of((part.topic_id, part.partitions) for part in one.topic_partitions)
+        _check(group, image, computed)
+        changed = {name: targets.get(name, NOTHING) for name in group.members}
+        return {name: new.by_topic for name, new in changed.items() if new != group.target_of(name)}
+
+    def _common(self, group: ConsumerGroup, coming: Coming | None) -> str | None:
+        """The assignor that all members offer, and that most prefer."""
+        members = set(group.members)
+        if coming is not None:
+            members.discard(coming.replaces or "")
+            members.add(coming.member.member_id)
+        offers = [self._offers.get(member_id) for member_id in members]
+        if not offers or any(offer is None for offer in offers):
+            return None
+        named = [[one.name for one in offer or ()] for offer in offers]
+        common = set(named[0]).intersection(*named)
+        votes = [next(name for name in names if name in common) for names in named] if common else []
+        return max(sorted(common), key=votes.count, default=None)
+
+    def _computation(self, group: ConsumerGroup, image: MetadataImage, assignor: str) -> Computation:
+        topics: dict[UUID, TopicToAssign] = {}
+        members = []
+        for member_id, member in sorted(group.members.items()):
+            topic_ids = sorted(group.topics.ids_of(member.subscription, image))
+            for topic_id in topic_ids:
+                topic = image.by_id[topic_id]
+                topics[topic_id] = TopicToAssign(topic_id=topic_id, name=topic.name, partitions=topic.shape.partitions)
+            [offer] = [one for one in self._offers[member_id] if one.name == assignor][:1]
+            members.append(
+                MemberToAssign(
+                    member_id=member_id,
+                    instance_id=member.instance_id,
+                    rack_id=member.rack_id,
+                    user_data=offer.user_data,
+                    topic_ids=topic_ids,
+                    owned=_on_the_wire(group.target_of(member_id)),
+                )
+            )
+        return Computation(group_epoch=group.epoch, assignor=assignor, topics=list(topics.values()), members=members)
+
+
+def _check(group: ConsumerGroup, image: MetadataImage, computed: Computed) -> None:
+    """Raise KafkaError with what is wrong with a target that a member made."""
+    owners: dict[tuple[UUID, int], str] = {}
+    for target in computed.targets:
+        member = group.members.get(target.member_id)
+        if member is None:
+            raise _refusal(f"{target.member_id} is not in the group")
+        subscribed = group.topics.ids_of(member.subscription, image)
+        for part in target.topic_partitions:
+            topic = image.by_id.get(part.topic_id)
+            if topic is None:
+                raise _refusal(f"there is no topic {part.topic_id}")
+            if part.topic_id not in subscribed:
+                raise _refusal(f"{target.member_id} does not subscribe to {topic.name}")
+            for number in part.partitions:
+                if not 0 <= number < topic.shape.partitions:
+                    raise _refusal(f"there is no partition {topic.name}-{number}")
+                if owners.setdefault((part.topic_id, number), target.member_id) != target.member_id:
+                    first = owners[part.topic_id, number]
+                    raise _refusal(f"{topic.name}-{number} is given to both {first} and {target.member_id}")
+
+
+def _refusal(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _on_the_wire(partitions: Partitions) -> list[TopicPartitions]:
+    by_topic = sorted(partitions.by_topic.items())
+    return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in by_topic]

@@ -1,0 +1,133 @@
+"""Members that compute their group's target (decision 005), against the coordinator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from kohort.assignor.range import RangeAssignor
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Assignment, Subscription
+from tests.client.own_assignor import FirstTakesAll
+from tests.member.world import Host, World, tps
+
+Shares = Callable[[list[str]], Mapping[str, list[TopicPartition]]]
+
+
+class Scripted(RangeAssignor):
+    """Gives what the test says, by the sorted member ids, and counts how often it was asked."""
+
+    name = "scripted"
+
+    def __init__(self, shares: Shares) -> None:
+        self.asked = 0
+        self.shares = shares
+
+    def assign(
+        self,
+        partitions: Mapping[str, int],
+        members: Mapping[str, Subscription],
+        instance_ids: Mapping[str, str | None] | None = None,
+    ) -> Mapping[str, Assignment]:
+        self.asked += 1
+        return {name: Assignment(share) for name, share in self.shares(sorted(members)).items()}
+
+
+def owned(*hosts: Host) -> list[set[int]]:
+    return [{one.partition for one in host.processing} for host in hosts]
+
+
+def test_an_assignor_of_the_members_counts_when_all_offer_it() -> None:
+    world = World({"t": 4})
+    one = world.consumer("one", "t", assignors=[FirstTakesAll()])
+    world.run(10_000)
+    assert one.processing == tps("t", 0, 1, 2, 3)
+    early = world.consumer("early", "t", assignors=[FirstTakesAll()])
+    world.run(20_000)
+    assert owned(one, early) == [set(), {0, 1, 2, 3}]  # the first by the alphabet
+    world.add_partitions("t", 6)
+    world.run(20_000)
+    assert owned(one, early) == [set(), {0, 1, 2, 3, 4, 5}]
+    early.leave()
+    world.run(20_000)
+    assert owned(one) == [{0, 1, 2, 3, 4, 5}]
+
+
+def test_it_is_computed_without_waiting_for_a_heartbeat_interval_when_a_member_joins() -> None:
+    world = World({"t": 2})
+    one = world.consumer("one", "t", assignors=["range"])
+    world.run(100)
+    assert one.processing == tps("t", 0, 1)
+
+
+def test_one_member_that_does_not_offer_it_leaves_it_to_the_server() -> None:
+    world = World({"t": 4})
+    first = world.consumer("a", "t", assignors=[FirstTakesAll()])
+    world.run(10_000)
+    plain = world.consumer("b", "t")
+    world.run(20_000)
+    assert owned(first, plain) == [{0, 1}, {2, 3}]
+    plain.leave()
+    world.consumer("c", "t", assignors=[FirstTakesAll()])
+    world.run(20_000)
+    assert owned(first) == [{0, 1, 2, 3}]
+
+
+NONSENSE: dict[str, tuple[Shares, str]] = {
+    "a partition twice": (lambda ids: {one: [TopicPartition("t", 0)] for one in ids}, "t-0 is given to both"),
+    "what is not subscribed": (lambda ids: {ids[0]: [TopicPartition("u", 0)]}, "does not subscribe to u"),
+    "a member that is not there": (lambda ids: {"nobody": [TopicPartition("t", 0)]}, "nobody is not in the group"),
+    "a partition that is not there": (lambda ids: {ids[0]: [TopicPartition("t", 9)]}, "there is no partition t-9"),
+}
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind: str) -> None:
+    shares, reason = NONSENSE[kind]
+    world = World({"t": 2, "u": 1})
+    fine = Scripted(lambda ids: {ids[0]: [TopicPartition("t", 0), TopicPartition("t", 1)]})
+    one = world.consumer("one", "t", assignors=[fine], max_poll_interval_ms=60_000)
+    world.run(10_000)
+    fine.shares = shares
+    two = world.consumer("two", "t", "u", assignors=[Scripted(shares)], max_poll_interval_ms=60_000)
+    world.run(50_000)
+    assert any(reason in warning for host in (one, two) for warning in host.warnings)
+    assert (owned(one), two.told) == ([{0, 1}], ["assigned -"])
+    # Nobody waits for ever: after the rebalance timeout the server's assignor computes.
+    world.run(30_000)
+    assert two.processing
+
+
+def test_a_member_that_dies_while_it_computes_is_replaced_by_another() -> None:
+    world = World({"t": 2})
+    one = world.consumer("one", "t", assignors=["range"])
+    world.run(10_000)
+    two = world.consumer("two", "t", assignors=["range"])
+    world.run_until(lambda: len(two.heartbeats) == 2)  # its answer asks it to compute
+    two.crash()
+    world.run(100_000)
+    assert one.processing == tps("t", 0, 1)
+    assert list(world.consumer_group.members) == ["one"]
+
+
+def test_a_failing_assignor_leaves_it_to_the_server_at_once() -> None:
+    def fails(_: list[str]) -> Mapping[str, list[TopicPartition]]:
+        raise ZeroDivisionError("division by zero")
+
+    world = World({"t": 2})
+    one = world.consumer("one", "t", assignors=[Scripted(fails)])
+    world.run(10_000)
+    assert one.processing == tps("t", 0, 1)
+    assert one.warnings == ["the assignor 'scripted' failed: ZeroDivisionError: division by zero"]
+
+
+def test_after_a_failover_members_offer_again() -> None:
+    world = World({"t": 4})
+    one = world.consumer("b", "t", assignors=[FirstTakesAll()])
+    world.run(10_000)
+    world.fail_over()
+    world.run(10_000)
+    first = world.consumer("a", "t", assignors=[FirstTakesAll()])
+    world.run(30_000)
+    assert owned(first, one) == [{0, 1, 2, 3}, set()]
