@@ -12,6 +12,7 @@ from kohort import Admin, Cluster, ErrorCode, KafkaError, Membership, TopicParti
 from kohort.client import Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
+from tests.interop.kafka import ApacheKafka
 
 OWN = "tests.client.own_assignor.FirstTakesAll"
 
@@ -94,3 +95,23 @@ async def test_a_group_goes_from_eager_to_cooperative_without_stopping(
     for member in members.values():
         await member.leave()
     assert all(member.failure is None for member in members.values())
+
+
+async def test_a_users_own_assignor_computes_under_the_consumer_protocol_too(
+    any_broker: Broker, cluster: Cluster, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(3)
+    computing = {"group_protocol": "consumer", "group_local_assignors": OWN}
+    if isinstance(any_broker, ApacheKafka):
+        with pytest.raises(KafkaError, match="leave group_local_assignors out") as raised:
+            await Membership.join(cluster, fresh, [topic], computing)
+        assert raised.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
+        return
+    second = await Membership.join(cluster, fresh, [topic], {**computing, "group_instance_id": "b"})
+    await eventually(lambda: len(second.assignment) == 3)
+    first = await Membership.join(cluster, fresh, [topic], {**computing, "group_instance_id": "a"})
+    await eventually(lambda: len(first.assignment) == 3 and not second.assignment)
+    plain = await Membership.join(cluster, fresh, [topic], {"group_protocol": "consumer"})
+    await eventually(lambda: len(first.assignment) == len(second.assignment) == len(plain.assignment) == 1)
+    for member in (plain, second, first):
+        await member.leave(for_good=True)

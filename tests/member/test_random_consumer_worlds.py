@@ -15,7 +15,18 @@ from tests.member.world import Host, World
 
 _ACTIONS = st.sampled_from(
     [
-        *("join", "join slow", "join matching", "join static", "subscribe", "leave", "crash", "reset", "fail over"),
+        *(
+            "join",
+            "join slow",
+            "join matching",
+            "join static",
+            "join computing",
+            "subscribe",
+            "leave",
+            "crash",
+            "reset",
+            "fail over",
+        ),
         *("lose", "grow", "remake", "commit", "poll", "wait", "wait long"),
     ]
 )
@@ -87,6 +98,8 @@ def _do(world: World, action: str, which: int, name: str, assignor: str) -> None
             world.consumer(name, "t", "u")
         case "join slow":
             world.consumer(name, "t", "u", callback_ms=700)
+        case "join computing":
+            world.consumer(name, "t", "u", assignors=["range"])
         case "join matching":
             world.consumer(name, expression="t|u")
         case "join classic":
