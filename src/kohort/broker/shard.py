@@ -59,6 +59,8 @@ class Shard:
         self._loading: asyncio.Task[None] | None = None
         self._deleted_meanwhile: dict[str, None] = {}
         self._resigned = False
+        self._lost_at = -_LOAD_AGAIN_S
+        """Loop time at which it was last loaded because an append had failed."""
 
     # Requests
 
@@ -177,8 +179,11 @@ class Shard:
             self._machine = self._broker.new_group_shard()
             if self._log.stopped is None:
                 self._resigned = False
-                # Not at once: on a full disk the next append would fail too, and each load is work.
-                self._loading = asyncio.get_running_loop().create_task(self._load(_LOAD_AGAIN_S))
+                loop = asyncio.get_running_loop()
+                # On a full disk the next append fails too, and each load is work: they come at most so often.
+                wait_s = max(0.0, self._lost_at + _LOAD_AGAIN_S - loop.time())
+                self._lost_at = loop.time() + wait_s
+                self._loading = loop.create_task(self._load(wait_s))
 
     # Loading and stopping
 
