@@ -11,20 +11,15 @@ from kohort.client.acceleration import Unpacker
 from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
 from kohort.client.consumer_record import ConsumerRecord
+from kohort.client.fetch_session import FetchSession, Wanted
+from kohort.client.leaders import leader_epoch
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from kohort.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kohort.wire.records import BatchError
 
 _T = TypeVar("_T")
@@ -65,6 +60,7 @@ class Fetcher:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
+        self._sessions: dict[_Slot, FetchSession] = {}
         self._later = Alarm(self.go_on)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
@@ -183,49 +179,36 @@ class Fetcher:
 
     async def _fetch(self, slot: _Slot, asked: dict[TopicPartition, _Asked]) -> None:
         node, number = slot
+        session = self._sessions.setdefault(slot, FetchSession(self._options))
         try:
             connection = await self._cluster.connection(node, f"fetch {number}")
-            request = self._request(asked.values())
+            request = session.request({partition: self._wanted(one) for partition, one in asked.items()})
             timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
             response = await connection.request(request, FetchResponse, timeout)
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code))
-            self._arrived(asked, response)
+            code = error_code(response.error_code)
+            if code is ErrorCode.NONE:
+                session.succeeded(response.session_id)
+                self._arrived(asked, response)
+            elif not session.refused(code):
+                raise KafkaError(code)
         except KafkaError as problem:
+            session.failed()
             self._cluster.want_metadata()
             for one in asked.values():
                 self._failed(one.state, problem)
+        except asyncio.CancelledError:
+            session.failed()
+            raise
         finally:
             for one in asked.values():
                 one.state.in_fetch = False
             del self._fetches[slot]
         self.go_on()
 
-    def _request(self, asked: Iterable[_Asked]) -> FetchRequest:
-        topics: dict[str, FetchTopic] = {}
+    def _wanted(self, one: _Asked) -> Wanted:
         metadata = self._cluster.metadata
-        for one in asked:
-            name, number = one.state.partition
-            topic = topics.get(name)
-            if topic is None:
-                topics[name] = topic = FetchTopic(topic=name, topic_id=metadata.topics[name].topic_id, partitions=[])
-            leader = metadata.leader(one.state.partition)
-            topic.partitions.append(
-                FetchPartition(
-                    partition=number,
-                    current_leader_epoch=-1 if leader is None or leader.epoch is None else leader.epoch,
-                    fetch_offset=one.offset,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=self._options.fetch_max_wait_ms,
-            min_bytes=self._options.fetch_min_bytes,
-            max_bytes=self._options.fetch_max_bytes,
-            isolation_level=self._isolation,
-            topics=list(topics.values()),
-            rack_id=self._options.client_rack,
-        )
+        topic_id = metadata.topics[one.state.partition.topic].topic_id
+        return Wanted(topic_id, one.offset, leader_epoch(self._cluster, one.state.partition))
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> None:
         news = False

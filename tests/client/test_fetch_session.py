@@ -1,0 +1,95 @@
+"""A broker that remembers what is fetched is told the changes (KIP-227), and everything when it forgot."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kohort import ErrorCode, TopicPartition
+from kohort.client.fetch_session import FetchSession, Wanted
+from kohort.client.options import ConsumerOptions, read_options
+from kohort.wire.fetch import FetchRequest
+
+ID, OTHER_ID = UUID(int=1), UUID(int=2)
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def session() -> FetchSession:
+    return FetchSession(read_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:9092"}))
+
+
+def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> Wanted:
+    return Wanted(topic_id, offset, leader_epoch)
+
+
+def told(request: FetchRequest) -> tuple[int, int, dict[TopicPartition, int], list[tuple[UUID, int]]]:
+    """Session id, epoch, what is to be fetched from where, what is to be forgotten."""
+    fetched = {
+        TopicPartition(topic.topic, one.partition): one.fetch_offset
+        for topic in request.topics
+        for one in topic.partitions
+    }
+    forgotten = [(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
+    return request.session_id, request.session_epoch, fetched, forgotten
+
+
+def test_after_the_first_request_only_changes_are_told() -> None:
+    kept = session()
+    assert told(kept.request({ONE: at(5), TWO: at(0)})) == (0, 0, {ONE: 5, TWO: 0}, [])
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(5), TWO: at(0)})) == (77, 1, {}, [])
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(9), TWO: at(0)})) == (77, 2, {ONE: 9}, [])
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(9)})) == (77, 3, {}, [(ID, 1)])
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(9), TWO: at(4)})) == (77, 4, {TWO: 4}, [])
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(9, leader_epoch=4), TWO: at(4)})) == (77, 5, {ONE: 9}, [])
+
+
+def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(0, OTHER_ID)})) == (77, 1, {ONE: 0}, [(ID, 0)])
+
+
+def test_a_broker_that_keeps_no_sessions_is_told_everything_each_time() -> None:
+    kept = session()
+    for _ in range(3):
+        assert told(kept.request({ONE: at(5)})) == (0, 0, {ONE: 5}, [])
+        kept.succeeded(0)
+
+
+def test_a_session_that_the_broker_lost_begins_anew() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    kept.request({ONE: at(5)})
+    assert kept.refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert told(kept.request({ONE: at(5)})) == (0, 0, {ONE: 5}, [])
+    kept.succeeded(78)
+    assert kept.refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    # The id goes along, so that the broker ends what it still has of it.
+    assert told(kept.request({ONE: at(5)})) == (78, 0, {ONE: 5}, [])
+
+
+def test_after_a_lost_answer_everything_is_told() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    kept.request({ONE: at(6)})
+    kept.failed()
+    assert told(kept.request({ONE: at(6), TWO: at(0)})) == (77, 0, {ONE: 6, TWO: 0}, [])
+    assert not kept.refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert told(kept.request({ONE: at(6)}))[1] == 0
+
+
+def test_epochs_begin_again_after_the_last() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    kept._epoch = 0x7FFF_FFFF
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    assert told(kept.request({ONE: at(5)}))[1] == 1
