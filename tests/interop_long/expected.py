@@ -44,7 +44,8 @@ EXPECTED: dict[str, dict[str, str]] = {
     "node-rdkafka": {
         "both: the after each hook": "hangs once in a while, with either broker; mocha then leaves out what follows",
         "producer: should produce a message with an empty payload and empty key"
-        " (https://github.com/Blizzard/node-rdkafka/issues/117)": "expects an empty key where the client gives none",
+        " (https:"
+        "//github.com/Blizzard/node-rdkafka/issues/117)": "expects an empty key where the client gives none",
         "producer-transaction: should init transactions": _NO_TRANSACTIONS,
         "producer-transaction: should complete transaction": _NO_TRANSACTIONS,
         "producer-transaction: the before all hook": _NO_TRANSACTIONS,
