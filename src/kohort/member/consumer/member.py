@@ -68,7 +68,8 @@ class ConsumerMember(ConsumerStanding):
                 self.polls()
                 self.polled_at = self.now
             case CallbackDone():
-                callback_done(self, told(self))
+                told(self)
+                callback_done(self)
             case CommitAsked():
                 commit_asked(self, event)
             case TimerFired(timer):

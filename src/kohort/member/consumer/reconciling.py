@@ -7,7 +7,7 @@ A step looks at the newest target, so one that comes while the application is bu
 by topic id: of a topic that was made anew under its old name, the old partitions are lost and the new ones are won.
 """
 
-from kohort.member.callbacks import Callback, CallbackKind
+from kohort.member.callbacks import CallbackKind
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.member.phase import Phase
 from kohort.model import UUID, TopicPartition
@@ -50,9 +50,8 @@ def reconcile(member: ConsumerStanding) -> None:
         _acknowledge(member)
 
 
-def callback_done(member: ConsumerStanding, done: Callback) -> None:
+def callback_done(member: ConsumerStanding) -> None:
     """A step is complete when the application is; both kinds of giving up are one."""
-    del done
     owned_topics = {partition.topic for partition in member.owned}
     member.ids = {name: topic_id for name, topic_id in member.ids.items() if name in owned_topics}
     if member.phase is Phase.RECONCILING and member.callbacks.idle:
