@@ -5,7 +5,7 @@ kinds is an integer with one bit each, and "the lightest subscriber of this topi
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from math import inf
 
 from kohort.assignor.server.api import MemberShape, TopicShape
@@ -52,7 +52,8 @@ class Member:
         self.shape = shape
         self.kind = kind
         self.load = self.slot = 0
-        self.target: dict[UUID, frozenset[int]] = {}
+        self.target: dict[UUID, Set[int]] = {}
+        """Of each topic a frozenset, or within a turn, where there are many, a set of its own."""
         self.turn = -1
         """The turn in which `target` became its own: others may have it as soon as that is over."""
 

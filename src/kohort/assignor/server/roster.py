@@ -3,11 +3,14 @@
 A target that was told belongs to others too, so the first change after an update copies it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape
 from kohort.assignor.server.levels import Kind, Levels, Member, Topic, singletons
 from kohort.model import UUID
+
+_MANY = 64
+"""From so many partitions of a topic on, one more or less is not worth a new frozenset."""
 
 
 class Roster:
@@ -25,7 +28,7 @@ class Roster:
         self._pools: dict[int, list[Topic]] | None = None
         self._gone: dict[UUID, Topic] = {}
         """Removed topics that members may still have."""
-        self._before: dict[str, Target | None] = {}
+        self._before: dict[str, Mapping[UUID, Set[int]] | None] = {}
         """Targets as they were told, of those whose target was touched since; None for members that nobody knew."""
         self._turn = 0
         """Counts what was told: a target of this turn is still ours alone."""
@@ -131,8 +134,12 @@ class Roster:
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
-            if member is not None and member.target != before:
-                changed[member_id] = member.target
+            if member is None:
+                continue
+            told = {t: n if isinstance(n, frozenset) else frozenset(n) for t, n in member.target.items()}
+            member.target = dict(told)
+            if told != before:
+                changed[member_id] = told
         self._before = {}
         self._turn += 1
         return changed
@@ -143,7 +150,14 @@ class Roster:
         for number, member in zip(numbers, members, strict=True):
             target = member.target if member.turn == turn else self._own(member)
             had = target.get(topic_id)
-            target[topic_id] = one[number] if had is None else had | one[number]
+            if had is None:
+                target[topic_id] = one[number]
+            elif len(had) < _MANY:
+                target[topic_id] = had | one[number]
+            elif isinstance(had, set):
+                had.add(number)
+            else:
+                target[topic_id] = {*had, number}
 
     def hold(self, kind: Kind, topic: Topic, change: int) -> None:
         """Members of a kind now have so many more of a topic's partitions."""
@@ -163,10 +177,14 @@ class Roster:
     def pass_on(self, topic: Topic, number: int, giver: Member, receiver: Member) -> None:
         """The same, but for the loads: somebody else makes up for it."""
         target = self._own(giver)
-        left = target[topic.id] - self._one[number]
-        if left:
-            target[topic.id] = left
+        had = target[topic.id]
+        if isinstance(had, set):
+            had.discard(number)
+        elif len(had) < _MANY:
+            target[topic.id] = had - self._one[number]
         else:
+            target[topic.id] = set(had) - {number}
+        if not target[topic.id]:
             del target[topic.id]
         self.give(topic, (number,), (receiver,))
         self.hold(giver.kind, topic, -1)
@@ -206,7 +224,7 @@ class Roster:
             return None
         return sum(rack in racks[number] for racks, numbers in topics if racks for number in numbers)
 
-    def _own(self, member: Member) -> dict[UUID, frozenset[int]]:
+    def _own(self, member: Member) -> dict[UUID, Set[int]]:
         """The member's target, copied if others have it."""
         if member.turn != self._turn:
             self._before.setdefault(member.id, member.target)
@@ -214,9 +232,9 @@ class Roster:
             member.turn = self._turn
         return member.target
 
-    def _claim(self, kind: Kind, target: Target, taken: dict[Topic, set[int]]) -> dict[UUID, frozenset[int]]:
+    def _claim(self, kind: Kind, target: Target, taken: dict[Topic, set[int]]) -> dict[UUID, Set[int]]:
         """As much of a restored target as the member may have and nobody has taken yet; takes it."""
-        claimed = {}
+        claimed: dict[UUID, Set[int]] = {}
         for topic_id, numbers in target.items():
             topic = self.topics.get(topic_id)
             if topic is not None and topic.kinds & kind.bit:

@@ -4,7 +4,7 @@ Free partitions go to whoever has the least; then single partitions move from th
 two more than a member that could take one of them. Where racks are known (KIP-881) they decide between equals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import islice
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
@@ -23,11 +23,17 @@ class UniformAssignor:
         return UniformPlan()
 
 
+_MANY = 64
+"""From so many partitions on, the last is not looked for each time."""
+
+
 class UniformPlan:
     """See `Plan`. With one subscription, a member that comes or goes costs as many steps as partitions move."""
 
     def __init__(self) -> None:
         self.roster = Roster()
+        self._in_order: dict[tuple[str, UUID], list[int]] = {}
+        """What those have who give many away, sorted once. Of this update."""
         self._near: dict[frozenset[str], int] = {}
         """By the racks of a partition, the kinds that are in one of them. Of this update."""
 
@@ -57,7 +63,7 @@ class UniformPlan:
 
     def update(self) -> Mapping[str, Target]:
         """See `Plan.update`."""
-        self._near = {}
+        self._near, self._in_order = {}, {}
         self.roster.collect_gone()
         self._deal()
         self._level()
@@ -169,24 +175,32 @@ class UniformPlan:
             held = giver.target if only_pool else self._held(giver, kinds)
             if held:
                 if kind.rack is None:
-                    topic_id, number, near = *self._last(held), 0
+                    topic_id, number, near = *self._last(giver, held), 0
                 else:
                     topic_id, number, near = self._farthest(held, kind, lowest)
                 receiver = next(levels.each(near or lowest)).having[low][-1]
                 self.roster.hand_over(self.roster.topics[topic_id], number, giver, receiver)
 
-    def _held(self, member: Member, kinds: int) -> Target:
+    def _held(self, member: Member, kinds: int) -> Mapping[UUID, Set[int]]:
         """What a member has of the topics that exactly these kinds subscribe to."""
         topics = self.roster.topics
         return {topic_id: n for topic_id, n in member.target.items() if topics[topic_id].kinds == kinds}
 
-    def _last(self, held: Target) -> tuple[UUID, int]:
-        """Of the topic with the most partitions, the last."""
+    def _last(self, giver: Member, held: Mapping[UUID, Set[int]]) -> tuple[UUID, int]:
+        """Of the topic with the most partitions, the last; of many, the last that it had when it began to give."""
         sizes = list(map(len, held.values()))
         topic_id = next(islice(held, sizes.index(max(sizes)), None))
-        return topic_id, max(held[topic_id])
+        numbers = held[topic_id]
+        if len(numbers) < _MANY:
+            return topic_id, max(numbers)
+        order = self._in_order.get((giver.id, topic_id), [])
+        while order and order[-1] not in numbers:
+            order.pop()
+        if not order:
+            order = self._in_order[giver.id, topic_id] = sorted(numbers)
+        return topic_id, order[-1]
 
-    def _farthest(self, held: Target, giver: Kind, lowest: int) -> tuple[UUID, int, int]:
+    def _farthest(self, held: Mapping[UUID, Set[int]], giver: Kind, lowest: int) -> tuple[UUID, int, int]:
         """What is far for the giver and near to one of the `lowest`, as good as there is, and who these are."""
         best = (-2, 0, 0)
         for topic_id, numbers in held.items():
