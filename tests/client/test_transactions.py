@@ -1,0 +1,68 @@
+"""Records of transactions: with read_committed, none of an aborted one, and nothing beyond one that is open."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from confluent_kafka import Producer as TransactionalProducer
+
+from kohort import Admin, Consumer, NewTopic, TopicPartition
+from kohort.client import ConsumerRecord
+from tests.interop.kafka import ApacheKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.interop]
+
+PADDING = b"." * 1000  # so that the answer is large enough for compiled code
+
+
+def write(bootstrap: str, topic: str) -> None:
+    """Four transactions of 20 records: aborted, committed, aborted, and one that stays open."""
+    for number, ending in enumerate(("abort", "commit", "abort", "open")):
+        producer = TransactionalProducer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{number}"})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        for n in range(20):
+            producer.produce(topic, b"%s %d" % (ending.encode(), n) + PADDING, partition=0)
+        assert producer.flush(20) == 0
+        if ending == "abort":
+            producer.abort_transaction(20)
+        elif ending == "commit":
+            producer.commit_transaction(20)
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+async def test_only_what_was_committed_is_read(
+    apache_kafka: ApacheKafka, fresh: str, fast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KOHORT_FAST", fast)
+    here = TopicPartition(fresh, 0)
+    async with Admin(bootstrap_servers=apache_kafka.bootstrap) as admin:
+        await admin.create_topics([NewTopic(fresh, 1)])
+        await asyncio.to_thread(write, apache_kafka.bootstrap, fresh)
+        [active] = [one for one in (await admin.describe_producers([here]))[here] if one.transaction_start is not None]
+    committed = await read(apache_kafka, here, "read_committed")
+    every = await read(apache_kafka, here, "read_uncommitted")
+    assert [kind(record) for record in committed] == ["commit"] * 20
+    endings = ("abort", "commit", "abort", "open")
+    assert [kind(record) for record in every] == [one for one in endings for _ in range(20)]
+        one for one in ("abort", "commit", "abort", "open") for _ in range(20)
+    ]
+    assert active.transaction_start == every[60].offset
+
+
+async def read(broker: ApacheKafka, partition: TopicPartition, isolation: str) -> list[ConsumerRecord]:
+    """All that there is to read; the position is then at the end that this isolation has."""
+    reading = Consumer(bootstrap_servers=broker.bootstrap, isolation_level=isolation, auto_offset_reset="earliest")
+    async with reading as consumer, asyncio.timeout(30):
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        records: list[ConsumerRecord] = []
+        while await consumer.position(partition) < end:
+            records += await consumer.poll(timeout=0.1)
+        assert consumer.lag(partition) == 0
+        return records
+
+
+def kind(record: ConsumerRecord) -> str:
+    return (record.value or b"").split()[0].decode()
