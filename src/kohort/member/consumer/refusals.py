@@ -4,7 +4,10 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.member.link import COORDINATOR_GONE
 
-_TOO_OLD = "the broker does not speak the consumer group protocol (KIP-848): upgrade it, or set group_protocol=classic"
+_TOO_OLD = (
+    "the broker does not speak the consumer group protocol (KIP-848), or a version of it without what the subscription "
+    "needs: upgrade it, or set group_protocol=classic"
+)
 
 
 def refused(member: ConsumerStanding, code: ErrorCode, message: str | None = None) -> None:
