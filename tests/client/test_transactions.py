@@ -46,8 +46,6 @@ async def test_only_what_was_committed_is_read(
     assert [kind(record) for record in committed] == ["commit"] * 20
     endings = ("abort", "commit", "abort", "open")
     assert [kind(record) for record in every] == [one for one in endings for _ in range(20)]
-        one for one in ("abort", "commit", "abort", "open") for _ in range(20)
-    ]
     assert active.transaction_start == every[60].offset
 
 
