@@ -145,6 +145,18 @@ def test_a_sidecar_knows_nothing_of_appends_that_a_crash_took_back(tmp_path: Pat
     again.close()
 
 
+def test_a_sidecar_of_other_bytes_is_not_believed(tmp_path: Path) -> None:
+    first, second, *_ = filled(tmp_path)
+    # As long as it was, and nothing of it where the sidecar says.
+    first.write_bytes(bytes(reversed(first.read_bytes())))
+    store = FileStore(tmp_path)
+    log = the_log(store)
+    assert [one.offset for one in store.recovered] == [0]
+    (kept,) = decode_records(second.read_bytes())[:1]
+    assert values(log, 1)[0] == kept.value
+    store.close()
+
+
 def test_a_cut_log_keeps_no_sidecar_of_what_is_gone(tmp_path: Path, often: None) -> None:
     store = FileStore(tmp_path / "data")
     log: PartitionLog = store.partition(topic_in(store), 0)

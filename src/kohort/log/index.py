@@ -22,6 +22,11 @@ class SparseIndex:
     def __len__(self) -> int:
         return len(self._offsets)
 
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """Base offset and position of the last batch that is entered; None of an empty segment."""
+        return (self._offsets[-1], self._positions[-1]) if self._offsets else None
+
     def note(self, offset: int, position: int, time_before: Millis) -> None:
         """Enter a batch where the last entry is far enough behind."""
         if not self._positions or position - self._positions[-1] >= INTERVAL:

@@ -146,10 +146,18 @@ def _read_segment(
 
 
 def _read_sidecar(path: Path, base_offset: int) -> Sidecar | None:
+    """None where it is missing or damaged, or where the batch that it names last is not there: it is another file's."""
     try:
-        return decode_sidecar(sidecar_path(path).read_bytes(), base_offset, path.stat().st_size)
+        sidecar = decode_sidecar(sidecar_path(path).read_bytes(), base_offset, path.stat().st_size)
     except FileNotFoundError:
         return None
+    if sidecar is not None and (last := sidecar.index.last) is not None:
+        offset, position = last
+        with path.open("rb", buffering=0) as file:
+            head = os.pread(file.fileno(), HEADER_SIZE, position)
+        if len(head) < HEADER_SIZE or (read_header(head).base_offset, read_header(head).magic) != (offset, MAGIC):
+            return None
+    return sidecar
 
 
 def _tail(name: TopicPartition, path: Path, segment: Segment, reason: str) -> TornTail:
