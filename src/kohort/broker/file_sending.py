@@ -16,6 +16,8 @@ from kohort.wire.compression import Buffer
 Part = Buffer | FileSlice
 
 _MOST_PARTS = 64
+_TURN_BYTES = 4 << 20
+"""For one connection, before the event loop looks at the others: a millisecond."""
 _SHORTER = "a file of the log is shorter than it was"
 
 
@@ -62,19 +64,17 @@ class FileSending:
         self._done(error)
 
     def _send(self) -> bool:
-        """Whether all is sent; False where the socket takes no more now."""
+        """Whether all is sent; False where the socket takes no more now, or others shall have their turn."""
+        left = _TURN_BYTES
         try:
-            while self._parts:
+            while self._parts and left > 0:
                 first = self._parts[0]
-                if isinstance(first, FileSlice):
-                    self._send_file(first)
-                else:
-                    self._send_bytes()
+                left -= self._send_file(first) if isinstance(first, FileSlice) else self._send_bytes()
         except BlockingIOError:
             return False
-        return True
+        return not self._parts
 
-    def _send_file(self, part: FileSlice) -> None:
+    def _send_file(self, part: FileSlice) -> int:
         sent = os.sendfile(self._socket.fileno(), part.file.descriptor, part.position, part.size)
         if not sent:
             raise OSError(_SHORTER)
@@ -82,8 +82,9 @@ class FileSending:
             self._parts.popleft()
         else:
             self._parts[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+        return sent
 
-    def _send_bytes(self) -> None:
+    def _send_bytes(self) -> int:
         """All up to the next file in one call, and in one packet with the beginning of that."""
         parts: list[Buffer] = []
         for part in self._parts:
@@ -91,14 +92,15 @@ class FileSending:
                 break
             parts.append(part)
         more = socket.MSG_MORE if len(parts) < len(self._parts) else 0
-        sent = self._socket.sendmsg(parts, (), more)
-        while sent:
+        sent = left = self._socket.sendmsg(parts, (), more)
+        while left:
             first = parts.pop(0)
             self._parts.popleft()
-            if sent < len(first):
-                self._parts.appendleft(memoryview(first)[sent:])
+            if left < len(first):
+                self._parts.appendleft(memoryview(first)[left:])
                 break
-            sent -= len(first)
+            left -= len(first)
+        return sent
 
 
 def has_file(parts: Sequence[Part]) -> bool:
