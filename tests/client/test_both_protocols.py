@@ -265,6 +265,12 @@ async def test_a_changed_subscription_brings_and_takes_topics(
     member.subscribe([second])
     await eventually(lambda: {one.topic for one in member.assignment} == {second})
     await member.settled()
+    member.subscribe([second])  # which changes nothing, so that no callback comes
+    async with asyncio.timeout(10):
+        await member.settled()
+    member.subscribe([first])
+    await member.settled()
+    await eventually(lambda: {one.topic for one in member.assignment} == {first})
     await member.leave()
 
 

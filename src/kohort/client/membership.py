@@ -193,7 +193,6 @@ class Membership:
 
     def subscribe(self, topics: Iterable[str] | SubscriptionPattern) -> None:
         """Want these topics from now on. A pattern is the broker's matter, under the consumer protocol only."""
-        self._was_assigned = False
         if isinstance(topics, SubscriptionPattern):
             self._driver.subscribe(frozenset(), topics.checked(self._options))
             return
@@ -278,7 +277,7 @@ class Membership:
                 self._driver.callback_done()
 
     def _is_settled(self) -> bool:
-        return self.state is Phase.STABLE and self._was_assigned and not self._driver.callback_runs
+        return self._driver.member.is_answered and self._was_assigned and not self._driver.callback_runs
 
     def _changed(self) -> None:
         if self._is_settled() or self.error is not None:

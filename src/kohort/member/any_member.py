@@ -85,6 +85,11 @@ class AnyMember(ABC):
         self._set_timers()
         return actions
 
+    @property
+    @abstractmethod
+    def is_answered(self) -> bool:
+        """Whether the member is stable in what the group made of its present subscription."""
+
     @abstractmethod
     def _take(self, event: Event) -> None:
         """Note what the event says."""

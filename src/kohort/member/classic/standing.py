@@ -58,6 +58,11 @@ class Standing(AnyMember):
         cooperative = all(assignor.protocol is RebalanceProtocol.COOPERATIVE for assignor in self.config.assignors)
         return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the member is stable in what the group made of its present subscription."""
+        return self.phase is Phase.STABLE and self.topics == self.joined_topics
+
     # -- moves
 
     def enter(self, phase: Phase) -> None:

@@ -39,9 +39,12 @@ def send_heartbeat_if_due(member: ConsumerStanding) -> None:
         member.owes_acknowledgement = True
     news = changed or member.owes_acknowledgement or member.computed is not None
     if news or member.now >= member.heartbeat_at:
+        says = member.said != member.wish
         heartbeat = _heartbeat(member)
         request = member.send(heartbeat)
         member.heartbeats.add(request)
+        if says:
+            member.saying = request
         if heartbeat.topic_partitions is not None:
             member.reports.add(request)
         member.heartbeat_at = member.now + member.interval_ms
@@ -98,6 +101,8 @@ def heartbeat_failed(member: ConsumerStanding, request: int, code: ErrorCode, me
 def _over(member: ConsumerStanding, request: int) -> None:
     member.heartbeats.discard(request)
     member.reports.discard(request)
+    if request == member.saying:
+        member.saying = None
 
 
 def _is_in(member: ConsumerStanding) -> bool:

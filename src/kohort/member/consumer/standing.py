@@ -47,6 +47,8 @@ class ConsumerStanding(AnyMember):
         """As the coordinator last said."""
         self.said: Wish | None = None
         """What the coordinator knows of the subscription; None: a full heartbeat has to tell it all again."""
+        self.saying: int | None = None
+        """The heartbeat that told it, until that is answered."""
         self.may_be_counted = False
         """Whether the coordinator may count this member, if only by a heartbeat whose answer was lost."""
         self.goodbye: int | None = None
@@ -68,6 +70,11 @@ class ConsumerStanding(AnyMember):
         """The next heartbeat says what is owned."""
         self.acknowledged = False
         """Whether a heartbeat has said what is owned since this target came."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the member is stable in what the group made of its present subscription."""
+        return self.phase is Phase.STABLE and self.said == self.wish and self.saying is None
 
     @property
     def wish(self) -> Wish:
@@ -104,6 +111,7 @@ class ConsumerStanding(AnyMember):
         self.said, self.may_be_counted, self.computed = None, False, None
         self.heartbeats.clear()
         self.reports.clear()
+        self.saying = None
         self.callbacks.forget_waiting()
         self.commits.drop_all(code)
 
