@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.file_sending import FileSending
 from kohort.errors import ErrorCode
 from kohort.log import FileSlice, FileStore, PartitionLog
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -62,6 +64,25 @@ async def test_all_arrives_as_it_was_written(broker: Broker) -> None:
             for partition in range(PARTITIONS):
                 found[partition] += values(answer, partition)
         assert found == [[b"%d %d " % (p, n) * 25_000 for n in range(BATCHES)] for p in range(PARTITIONS)]
+
+
+async def test_parts_without_bytes_are_passed_over(broker: Broker) -> None:
+    log, loop = broker.partition("t", 0), asyncio.get_running_loop()
+    assert log is not None
+    (part,) = log.send(0, 1000)
+    assert isinstance(part, FileSlice)
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.setblocking(False)
+        sending = FileSending(loop, writer, lambda error: None)
+        sending.send([b"", b"a", b"", b"", part, b"", b"z", b""])
+        found = b""
+        while len(found) < len(part) + 2:
+            found += await loop.sock_recv(reader, 1 << 20)
+        assert found == b"a" + part.read() + b"z"
+        sending.send([b"", b""])
+        assert not sending.waiting
+        sending.close()
 
 
 def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:

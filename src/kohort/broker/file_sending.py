@@ -39,7 +39,7 @@ class FileSending:
 
     def send(self, parts: Iterable[Part]) -> None:
         """Send them behind what waits; raises OSError where the peer is gone."""
-        self._parts += parts
+        self._parts += (part for part in parts if len(part))
         if not self.waiting and not self._send():
             self.waiting = True
             self._loop.add_writer(self._socket, self._writable)
