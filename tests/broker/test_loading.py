@@ -1,6 +1,7 @@
 """A shard is loaded in slices and without what is replaced anyway, and is the same as if replayed record by record."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from kohort.broker import loading
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import MemoryStore, PartitionLog
-from kohort.wire.codec import Message
+from kohort.wire.codec import Buffer, Message
 from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, encode_records
 from kohort.wire.records import encode_pairs
 from tests.coordinator.shell import durable
@@ -43,6 +44,19 @@ def test_it_is_the_shard_that_lived_through_all(
     records = [record for batch in batches for record in batch]
     assert count == len(records)
     assert durable(loaded) == durable(shard_of(*records))
+
+
+def test_a_log_that_ends_in_a_gap_is_loaded_to_its_end() -> None:
+    log = log_of([(OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=5))])
+
+    class Gap:
+        start_offset, stable_offset = 0, 9
+
+        def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+            return log.read(0, max_bytes) if offset == 0 else []
+
+    count, loaded = load(Gap())  # type: ignore[arg-type]
+    assert (count, list(loaded.groups)) == (1, ["g"])
 
 
 def test_a_damaged_batch_costs_its_own_records_only(caplog: pytest.LogCaptureFixture) -> None:

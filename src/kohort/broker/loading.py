@@ -45,6 +45,9 @@ async def _load(partition: int, partition_log: PartitionLog, replay: Callable[[I
         except CorruptBatch as error:
             log.error("skipped a batch of __consumer_offsets-%d: %s", partition, error)
             offset, found = max(offset + 1, error.next_offset), ()
+        else:
+            if not found:
+                offset = end  # only gaps follow
         for buffer in found:
             for position, header in batches(buffer):
                 offset = header.next_offset
