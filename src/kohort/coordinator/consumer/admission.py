@@ -1,7 +1,5 @@
 """Who sends a heartbeat, and whether the group takes it for that member."""
 
-from dataclasses import replace
-
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, JOINING, ConsumerMember, Subscription
@@ -120,22 +118,18 @@ def as_told(
         )
         if subscription == before.subscription:
             subscription = before.subscription
-    after = replace(
-        before,
-        instance_id=request.instance_id or before.instance_id,
-        rack_id=request.rack_id or before.rack_id,
-        client_id=context.client_id,
-        client_host=context.client_host,
-        subscription=subscription,
-        rebalance_timeout_ms=(
-            before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
-        ),
-        server_assignor=request.server_assignor or before.server_assignor,
-        classic=None,
-    )
+    after = before.copied()
+    after.instance_id = request.instance_id or before.instance_id
+    after.rack_id = request.rack_id or before.rack_id
+    after.client_id, after.client_host = context.client_id, context.client_host
+    after.subscription = subscription
+    if request.rebalance_timeout_ms != -1:
+        after.rebalance_timeout_ms = request.rebalance_timeout_ms
+    after.server_assignor = request.server_assignor or before.server_assignor
+    after.classic = None
     if before.epoch == AWAY or before.member_id != member_id:
         # The next life of a static member: what it has goes over to it, and nothing that the last one was told.
-        after = replace(after, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+        after.member_id, after.epoch, after.previous_epoch = member_id, JOINING, JOINING
     return before if after == before else after
 
 

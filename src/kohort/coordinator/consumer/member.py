@@ -85,11 +85,15 @@ class ConsumerMember:
         """Who it is, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
+    def copied(self) -> ConsumerMember:
+        """A copy, to be changed before anybody else has it: `dataclasses.replace` takes four times as long."""
+        return ConsumerMember(*_values(self))
+
     def standing(
         self, epoch: int, previous_epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
     ) -> ConsumerMember:
-        """The same member elsewhere on its way: `dataclasses.replace` in a quarter of its time."""
-        moved = ConsumerMember(*_values(self))
+        """The same member elsewhere on its way."""
+        moved = self.copied()
         moved.epoch, moved.previous_epoch, moved.state = epoch, previous_epoch, state
         moved.assigned, moved.revoking = assigned, revoking
         return moved

@@ -112,20 +112,15 @@ def _put_metadata(
     groups: Groups, group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMetadataValue
 ) -> None:
     subscription = Subscription(frozenset(value.subscribed_topic_names), value.subscribed_topic_regex or None)
-    member = group.members.get(member_id) or ConsumerMember(member_id)
-    changed = group.put(
-        replace(
-            member,
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            subscription=group.topics.shared(subscription),
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            server_assignor=value.server_assignor,
-            classic=_classic(value.classic_member_metadata),
-        )
-    )
+    old = group.members.get(member_id)
+    member = ConsumerMember(member_id) if old is None else old.copied()
+    member.instance_id, member.rack_id = value.instance_id, value.rack_id
+    member.client_id, member.client_host = value.client_id, value.client_host
+    member.subscription = group.topics.shared(subscription)
+    member.rebalance_timeout_ms = value.rebalance_timeout_ms
+    member.server_assignor = value.server_assignor
+    member.classic = _classic(value.classic_member_metadata)
+    changed = group.put(member)
     groups.list_topics(group, changed)
     group.planning.member_changed(member_id)
 
