@@ -19,7 +19,7 @@ from kohort.coordinator.replies import join_refused, joined, rejoined_as
 from kohort.coordinator.sessions import expect_heartbeat, expect_within
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.static_members import fence, keep_new_id, take_over
-from kohort.coordinator.subscriptions import are_readable, change, owned_partitions
+from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -232,6 +232,15 @@ def _park(groups: Groups, group: ClassicGroup, member: Member, one: _Join, out: 
     out.events.append(MemberRejoined(group.group_id, member.facts, owned))
 
 
+def _owes_partitions(group: ClassicGroup, member: Member) -> bool:
+    """Whether the member was still to give up partitions, and then to join again so that others get them (KIP-429).
+
+    Its next life knows nothing of them: were it to take over in silence, nobody would ever have them.
+    """
+    owned = owned_partitions(group.protocol_type or "", member.protocols)
+    return bool(owned and owned - assigned_partitions(group.protocol_type, member.assignment))
+
+
 def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Join, out: Effects) -> None:
     """A static member starts, or starts again: then it takes over from the life before (KIP-345)."""
     member_id = f"{instance_id}-{groups.fresh_id()}"
@@ -241,11 +250,12 @@ def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Jo
         keep_new_id(group, instance_id, member_id, out)
         return
     old_leader_id = group.leader_id
+    unfinished = _owes_partitions(group, group.members[old_id])
     fence(groups, group, old_id, out)
     member = group.rename(old_id, member_id)
     _update(group, member, one)
     expect_heartbeat(group, member, one.now, out)
-    if group.state is GroupState.STABLE and group.vote() == group.protocol:
+    if group.state is GroupState.STABLE and group.vote() == group.protocol and not unfinished:
         take_over(group, one.now, out)
         reply = rejoined_as(group, member_id, old_leader_id, one.context.api_version)
         out.replies[one.context.token] = reply
