@@ -16,6 +16,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.events import RebalanceStarted
+from kohort.coordinator.member import Member
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis
@@ -25,8 +26,9 @@ from kohort.sim.group_checks import check_group
 from kohort.sim.ledger import Ledger
 from kohort.sim.shadow import Shadow, same, same_at
 from kohort.sim.violation import Violation
-from kohort.wire.codec import Message
+from kohort.wire.codec import DecodeError, Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
@@ -413,8 +415,20 @@ def _returning(group: ClassicGroup | None, request: Message) -> str | None:
         return None
     said = {one.name: bytes(one.metadata) for one in request.protocols}
     member = group.members[old]
+    if _gives_up(member):
+        return None  # others wait for what it was to give up, so everybody joins again
     same_names = list(said) == list(member.protocols)
     return old if same_names and request.session_timeout_ms == member.session_timeout_ms else None
+
+
+def _gives_up(member: Member) -> bool:
+    """Whether what it said to own when it joined is more than what it was then given."""
+    try:
+        has = set(decode_assignment(member.assignment).partitions) if member.assignment else set()
+        owned = {tp for said in member.protocols.values() for tp in decode_subscription(said).owned_partitions}
+    except DecodeError:
+        return False
+    return bool(owned - has)
 
 
 def _fingerprint(group: ClassicGroup | None) -> object:

@@ -21,6 +21,7 @@ from zlib import crc32
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.client import membership
 from kohort.errors import ErrorCode
+from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
 from kohort.sim.application import Application
@@ -84,6 +85,9 @@ class World:
         self.site.starting = self.watch.new_life
         self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
         self.site.disk.written = self._written
+        for name, partitions in sorted(plan.topics.items()):
+            topic = Topic(UUID(int=dice.getrandbits(128)), name, partitions)
+            self.site.disk.topics[topic.topic_id] = topic
         self.processes = [
             Process(f"member-{number}", self.agenda, self.network, self._failed) for number in range(len(plan.members))
         ]
@@ -133,8 +137,6 @@ class World:
 
     def _live(self) -> None:
         self.site.start(0)
-        for name, partitions in sorted(self.plan.topics.items()):
-            self.after(0.05, partial(do, self, Step(0.05, "create", value=f"{name} {partitions}")))
         for step in self.plan.steps:
             self.after(step.at, partial(self._step, step))
         self.after(1.0, self._look_after)
