@@ -19,7 +19,7 @@ from kohort.wire.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.records import Record, encode_batch, read_header
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 
@@ -139,3 +139,31 @@ async def test_producers_of_what_is_not_here_are_not_told(
     broker.topics.create("orders", 1)
     (found,) = await producers(peer, topic, 9)
     assert (found.error_code, bool(found.error_message), found.active_producers) == (code, True, [])
+
+
+async def test_who_stands_in_a_gap_of_a_compacted_log_is_not_told_of_a_loss(
+    start_broker: MakeBroker, tmp_path: Path
+) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data", settings={"log.cleaner.enable": "false"})
+    configs = {"cleanup.policy": "compact", "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0.01"}
+    for epoch in range(3):
+        broker = await start_broker(options)
+        if epoch == 0:
+            broker.topics.create("orders", 1, configs)
+        log = broker.partition("orders", 0)
+        assert log is not None
+        for _ in range(10):
+            log.append(encode_batch([Record(0, NOW, b"k", b"x" * 600)]), log.leader_epoch)
+        broker.writer.current()
+        await broker.writer.drain()
+        if epoch == 2:
+            assert await broker.cleaner.clean() == 1
+            first = log.read(0, 1)[0]
+            assert read_header(first).base_offset > 25
+            async with talking_to(broker) as peer:
+                # Kafka remembers that epoch 1 ended at 20; later is as good, before it none may be told.
+                for asked in (0, 1):
+                    code, found, end = await end_of(peer, asked)
+                    assert (code, found <= asked, end >= 10 * (asked + 1)) == (ErrorCode.NONE, True, True)
+                assert await end_of(peer, 2) == (ErrorCode.NONE, 2, 30)
+        await broker.stop()

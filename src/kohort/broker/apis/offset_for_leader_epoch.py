@@ -12,7 +12,7 @@ from kohort.wire.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from kohort.wire.records import read_header
+from kohort.wire.records import BatchHeader, read_header
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -52,21 +52,39 @@ def _end_of(log: PartitionLog, epoch: int) -> tuple[int, int]:
         return _UNKNOWN, _UNKNOWN
     if epoch == log.leader_epoch:
         return epoch, log.stable_offset
-    end = _first_after(log, epoch)
-    return (epoch if end == log.start_offset else _epoch_at(log, end - 1)), end
+    after = _first_after(log, epoch)
+    before = epoch if after == log.start_offset else _epoch_at(log, after - 1)
+    return (epoch if before is None else before), _begin_of(log, after)
 
 
 def _first_after(log: PartitionLog, epoch: int) -> int:
-    """The first offset of an epoch later than `epoch`: epochs only rise along a log, so it can be bisected."""
+    """The first offset at which an epoch later than `epoch` is read: they only rise along a log, so it is bisected.
+
+    In a gap that compaction left the batch behind it is read.
+    """
     low, high = log.start_offset, log.stable_offset
     while low < high:
         middle = (low + high) // 2
-        if _epoch_at(log, middle) > epoch:
+        found = _epoch_at(log, middle)
+        if found is not None and found > epoch:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _epoch_at(log: PartitionLog, offset: int) -> int:
-    return read_header(log.read(offset, 1)[0]).leader_epoch
+def _begin_of(log: PartitionLog, offset: int) -> int:
+    """Where the batch that is read at `offset` begins: who stands in the gap before it has not read beyond an epoch."""
+    header = _header_at(log, offset)
+    return offset if header is None else max(offset, header.base_offset)
+
+
+def _epoch_at(log: PartitionLog, offset: int) -> int | None:
+    header = _header_at(log, offset)
+    return None if header is None else header.leader_epoch
+
+
+def _header_at(log: PartitionLog, offset: int) -> BatchHeader | None:
+    """Of the batch that holds the offset, or the next one; None where none follows."""
+    found = log.read(offset, 1) if offset < log.stable_offset else ()
+    return read_header(found[0]) if found else None
