@@ -98,7 +98,7 @@ async def test_a_group_goes_from_eager_to_cooperative_without_stopping(
 
 
 async def test_a_users_own_assignor_computes_under_the_consumer_protocol_too(
-    any_broker: Broker, cluster: Cluster, new_topic: NewTopicName, fresh: str
+    any_broker: Broker, cluster: Cluster, admin: Admin, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(3)
     computing = {"group_protocol": "consumer", "group_local_assignors": OWN}
@@ -111,7 +111,9 @@ async def test_a_users_own_assignor_computes_under_the_consumer_protocol_too(
     await eventually(lambda: len(second.assignment) == 3)
     first = await Membership.join(cluster, fresh, [topic], {**computing, "group_instance_id": "a"})
     await eventually(lambda: len(first.assignment) == 3 and not second.assignment)
+    assert (await admin.describe_groups([fresh]))[fresh].assignor == "first-takes-all"
     plain = await Membership.join(cluster, fresh, [topic], {"group_protocol": "consumer"})
     await eventually(lambda: len(first.assignment) == len(second.assignment) == len(plain.assignment) == 1)
+    assert (await admin.describe_groups([fresh]))[fresh].assignor == "uniform"
     for member in (plain, second, first):
         await member.leave(for_good=True)

@@ -8,6 +8,7 @@ import pytest
 
 from kohort.assignor.range import RangeAssignor
 from kohort.model import TopicPartition
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor
 from kohort.wire.consumer_protocol import Assignment, Subscription
 from tests.client.own_assignor import FirstTakesAll
 from tests.member.world import Host, World, tps
@@ -131,3 +132,29 @@ def test_after_a_failover_members_offer_again() -> None:
     first = world.consumer("a", "t", assignors=[FirstTakesAll()])
     world.run(30_000)
     assert owned(first, one) == [{0, 1, 2, 3}, set()]
+
+
+def test_a_target_for_an_older_group_epoch_is_refused_and_computed_anew() -> None:
+    world = World({"t": 2})
+    met: list[list[str]] = []
+
+    def shares(ids: list[str]) -> Mapping[str, list[TopicPartition]]:
+        met.append(ids)
+        if len(met) == 1:
+            # Before what is computed now gets to the coordinator, another member does.
+            world.shell.handle(late, -1, 1, "late")
+        return {ids[0]: [TopicPartition("t", 0), TopicPartition("t", 1)]}
+
+    late = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="late",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+        offered_assignors=[OfferedAssignor(name="scripted")],
+    )
+    one = world.consumer("one", "t", assignors=[Scripted(shares)])
+    world.run(10_000)
+    assert met == [["one"], ["late", "one"]]  # refused, and asked again in the same answer
+    assert one.warnings == []
+    assert {name: len(target) for name, target in world.consumer_group.targets.items()} == {"late": 2, "one": 0}

@@ -169,7 +169,7 @@ class Beat:
         tell_move(group, self.before, moved, self.groups.metadata, out)
         if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):
             asked, asks = self.before.server_assignor, moved.server_assignor
-            assignor = chosen_assignor(self.groups, group, asked, asks)
+            assignor = group.computing.made_by or chosen_assignor(self.groups, group, asked, asks)
             out.events.append(GroupSettled(group.group_id, self.epoch, assignor))
         return moved
 

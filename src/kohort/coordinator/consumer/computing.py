@@ -33,6 +33,7 @@ class Asked:
     """One member was asked for the target of one group epoch."""
 
     epoch: int
+    assignor: str
     member_id: str
     until: Millis
     """From then on the server's assignor computes for that epoch."""
@@ -41,9 +42,11 @@ class Asked:
 class Computing:
     """Of one group: what its members offer, and who was asked last."""
 
-    __slots__ = ("_asked", "_offers")
+    __slots__ = ("_asked", "_offers", "made_by")
 
     def __init__(self) -> None:
+        self.made_by: str | None = None
+        """The members' assignor by which the present target was computed; None where the server's was."""
         self._offers: dict[str, tuple[OfferedAssignor, ...]] = {}
         self._asked: Asked | None = None
 
@@ -77,9 +80,9 @@ class Computing:
             until = asked.until
         else:
             until = now + max(group.members[member_id].rebalance_timeout_ms, 0)
-        self._asked = Asked(group.epoch, member_id, until)
         assignor = self._common(group, None)
         assert assignor is not None
+        self._asked = Asked(group.epoch, assignor, member_id, until)
         return self._computation(group, image, assignor)
 
     def take(
@@ -101,6 +104,7 @@ class Computing:
         for one in computed.targets:
             targets[one.member_id] = Partitions.of((part.topic_id, part.partitions) for part in one.topic_partitions)
         _check(group, image, computed)
+        self.made_by = asked.assignor
         changed = {name: targets.get(name, NOTHING) for name in group.members}
         return {name: new.by_topic for name, new in changed.items() if new != group.target_of(name)}
 

@@ -39,13 +39,14 @@ def _describe(groups: Groups, group_id: str) -> DescribedGroup:
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=chosen_assignor(groups, group),
+        assignor_name=group.computing.made_by or chosen_assignor(groups, group),
         members=[_member(groups, group, member) for member in group.members.values()],
         target_since_ms=group.target_at or -1,
     )
 
 
 def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    by_members = group.computing.made_by
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -59,7 +60,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         assignment=_assignment(groups, member.assigned | member.revoking),
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
         member_type=_CONSUMER if member.classic is None else _CLASSIC,
-        reason=group.planning.why(member.member_id),
+        reason=group.planning.why(member.member_id) if by_members is None else f"a member computed it, by {by_members}",
     )
 
 

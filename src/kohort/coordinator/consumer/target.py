@@ -40,6 +40,7 @@ def update_target(
         # A user's. The members go on with what they have, and it is asked again after the interval.
         group.planning.failed(str(problem), now)
         return None
+    group.computing.made_by = None
     return write_target(group, epoch, changed, now, out)
 
 
