@@ -67,3 +67,23 @@ def test_topics_that_change_meanwhile_begin_the_look_up_anew() -> None:
     while shell.shard.consumer_groups["g"].epoch == 1:
         next(shell.wait(1_000))
     assert shell.shard.consumer_groups["g"].topics.resolved[SLOW].topics == {topic.name for topic in TOPICS}
+
+
+def test_a_new_topic_is_compared_with_many_expressions_in_slices() -> None:
+    shell = Shell()
+    shell.set_topics({"orders": 1})
+    for number in range(150):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=f"m{number}",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex=f"orders|new-{number}",
+            topic_partitions=[],
+        )
+        shell.handle(request, number, 1)
+    group = shell.shard.consumer_groups["g"]
+    assert not shell.set_topics({"orders": 1, "new-7": 1}).records
+    before = group.epoch
+    for _ in range(150):
+        next(shell.wait(1_000))
+    assert group.epoch == before + 1 and "new-7" in group.topics.resolved["orders|new-7"].topics

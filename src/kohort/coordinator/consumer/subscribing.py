@@ -15,8 +15,8 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh
 from kohort.model import Millis
 
-MANY_TOPICS = 100
-"""Among more changed names than this, expressions are looked up in slices."""
+MANY_MATCHES = 100
+"""More names times expressions than this are looked up in slices: each may take a millisecond (see `expressions`)."""
 
 
 def look_up(
@@ -71,15 +71,16 @@ def refresh(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> 
 
 def topics_renamed(groups: Groups, group: ConsumerGroup, names: Collection[str], now: Millis, out: Effects) -> None:
     """Topics came or went: compare those alone with the group's expressions."""
-    if len(names) > MANY_TOPICS or len(group.topics.resolved) < len(group.topics.expressions):
+    expressions, resolved = group.topics.expressions, group.topics.resolved
+    if len(names) * len(expressions) > MANY_MATCHES or len(resolved) < len(expressions):
         out.timers[ExpressionRefresh(group.group_id)] = now
         return
     there = [name for name in names if name in groups.metadata.by_name]
     found = {
         expression: ResolvedExpression(
-            (resolved.topics - frozenset(names)) | resolve(expression, there), groups.metadata.version, now
+            (before.topics - frozenset(names)) | resolve(expression, there), groups.metadata.version, now
         )
-        for expression, resolved in group.topics.resolved.items()
+        for expression, before in resolved.items()
     }
     take(groups, group, found, out)
 
