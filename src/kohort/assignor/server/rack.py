@@ -103,20 +103,27 @@ class Exchange:
         assert len(dict(given)) == len(given), "a shorter cycle would have done"
         givers = [member for _, member in given]
         receivers = [*givers[1:], last or givers[0]]
-        concerned = dict.fromkeys([*givers, *receivers])
-        for member in concerned:
+        changing = [] if last is None else list(dict.fromkeys([givers[0], last]))
+        for member in changing:
             self._file(member, out=True)
-        for ((topic, number), giver), receiver in zip(given, receivers, strict=True):
-            self._plan.roster.pass_on(topic, number, giver, receiver)
+        for (part, giver), receiver, (_, _, near) in zip(given, receivers, steps, strict=True):
+            self._plan.roster.pass_on(*part, giver, receiver)
+            if giver not in changing:
+                del self._stocks[self._node(giver)][near][part]
+            if receiver not in changing:
+                self._stocks[self._node(receiver)].setdefault(near, {})[part] = receiver
         if last is not None:
             self._plan.roster.levels.move(givers[0], givers[0].load - 1)
             self._plan.roster.levels.move(last, last.load + 1)
-        for member in concerned:
+        for member in changing:
             self._file(member)
+
+    def _node(self, member: Member) -> Node:
+        return Node(member.kind, member.load == self._high)
 
     def _file(self, member: Member, *, out: bool = False) -> None:
         """Put what a member has of the pool where it belongs, or take it out."""
-        stock = self._stocks[Node(member.kind, member.load == self._high)]
+        stock = self._stocks[self._node(member)]
         for topic_id, numbers in member.target.items():
             topic = self._pool.get(topic_id)
             for number in numbers if topic is not None else ():

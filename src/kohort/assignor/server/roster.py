@@ -4,6 +4,7 @@ A target that was told belongs to others too, so the first change after an updat
 """
 
 from collections.abc import Collection, Mapping, Set
+from typing import cast
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape
 from kohort.assignor.server.levels import Kind, Levels, Member, Topic, singletons
@@ -30,6 +31,8 @@ class Roster:
         """Removed topics that members may still have."""
         self._before: dict[str, Mapping[UUID, Set[int]] | None] = {}
         """Targets as they were told, of those whose target was touched since; None for members that nobody knew."""
+        self._open: dict[Member, None] = {}
+        """Members with a set in their target that can still be changed."""
         self._turn = 0
         """Counts what was told: a target of this turn is still ours alone."""
         self._one: list[frozenset[int]] = []
@@ -131,15 +134,14 @@ class Roster:
 
     def told(self) -> dict[str, Target]:
         """The targets that changed since the last call, of those who are still here. They may not change any more."""
+        for one in self._open:
+            one.target = {topic_id: frozenset(numbers) for topic_id, numbers in one.target.items()}
+        self._open = {}
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
-            if member is None:
-                continue
-            told = {t: n if isinstance(n, frozenset) else frozenset(n) for t, n in member.target.items()}
-            member.target = dict(told)
-            if told != before:
-                changed[member_id] = told
+            if member is not None and member.target != before:
+                changed[member_id] = cast("Target", member.target)
         self._before = {}
         self._turn += 1
         return changed
@@ -158,6 +160,12 @@ class Roster:
                 had.add(number)
             else:
                 target[topic_id] = {*had, number}
+                self._open[member] = None
+
+    def give_all(self, topic: Topic, numbers: Collection[int], member: Member) -> None:
+        """All to one member; the rest is as for `give`."""
+        target = self._own(member)
+        target[topic.id] = frozenset(numbers).union(target.get(topic.id, ()))
 
     def hold(self, kind: Kind, topic: Topic, change: int) -> None:
         """Members of a kind now have so many more of a topic's partitions."""
@@ -184,6 +192,7 @@ class Roster:
             target[topic.id] = had - self._one[number]
         else:
             target[topic.id] = set(had) - {number}
+            self._open[giver] = None
         if not target[topic.id]:
             del target[topic.id]
         self.give(topic, (number,), (receiver,))

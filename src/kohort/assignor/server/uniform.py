@@ -104,12 +104,27 @@ class UniformPlan:
                 del groups[kinds]
 
     def _deal_some(self, topic: Topic, numbers: list[int], kind: Kind, level: int) -> None:
-        """One partition to each member of this kind at this level, as long as there are some of both."""
-        winners = self.roster.levels.take_some(kind, level, len(numbers))
-        self.roster.give(topic, numbers[: len(winners)], winners)
-        self.roster.levels.put_all(kind, level + 1, winners)
-        self.roster.hold(kind, topic, len(winners))
-        del numbers[: len(winners)]
+        """One partition to each member of this kind at this level, as long as there are some of both.
+
+        Where nobody else is at this level they get as many at once as bring them to the next.
+        """
+        roster, levels = self.roster, self.roster.levels
+        alone = levels.lowest(topic.kinds)[1] == kind.bit
+        winners = levels.take_some(kind, level, len(numbers))
+        rounds = 1
+        if alone and len(numbers) >= 2 * len(winners):
+            others = levels.highest(topic.kinds)[1]
+            room = levels.lowest(others)[0] - level if others else len(numbers)
+            rounds = min(room, len(numbers) // len(winners))
+        given = numbers[: rounds * len(winners)]
+        if rounds == 1:
+            roster.give(topic, given, winners)
+        else:
+            for index, member in enumerate(winners):
+                roster.give_all(topic, given[index :: len(winners)], member)
+        levels.put_all(kind, level + rounds, winners)
+        roster.hold(kind, topic, len(given))
+        del numbers[: len(given)]
 
     def _by_nearness(self, topic: Topic, numbers: Sequence[int]) -> dict[int, list[int]]:
         """The partitions by the kinds that are near to them; one group where nothing is known of racks."""
@@ -205,7 +220,8 @@ class UniformPlan:
         best = (-2, 0, 0)
         for topic_id, numbers in held.items():
             topic = self.roster.topics[topic_id]
-            for number in numbers:
+            # Of many, the first are a good enough choice: to look at all for each move would take forever.
+            for number in islice(numbers, _MANY):
                 near = self.near_to(topic, number)
                 gain = bool(near & lowest) - bool(near & giver.bit)
                 if (gain, len(numbers), number) > best:
