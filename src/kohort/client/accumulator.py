@@ -25,6 +25,7 @@ class Accumulator:
         self._on_open = on_open
         self._loop = asyncio.get_running_loop()
         self._memory = BufferMemory(options.buffer_memory)
+        self._batch_size, self._request_size = options.batch_size, options.max_request_size
         self._closed = False
 
     def append(
@@ -42,7 +43,7 @@ class Accumulator:
                 raise self._too_large(size)
             raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
         batch = queue.open
-        if batch is not None and batch.builder.size + size > self._options.max_request_size:
+        if batch is not None and batch.builder.size + size > self._request_size:
             queue.waiting.append(batch)
             batch = queue.open = None
         if batch is None:
@@ -58,7 +59,7 @@ class Accumulator:
             raise
         batch.size += size
         self._memory.free -= size
-        if builder.size >= self._options.batch_size and queue.in_flight is None:
+        if builder.size >= self._batch_size and queue.in_flight is None:
             self._on_full()
         return Delivery(batch, builder.count - 1)
 

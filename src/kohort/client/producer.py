@@ -86,15 +86,9 @@ class Producer:
         if self._turn_left < 0:
             self._turn_left = _RECORDS_PER_TURN
             await asyncio.sleep(0)
-        try:
-            return self.send_nowait(topic, value, key=key, timestamp=timestamp, headers=headers, partition=partition)
-        except BufferFullError:
-            await self._wait_for_room(topic)
         while True:
             try:
-                return self.send_nowait(
-                    topic, value, key=key, timestamp=timestamp, headers=headers, partition=partition
-                )
+                return self._queue(topic, value, key, timestamp, headers, partition)
             except BufferFullError:
                 await self._wait_for_room(topic)
 
@@ -109,6 +103,17 @@ class Producer:
         partition: int | None = None,
     ) -> Delivery:
         """As `send`, without a coroutine. Raises BufferFullError where `send` would wait: then `await ready(topic)`."""
+        return self._queue(topic, value, key, timestamp, headers, partition)
+
+    def _queue(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: Millis | None,
+        headers: Sequence[Header],
+        partition: int | None,
+    ) -> Delivery:
         known = self._topics.get(topic)
         if known is None:
             raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
@@ -126,7 +131,7 @@ class Producer:
             detail = f"{topic} has partitions 0 to {len(known.queues) - 1}, not {partition}"
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
         if timestamp is None:
-            timestamp = int(time.time() * 1000)
+            timestamp = time.time_ns() // 1_000_000
         return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
 
     async def ready(self, topic: str) -> None:
