@@ -48,6 +48,9 @@ def check_request(
         )
     if request.subscribed_topic_names and sum(map(len, request.subscribed_topic_names)) > max_subscription:
         raise _invalid(f"the names of the subscribed topics are longer than {max_subscription} characters")
+    offered = request.offered_assignors or ()
+    if sum(len(one.name) + len(one.user_data or b"") for one in offered) > max_subscription:
+        raise _invalid(f"the offered assignors and their user data are longer than {max_subscription} bytes")
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:

@@ -1,0 +1,76 @@
+"""What a member offers and computes, whoever made it up (decision 005). Members that mean well: tests/member."""
+
+from __future__ import annotations
+
+from kohort.coordinator import GroupSettings
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_group_heartbeat import (
+    Computed,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    MemberTarget,
+    OfferedAssignor,
+    TopicPartitions,
+)
+from tests.coordinator.shell import Shell
+
+
+def group_of(*offers: OfferedAssignor) -> tuple[Shell, ConsumerGroupHeartbeatResponse]:
+    """A group that one member joins with these offers, and what it is told."""
+    shell = Shell(settings=GroupSettings(assignment_interval_ms=0))
+    shell.set_topics({"t": 2})
+    return shell, beat(
+        shell,
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+        offered_assignors=list(offers),
+    )
+
+
+def beat(shell: Shell, **fields: object) -> ConsumerGroupHeartbeatResponse:
+    """One heartbeat of the member m."""
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    for name, value in fields.items():
+        setattr(request, name, value)
+    answer = shell.handle(request, "token", 1).replies["token"]
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+    return answer
+
+
+def test_offers_are_bounded_as_subscriptions_are() -> None:
+    _, answer = group_of(OfferedAssignor(name="a", user_data=b"x" * (1 << 20)))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "offered assignors" in (answer.error_message or "")
+
+
+def test_an_offer_is_acknowledged_and_its_member_asked_at_its_next_heartbeat() -> None:
+    shell, joined = group_of(OfferedAssignor(name="a", user_data=b"mine"))
+    assert joined.takes_offers and joined.computation is None
+    asked = beat(shell, member_epoch=joined.member_epoch).computation
+    assert asked is not None
+    [member], [topic] = asked.members, asked.topics
+    assert (asked.assignor, member.member_id, member.user_data, topic.partitions) == ("a", "m", b"mine", 2)
+    assert beat(shell, member_epoch=joined.member_epoch).computation is None  # once, unless it says everything again
+
+
+def test_what_nobody_asked_for_changes_nothing() -> None:
+    shell, joined = group_of()
+    epochs = shell.shard.consumer_groups["g"].epoch, joined.member_epoch
+    mine = [MemberTarget(member_id="m", topic_partitions=[TopicPartitions(topic_id=shell.topic_id("t"))])]
+    computed = Computed(group_epoch=epochs[0], targets=mine)
+    answer = beat(shell, member_epoch=joined.member_epoch, offered_assignors=[], computed=computed)
+    assert answer.refused == "nobody asked this member for a target"
+    group = shell.shard.consumer_groups["g"]
+    assert (group.epoch, answer.member_epoch, len(group.target_of("m"))) == (*epochs, 2)
+
+
+def test_a_member_that_is_silent_is_passed_over_after_its_rebalance_timeout() -> None:
+    shell, joined = group_of(OfferedAssignor(name="a"))
+    beat(shell, member_epoch=joined.member_epoch)
+    for _ in range(3):
+        list(shell.wait(20_000))
+        answer = beat(shell, member_epoch=joined.member_epoch)
+    assert answer.assignment is not None
+    assert len(shell.shard.consumer_groups["g"].target_of("m")) == 2
