@@ -120,6 +120,20 @@ def test_a_newcomer_gets_its_share_from_many(assignor: ServerAssignor) -> None:
     assert min(group.load().values()) >= 9
 
 
+@pytest.mark.parametrize("assignor", [LAG, RATE, WEIGHTED], ids=["lag", "rate", "weighted"])
+def test_members_with_very_many_partitions_share_them_with_a_newcomer(assignor: ServerAssignor) -> None:
+    # No single partition is worth a move beside what the newcomer lacks; together they are.
+    group = Group(assignor)
+    group.set_topic(0, 3_000)
+    for number in range(3):
+        group.join(f"m{number}", 0)
+    group.update()
+    group.join("newcomer", 0)
+    group.update()
+    group.check_complete()
+    assert group.load()["newcomer"] == 750
+
+
 @loaded
 @pytest.mark.parametrize("load", [-1, nan, inf])
 def test_a_load_that_is_none_is_refused(assignor: ServerAssignor, load: float) -> None:

@@ -172,7 +172,7 @@ class Scales:
         return False
 
     def _trade(self, giver: Bearer, receiver: Bearer) -> bool:
-        """Move a partition, or swap two, if that makes the two members more alike; whether it did."""
+        """Move one partition, or several, or swap two, if that makes the two members more alike; whether it did."""
         apart = giver.burden - receiver.burden
         even = apart / (1 / giver.shape.weight + 1 / receiver.shape.weight)
         # To move twice of what would make them even only turns them round.
@@ -186,6 +186,12 @@ class Scales:
         gives = [part for part in giver.parts if part.topic_id in receiver.topics]
         misses = ((abs(part.cost - wanted), n) for n, part in enumerate(gives) if least <= part.cost < most)
         miss, index = min(misses, default=(inf, 0))
+        if miss > wanted / 4:
+            several = _largest_that_fit(gives, wanted)
+            if len(several) > 1 and sum(part.cost for part in several) >= wanted / 2:
+                for part in several:
+                    self._move(part, receiver)
+                return True
         if miss > wanted / 2 and not self._alike:
             takes = [part for part in receiver.parts if part.topic_id in giver.topics]
             # Two moves must be clearly better than one.
@@ -240,6 +246,16 @@ def _kind(member: Bearer) -> Kind:
 
 def _rank(member: Bearer) -> tuple[float, int]:
     return member.burden, member.order
+
+
+def _largest_that_fit(parts: Iterable[Part], wanted: float) -> list[Part]:
+    """The largest that together cost no more than that: few moves that come near to it."""
+    fitting = []
+    for part in sorted(parts, key=lambda part: -part.cost):
+        if part.cost <= wanted:
+            fitting.append(part)
+            wanted -= part.cost
+    return fitting
 
 
 def _swap(
