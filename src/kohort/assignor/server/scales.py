@@ -84,22 +84,21 @@ class Scales:
         self._light: dict[Kind, list[Entry]] = {}
         """By subscription and weight, the lightest first; an entry whose burden is not its member's counts no more."""
         self._heavy: dict[Kind, list[Entry]] = {}
-        weights = 0.0
-        for member in members:
-            if member.topics:
-                weights += member.shape.weight
-                self._light.setdefault(_kind(member), []).append((member.burden, member.order, member))
-                self._heavy.setdefault(_kind(member), []).append((-member.burden, member.order, member))
-        for heap in (*self._light.values(), *self._heavy.values()):
+        """The same, the heaviest first."""
+        self._members = [member for member in members if member.topics]
+        for member in self._members:
+            self._light.setdefault(_kind(member), []).append((member.burden, member.order, member))
+        for heap in self._light.values():
             heapify(heap)
+        weights = sum(member.shape.weight for member in self._members)
         costs = sorted((part.cost for part in parts), reverse=True)
         self._cheapest = costs[-1] if costs else 0.0
         self._alike = not costs or self._cheapest == costs[0]
-        self.mean = _attainable(costs, weights, sum(map(len, self._light.values())))
+        self.mean = _attainable(costs, weights, len(self._members))
         """What everybody would bear if every partition could be anywhere."""
 
     def deal(self, parts: Iterable[Part]) -> None:
-        """Give each to the member that then bears the least, the costliest first."""
+        """Give each, that nobody has, to the member that then bears the least, the costliest first; before `level`."""
         kinds: dict[UUID, list[Kind]] = {}
         for kind in self._light:
             for topic_id in kind[0]:
@@ -107,7 +106,9 @@ class Scales:
         for part in sorted(parts, key=lambda part: -part.cost):
             winners = [self._lightest(kind) for kind in kinds.get(part.topic_id, ())]
             if winners:
-                self._move(part, min(winners, key=lambda one: (one.total + part.cost / 2) / one.shape.weight))
+                winner = min(winners, key=lambda one: (one.total + part.cost / 2) / one.shape.weight)
+                winner.take(part)
+                heapreplace(self._light[_kind(winner)], (winner.burden, winner.order, winner))
 
     def level(self, tolerance: float) -> None:
         """Relieve who bears too much and fill up who bears too little, as far as single moves and swaps can.
@@ -115,6 +116,10 @@ class Scales:
         Who is off the mean by more than the tolerance, as a part of the mean, is brought to within half of it. Ends
         because each step lowers the sum of the squared burdens.
         """
+        for member in self._members:
+            self._heavy.setdefault(_kind(member), []).append((-member.burden, member.order, member))
+        for heap in self._heavy.values():
+            heapify(heap)
         high, low = self.mean * (1 + tolerance / 2), self.mean * (1 - tolerance / 2)
         changed = True
         while changed:
