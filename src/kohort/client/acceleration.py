@@ -59,7 +59,7 @@ class _Loading:
             from kohort.client.compiled import ColumnChunk
         except Exception as problem:  # noqa: BLE001  whatever it is, plain Python does the work
             _log.warning("records are unpacked by plain Python: %s", problem)
-            begun.set_exception(problem)
+            begun.set_exception(ConfigError(f"the compiled code of kohort[fast] cannot be loaded: {problem}"))
         else:
             begun.set_result(ColumnChunk)
 

@@ -80,11 +80,12 @@ class Consumer(GroupReader):
         No object is made for each record, which is several times as fast. By default as many records as were fetched.
         Needs `pip install 'kohort[fast]'`.
         """
+        batches = await self.poll_batches(max_records, timeout)
+
         import pyarrow as pa
 
         from kohort.columns.schema import SCHEMA
 
-        batches = await self.poll_batches(max_records, timeout)
         return pa.Table.from_batches([one.records for one in batches], schema=SCHEMA)
 
     async def poll_batches(
@@ -93,7 +94,10 @@ class Consumer(GroupReader):
         timeout: float = 1.0,  # noqa: ASYNC109
     ) -> list[PartitionBatch]:
         """As `poll_arrow`, partition by partition: batches of the same columns, each of one partition."""
-        await asyncio.shield(asyncio.wrap_future(columns_loading("poll_arrow and poll_batches")))
+        loading = columns_loading("poll_arrow and poll_batches")
+        if not loading.done():
+            await asyncio.shield(asyncio.wrap_future(loading))
+        loading.result()
         most = max_records or _COLUMNS_AT_ONCE
         return await self._poll(lambda: self._take_columns(most), timeout)
 

@@ -158,7 +158,6 @@ class Fetcher:
             slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
             if slot is not None:
                 self._start(slot, states)
-
         if unchecked:
             self._on_lost()
 
