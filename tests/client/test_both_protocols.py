@@ -303,3 +303,20 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
             while b"new" not in seen:
                 seen += [record.value for record in await consumer.poll(timeout=0.1)]
         assert seen[5:] == [b"new"]
+
+
+async def test_a_thousand_partitions_are_shared_and_committed(
+    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic(1_000)
+    one = await Membership.join(cluster, fresh, [topic], protocol)
+    await eventually(lambda: len(one.assignment) == 1_000)
+    two = await Membership.join(cluster, fresh, [topic], protocol)
+    await eventually(lambda: shared(1_000, one, two))
+    await two.commit(dict.fromkeys(two.assignment, 7))
+    committed = await two.committed(two.assignment)
+    assert {at and at.offset for at in committed.values()} == {7}
+    await two.leave()
+    await eventually(lambda: len(one.assignment) == 1_000)
+    await one.leave()
+    await admin.delete_topics([topic])
