@@ -175,6 +175,20 @@ def test_a_large_group_is_not_named_for_one_that_came() -> None:
     journal.observe(GroupSettled("g", 4, "uniform"), 92_000)
     (record,) = journal.fetched("b", "/b", "orders", 17, 92_010)
     assert (record.before, set(record.after)) == ((others[7],), {others[7], B})
+    assert (record.size, record.members_after) == (102, 102)
+    assert RebalanceRecord.from_json(record.to_json()) == record
+
+
+def test_a_member_that_had_nothing_leaves_a_group_that_goes_on() -> None:
+    journal = Journal()
+    first_member(journal)
+    journal.observe(MemberCame("g", B), 2_000)
+    journal.observe(GroupEpochBumped("g", 3, Cause.MEMBER_JOINED, "b-1", None), 2_000)
+    journal.observe(GroupSettled("g", 3, "uniform"), 2_500)
+    journal.observe(MemberGone("g", B, Cause.MEMBER_LEFT, None), 3_000)
+    journal.observe(GroupEpochBumped("g", 4, Cause.MEMBER_LEFT, "b-1", None), 3_000)
+    (record,) = journal.observe(GroupSettled("g", 4, "uniform"), 4_000)
+    assert (record.after, record.went, record.members_after) == ((), (B,), 1)
 
 
 def test_a_classic_group_that_migrates_keeps_who_has_what() -> None:

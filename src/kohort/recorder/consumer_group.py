@@ -96,6 +96,7 @@ class ConsumerGroupJournal:
             protocol=event.assignor or None,
             before=before,
             after=after,
+            size=len(self.members),
             gone=tuple(self._gone),
         )
         self.written = Written(record, changes, self.awaited.keys() & changes.keys())

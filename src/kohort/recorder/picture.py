@@ -144,7 +144,7 @@ def _end(records: Sequence[RebalanceRecord], begin: Millis) -> Millis:
     """A little after what is known last; where nobody is left, there is no more to see."""
     reads = [c.first_read_at for record in records for c in record.partitions if c.first_read_at is not None]
     last = max([record.ended_at for record in records] + reads)
-    return last + max(100, (last - begin) // (20 if records[-1].after else 100))
+    return last + max(100, (last - begin) // (20 if records[-1].members_after else 100))
 
 
 def _title(records: Sequence[RebalanceRecord]) -> str:
@@ -305,7 +305,7 @@ def _explained(record: RebalanceRecord, records: Sequence[RebalanceRecord], know
     moved = sum(len(part.moved) for part in whole)
     fresh = sum(change.previous_owner is None for part in whole for change in part.partitions)
     dark = [change.dark_ms for part in whole for change in part.partitions if change.dark_ms is not None]
-    if not record.after:
+    if not record.members_after:
         return f"{why(record, known)}  –  nobody is left"
     cost = f"{fresh} assigned" if fresh and not moved else f"{moved} moved"
     return f"{why(record, known)}  –  {cost}, " + (f"dark for {seconds(max(dark))} at most" if dark else "nothing dark")

@@ -122,7 +122,7 @@ def _moved(record: RebalanceRecord) -> str:
     taken = sum(change.owner is None for change in record.partitions)
     if record.moved or not taken:
         return f"{len(record.moved)}"
-    return f"{taken} to move" if record.after else f"{taken} free"
+    return f"{taken} to move" if record.members_after else f"{taken} free"
 
 
 def _members(record: RebalanceRecord) -> str:
@@ -130,7 +130,7 @@ def _members(record: RebalanceRecord) -> str:
     known = bool(record.before) or record.cause == Cause.FIRST_MEMBER.value
     changes = [f"+{len(record.came)}"] if record.came and known else []
     changes += [f"−{len(record.went)}"] if record.went else []
-    return f"{len(record.after)}" + (f" ({' '.join(changes)})" if changes else "")
+    return f"{record.members_after}" + (f" ({' '.join(changes)})" if changes else "")
 
 
 def _clock(at: Millis) -> str:

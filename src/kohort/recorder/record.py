@@ -98,10 +98,17 @@ class RebalanceRecord:
     before: tuple[MemberFacts, ...] = ()
     """Members of the generation before. After a failover the recorder knows only those that left or kept something."""
     after: tuple[MemberFacts, ...] = ()
+    size: int | None = None
+    """How many members there are after it, where `before` and `after` name only those that something happened to."""
     gone: tuple[Trigger, ...] = ()
     """Why each member that was removed went."""
     partitions: tuple[PartitionChange, ...] = ()
     """Those that changed hands or went dark; whoever kept its partitions and went on is not listed."""
+
+    @property
+    def members_after(self) -> int:
+        """How many members the group has."""
+        return len(self.after) if self.size is None else self.size
 
     @property
     def wall_ms(self) -> int | None:
