@@ -42,7 +42,7 @@ source: $(VENV)/.develop
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --broker both -m "interop or kafka"
 
-interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about 40 minutes; BROKER=kafka asks Apache Kafka
+interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka
 	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))
 
 chaos: $(VENV)/.develop ## kill -9 a loaded broker 200 times (KILLS=), compare every acknowledgement with what is read; about 5 minutes

@@ -11,7 +11,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.interop.kafka import java
@@ -48,11 +48,14 @@ class Case:
     settings: Mapping[str, str] = field(default_factory=dict)
     subtest: str = ""
     """Run these parts only: a test ends at its first failure, and some have parts that fail for a known reason."""
+    protocol: str = "classic"
+    """Or `consumer` (KIP-848)."""
 
     @property
     def name(self) -> str:
         scenario = "" if self.scenario == "default" else self.scenario
-        return " ".join(filter(None, (self.number, scenario, self.subtest)))
+        protocol = "" if self.protocol == "classic" else f"({self.protocol})"
+        return " ".join(filter(None, (self.number, scenario, self.subtest, protocol)))
 
 
 _ADMIN = (
@@ -170,14 +173,27 @@ BASICS = (
     Case("0129", "records of aborted transactions"),
     *(Case("0137", f"batches end at {what}", subtest=f"do_test_consume_batch_{part}") for part, what in _BATCHES),
 )
-CASES = GROUPS + BASICS
+# What in the classic protocol members choose for themselves, here the broker says to all.
+_CONSUMER = {
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+CONSUMER_GROUPS = tuple(
+    replace(case, protocol="consumer", settings={**case.settings, **_CONSUMER})
+    for case in (*GROUPS, *(case for case in BASICS if case.number in ("0014", "0022", "0069", "0084", "0091", "0112")))
+)
+"""The same tests by members of the consumer protocol."""
+
+CASES = GROUPS + CONSUMER_GROUPS + BASICS
 
 
 def run(kind: str, named: Sequence[str]) -> Iterator[Outcome]:
-    """Run the cases, one after the other: all, or those that are named, by number or in full."""
+    """Run the cases, one after the other: all, or those that are named, by number, protocol or in full."""
     tests = _built()
     for case in CASES:
-        if not named or {case.number, case.name} & set(named):
+        if not named or {case.number, case.protocol, case.name} & set(named):
             yield _run_case(tests, kind, case)
 
 
@@ -225,6 +241,7 @@ def _run_case(tests: Path, kind: str, case: Case) -> Outcome:
                     "BROKERS": broker.bootstrap,
                     "TEST_REPORT": str(report),
                     **({"SUBTESTS": case.subtest} if case.subtest else {}),
+                    "TEST_CONSUMER_GROUP_PROTOCOL": case.protocol,
                     "LD_LIBRARY_PATH": f"{tests.parent}/src:{tests.parent}/src-cpp",
                 },
                 log=log,
