@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,6 +24,7 @@ from kohort import (
 from kohort.client import Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
+from tests.interop.kohort import kohort_to_kill
 
 CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
 
@@ -128,3 +131,30 @@ async def test_what_belongs_to_the_other_protocol_is_refused_in_a_sentence(clust
         await Membership.join(cluster, "g", SubscriptionPattern(".*"))
     with pytest.raises(ConfigError, match="needs an expression"):
         await Membership.join(cluster, "g", SubscriptionPattern(""), CONSUMER)
+
+
+async def test_a_pattern_that_the_client_matches_works_as_well(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    first = await new_topic(2)
+    soon = {**CONSUMER, "group_id": fresh, "metadata_max_age_ms": 300}
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, **soon) as consumer:
+        consumer.subscribe(re.compile(f"{fresh}-.*"))
+        while len(consumer.assignment) != 2:
+            await consumer.poll(timeout=0.1)
+        second = await new_topic(1)
+        while len(consumer.assignment) != 3:
+            await consumer.poll(timeout=0.1)
+        assert consumer.subscription == {first, second}
+
+
+async def test_closing_without_a_broker_gives_up_in_time(fresh: str) -> None:
+    with kohort_to_kill() as broker:
+        async with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            await admin.create_topics([NewTopic(fresh, 1)])
+        consumer = Consumer(fresh, bootstrap_servers=broker.bootstrap, group_id=fresh, **CONSUMER)
+        while not consumer.assignment:
+            await consumer.poll(timeout=0.1)
+        broker.process.kill()
+    async with asyncio.timeout(10):
+        await consumer.close(timeout=0.5)
