@@ -109,10 +109,11 @@ class Fetcher:
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
     ) -> list[_T]:
         taken: list[_T] = []
-        left = most
+        left, freed = most, False
         for state in list(self.states.values()):
             if state.paused or not state.has_records:
                 continue
+            buffered = state.buffered
             try:
                 some = of(state, left)
             except BatchError:
@@ -120,12 +121,13 @@ class Fetcher:
                     raise
                 break  # the next call says so, when the application has what came before
             taken = taken + some if taken else some
+            freed |= state.buffered < buffered
             left -= count(some)
             if left <= 0:
                 break
             # Whoever was drained goes to the end: the others come first next time.
             self.states[state.partition] = self.states.pop(state.partition)
-        if taken:
+        if freed:  # looking after a thousand partitions for each few records would cost more than those do
             self.go_on()
         return taken
 
