@@ -2,6 +2,8 @@
 // After 20 rounds of warming up: a fresh target, then the median update after one member left and after one joined. The
 // coordinator's own bookkeeping (who owns which partition) is made outside of what is measured.
 
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -22,6 +24,7 @@ import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 public class ServerAssignors {
+    private static final ThreadMXBean CLOCK = ManagementFactory.getThreadMXBean();
     private static Map<String, Map<Uuid, Set<Integer>>> targets;
 
     public static void main(String[] args) {
@@ -55,7 +58,7 @@ public class ServerAssignors {
             assignor.name(), topics + " topics", fresh, leaves[changes / 2], joins[changes / 2]);
     }
 
-    /** Milliseconds. */
+    /** Milliseconds of CPU time, without the garbage collector's. */
     private static double update(ConsumerGroupPartitionAssignor assignor, Set<Uuid> subscription, int each) {
         Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
         Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
@@ -75,9 +78,9 @@ public class ServerAssignors {
                 return Set.of();
             }
         };
-        long begun = System.nanoTime();
+        long begun = CLOCK.getCurrentThreadCpuTime();
         GroupAssignment made = assignor.assign(group, topics);
-        double spent = (System.nanoTime() - begun) / 1e6;
+        double spent = (CLOCK.getCurrentThreadCpuTime() - begun) / 1e6;
         Map<String, Map<Uuid, Set<Integer>>> next = new LinkedHashMap<>();
         targets.keySet().forEach(id -> next.put(id, made.members().containsKey(id)
             ? Collections.unmodifiableMap(made.members().get(id).partitions()) : Map.of()));
