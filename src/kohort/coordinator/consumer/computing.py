@@ -5,7 +5,7 @@ All of it is soft: after a failover members say again what they offer, and what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,23 +42,28 @@ class Asked:
 class Computing:
     """Of one group: what its members offer, and who was asked last."""
 
-    __slots__ = ("_asked", "_offers", "made_by")
+    __slots__ = ("_asked", "_found", "_offers", "made_by")
 
     def __init__(self) -> None:
         self.made_by: str | None = None
         """The members' assignor by which the present target was computed; None where the server's was."""
         self._offers: dict[str, tuple[OfferedAssignor, ...]] = {}
         self._asked: Asked | None = None
+        self._found: tuple[tuple[int, int], str | None] | None = None
+        """What the members had in common, and of how many members at which epoch; None where offers changed since."""
 
     def offered(self, member_id: str, offers: list[OfferedAssignor]) -> None:
         """A member says by what it can compute: all that it says of this counts until it says it again."""
-        self._offers.pop(member_id, None)
+        before = self._offers.pop(member_id, ())
         if offers:
             self._offers[member_id] = tuple(offers)
+        if [one.name for one in before] != [one.name for one in offers]:
+            self._found = None
 
     def left(self, member_id: str) -> None:
         """A member is gone, and its offer with it."""
-        self._offers.pop(member_id, None)
+        if self._offers.pop(member_id, None) is not None:
+            self._found = None
 
     def waits(self, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis) -> bool:
         """Whether the target of that epoch is for a member to compute, so that the server's assignor keeps off."""
@@ -110,10 +115,16 @@ class Computing:
 
     def _common(self, group: ConsumerGroup, coming: Coming | None) -> str | None:
         """The assignor that all members offer, and that most prefer."""
-        members = set(group.members)
         if coming is not None:
-            members.discard(coming.replaces or "")
-            members.add(coming.member.member_id)
+            members = set(group.members) - {coming.replaces}
+            return self._in_common(members | {coming.member.member_id})
+        # Kept, as every heartbeat asks while the target is not there.
+        key = len(group.members), group.epoch
+        if self._found is None or self._found[0] != key:
+            self._found = key, self._in_common(group.members)
+        return self._found[1]
+
+    def _in_common(self, members: Collection[str]) -> str | None:
         offers = [self._offers.get(member_id) for member_id in members]
         if not offers or any(offer is None for offer in offers):
             return None
