@@ -76,19 +76,9 @@ def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
-    """What a member says; of one that leaves out fields of its own version, what version 0 has, as Kafka reads it."""
+    """What a member says; None if its bytes are not to be read."""
     try:
         return decode_subscription(metadata)
-    except DecodeError:
-        return _read_beginning(metadata)
-
-
-def _read_beginning(metadata: bytes) -> Subscription | None:
-    # Some clients name version 1 and end where version 0 does; Kafka takes them, so their groups must live on here.
-    if not b"\0\1" <= metadata[:2] < b"\x80":
-        return None
-    try:
-        return decode_subscription(b"\0\0" + metadata[2:])
     except DecodeError:
         return None
 
