@@ -34,12 +34,12 @@ def an_answer_does_not_wait_for_the_disk(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_answer", lambda self, waiter, response: waiter.reply(response))
 
 
-@plant("S10", "S7", "S8", "S13", "S4")
+@plant("S10", "S7", "S8", "S13", "S4", hint=2)
 def a_shard_lives_on_after_its_append_failed(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_lost", lambda self, commit: None)
 
 
-@plant("S10", "S7")
+@plant("S10", "S7", hint=10)
 def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
@@ -52,22 +52,22 @@ def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
 
 
-@plant("S9", "S10", "S4", "S8", "S7")
+@plant("S9", "S10", "S4", "S8", "S7", hint=2)
 def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
     patch.setattr(DiskStore, "_check_owner", lambda self: None)
 
 
-@plant("S10", "S7")
+@plant("S10", "S7", hint=4)
 def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
 
 
-@plant("S14")
+@plant("S14", hint=81)
 def a_static_members_new_id_is_not_written_in_a_rebalance(patch: MonkeyPatch) -> None:
     patch.setattr(join, "keep_new_id", lambda group, instance_id, new_id, out: None)
 
 
-@plant("S10", "S14", "S12")
+@plant("S10", "S14", "S12", hint=26)
 def a_static_members_new_id_is_not_written_at_all(patch: MonkeyPatch) -> None:
     patch.setattr(join, "take_over", lambda group, now, out: None)  # KAFKA-10284
 
@@ -85,7 +85,7 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "commit", careless)
 
 
-@plant("S7")
+@plant("S7", hint=10)
 def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
     patch.setattr(expiry, "_wish", lambda group: lambda topic: False)  # KAFKA-13636
 
@@ -114,7 +114,7 @@ def a_sync_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(syncing, "_refusal", lenient)
 
 
-@plant("S12")
+@plant("S12", hint=26)
 def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> None:
     real = join._join_static
 
@@ -147,7 +147,7 @@ def what_follows_a_members_end_crashes(patch: MonkeyPatch) -> None:
     patch.setattr(membership, "_go_on_without", crash)  # KAFKA-8896
 
 
-@plant("S14")
+@plant("S14", hint=8)
 def a_wrong_error_code(patch: MonkeyPatch) -> None:
     real = syncing._refusal
 
@@ -240,7 +240,7 @@ def no_coordinator_is_ever_named(patch: MonkeyPatch) -> None:
 # Assignments and members
 
 
-@plant("S1")
+@plant("S1", hint=2)
 def an_assignor_gives_a_partition_twice(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
@@ -252,7 +252,7 @@ def an_assignor_gives_a_partition_twice(patch: MonkeyPatch) -> None:
     patch.setattr(RangeAssignor, "assign", generous)
 
 
-@plant("S3", "L5")
+@plant("S3", "L5", hint=2)
 def an_assignor_leaves_a_partition_out(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
@@ -262,7 +262,7 @@ def an_assignor_leaves_a_partition_out(patch: MonkeyPatch) -> None:
     patch.setattr(RangeAssignor, "assign", forgetful)
 
 
-@plant("S2")
+@plant("S2", hint=11)
 def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
@@ -315,7 +315,7 @@ def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "_position", oldest)
 
 
-@plant("S13")
+@plant("S13", hint=61)
 def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
     real = classic_group.ClassicGroup.check_member
 

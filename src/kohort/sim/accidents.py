@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def do(world: World, step: Step) -> bool:
     """Let the step happen; whether it changed anything."""
     what, who = step.what, step.who
+    if what == "ambush":
+        world.ambushes += 1
+        return True
     if what.startswith("broker-"):
         return _broker(world, what, who, float(step.value))
     if what.startswith("disk-") or what == "slow-network":

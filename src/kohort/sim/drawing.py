@@ -95,6 +95,8 @@ def _steps(plan: Plan, dice: Random) -> None:
         begins = dice.choice([step for step in steps if step.what == "start"])
         early = round(begins.at + dice.uniform(0.003, 0.012), 4)
         steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
+    if dice.random() < 0.3:
+        steps += [Step(round(dice.uniform(0.0, plan.seconds), 3), "ambush") for _ in range(dice.randint(1, 6))]
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 

@@ -53,6 +53,7 @@ class Plan:
 
 FAULTS = frozenset(
     {
+        "ambush",
         "reset",
         "cut",
         "deaf",

@@ -56,6 +56,8 @@ class Watch:
         """Answers seen, by request."""
         self.rebalances: Counter[str] = Counter()
         """Rebalances begun, by group."""
+        self.join_phase_over: Callable[[], None] = lambda: None
+        """Called when the members of a classic group are told their generation, which is not written yet."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """The topics that there are."""
         self._made = 0
@@ -332,6 +334,8 @@ class Watched:
             self._watch.states[state.value, group.state.value] += 1
             self._states[group_id] = group.state
         check_group(group, self.timers)
+        if begins:
+            self._watch.join_phase_over()
         heard = self._heard
         rebalance = group.rebalance
         for member_id, member in group.members.items():

@@ -99,11 +99,14 @@ class World:
         """Which members shall live."""
         self.found: set[str] = set()
         """Groups whose coordinator was found after the faults."""
+        self.ambushes = 0
+        """How often a broker shall be killed right after a join phase."""
         self.resting = False
         """The faults are over: nobody is started any more."""
         self.ended: dict[int, ErrorCode] = {}
         """Why members ended for good."""
         self.ledger.peers = lambda: [one for one in self.applications if one is not None]
+        self.watch.join_phase_over = self._ambush
         self.ledger.counts = self.watch.counts
         self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
@@ -177,6 +180,13 @@ class World:
         if do(self, step):
             self.done[step.what] += 1
             self.note(str(step).partition(" ")[2].partition(" ")[2])
+
+    def _ambush(self) -> None:
+        """Between the answer to JoinGroup and the assignment a group hangs on what only its coordinator knows."""
+        if self.ambushes and not self.resting and self.site.owner is not None:
+            self.ambushes -= 1
+            self.site.patience = 0.0
+            self.after(self.dice.uniform(0.0005, 0.006), partial(self.site.kill, self.site.owner))
 
     def _look_after(self) -> None:
         """What supervisors of processes do: start again what ended and shall live."""
