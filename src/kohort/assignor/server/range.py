@@ -29,6 +29,8 @@ class RangePlan:
         """As they were told last."""
         self._subscribers: dict[UUID, list[str]] = {}
         """Who asks for each topic that exists, in order, as of the last update."""
+        self._places: dict[frozenset[UUID], list[dict[str, int]]] = {}
+        """By subscription, where each member stands among the subscribers of its topics; made when it is asked for."""
         self._changed = False
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
@@ -63,6 +65,7 @@ class RangePlan:
         for members in {id(members): members for members in self._subscribers.values()}.values():
             if old in members:
                 members[members.index(old)] = new
+        self._places = {}
         self._changed = True
 
     def restore(self, targets: Mapping[str, Target]) -> None:
@@ -82,20 +85,28 @@ class RangePlan:
     def reason(self, member_id: str) -> str:
         """See `Plan.reason`."""
         member, target = self._members[member_id], self._targets.get(member_id, {})
-        subscribers = {id(s): s for topic_id in member.topics if (s := self._subscribers.get(topic_id))}
-        if member.drained or not subscribers:
+        if member.drained or not (orders := self._orders(member.topics)):
             return why_nothing(member)
-        places = sorted({members.index(member_id) + 1 for members in subscribers.values()})
+        places = sorted({order[member_id] for order in orders})
         place = f"number {places[0]}" if len(places) == 1 else f"number {places[0]} to {places[-1]}"
         return (
             f"{sum(map(len, target.values()))} partitions of {len(target)} topics: it is {place} of the subscribers, "
             "static members first, by instance id, and the others by member id"
         )
 
+    def _orders(self, topics: frozenset[UUID]) -> list[dict[str, int]]:
+        """Where members stand among the subscribers of these topics: one order, or several where these differ."""
+        if topics not in self._places:
+            lists = {id(found): found for topic_id in topics if (found := self._subscribers.get(topic_id))}
+            self._places[topics] = [
+                {member_id: n for n, member_id in enumerate(one, start=1)} for one in lists.values()
+            ]
+        return self._places[topics]
+
     def _ranges(self) -> dict[str, Target]:
         made: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in self._members}
         cut: dict[tuple[int, int], list[frozenset[int]]] = {}
-        self._subscribers = self._in_order()
+        self._subscribers, self._places = self._in_order(), {}
         for topic_id, subscribers in self._subscribers.items():
             shape = (self._topics[topic_id], len(subscribers))
             if shape not in cut:

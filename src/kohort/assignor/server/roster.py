@@ -36,6 +36,7 @@ class Roster:
         self._turn = 0
         """Counts what was told: a target of this turn is still ours alone."""
         self._one: list[frozenset[int]] = []
+        self._shares: dict[frozenset[UUID], tuple[int, int, int] | None] = {}
 
     def set_topic(self, topic_id: UUID, shape: TopicShape) -> None:
         """See `Plan.set_topic`. One that shrank loses what it had: Kafka knows no such topic."""
@@ -137,6 +138,7 @@ class Roster:
         for one in self._open:
             one.target = {topic_id: frozenset(numbers) for topic_id, numbers in one.target.items()}
         self._open = {}
+        self._shares = {}
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
@@ -216,14 +218,16 @@ class Roster:
                 near |= kind.bit
         return near
 
-    def kinds_of(self, topics: frozenset[UUID]) -> list[Kind]:
-        """The kinds with that subscription, in whatever rack."""
-        return [kind for kind in self._kinds.values() if kind.topics == topics]
+    def shares(self, topics: frozenset[UUID]) -> tuple[int, int, int] | None:
+        """How many partitions a subscription comes to, and the least and the most that its members have.
 
-    def partitions(self, topics: Collection[UUID]) -> int | None:
-        """How many partitions these topics have; None where none of the topics exists."""
-        exist = [self.topics[topic_id].shape.partitions for topic_id in topics if topic_id in self.topics]
-        return sum(exist) if exist else None
+        None where none of the topics exists. Once computed it counts until the next update.
+        """
+        if topics not in self._shares:
+            exist = [self.topics[topic_id].shape.partitions for topic_id in topics if topic_id in self.topics]
+            loads = [load for kind in self._kinds.values() if kind.topics == topics for load in kind.having]
+            self._shares[topics] = (sum(exist), min(loads), max(loads)) if exist and loads else None
+        return self._shares[topics]
 
     def near(self, member: Member) -> int | None:
         """How many of a member's partitions have a replica in its rack; None where nobody knows."""

@@ -233,11 +233,11 @@ class UniformPlan:
 def even_share(roster: Roster, member_id: str) -> str:
     """What a member has beside those with the same subscription, and how much of it is near."""
     member = roster.members[member_id]
-    partitions = roster.partitions(member.kind.topics)
-    if partitions is None:
+    shares = roster.shares(member.kind.topics)
+    if shares is None:
         return why_nothing(member.shape)
-    alike = [load for kind in roster.kinds_of(member.kind.topics) for load in kind.having]
-    between = f"{min(alike)}" if min(alike) == max(alike) else f"{min(alike)} to {max(alike)}"
+    partitions, least, most = shares
+    between = f"{least}" if least == most else f"{least} to {most}"
     said = f"{member.load} of {partitions} partitions; members that ask for the same have {between}"
     near = roster.near(member)
     return said if near is None else f"{said}; {near} of them have a replica in rack {member.kind.rack}"
