@@ -123,6 +123,17 @@ def test_a_lost_answer_to_a_join_is_asked_for_again_and_leaves_no_ghost() -> Non
     assert list(world.consumer_group.members) == ["one"]
 
 
+def test_who_asks_for_something_else_while_its_join_is_under_way_says_so_afterwards() -> None:
+    # Found by the simulation: a second heartbeat at epoch 0 told only what had changed, and was refused for good.
+    world = World({"t": 1, "u": 1})
+    one = world.consumer("one", "t")
+    world.run_until(lambda: len(one.heartbeats) == 1)
+    one.handle(Subscribe(frozenset({"u"})))
+    world.run_until(lambda: one.processing == tps("u", 0))
+    assert not one.errors
+    assert [heartbeat.member_epoch > 0 for heartbeat in one.heartbeats[:2]] == [False, True]
+
+
 def test_who_leaves_before_its_join_was_answered_takes_it_back() -> None:
     world = World({"t": 2})
     one = world.consumer("one", "t")

@@ -33,8 +33,9 @@ def send_heartbeat_if_due(member: ConsumerStanding) -> None:
     changed = member.said is not None and member.said != member.wish
     if member.heartbeats:
         # A coordinator may hold a heartbeat that has nothing to say; a second one on the connection releases it.
-        # An acknowledgement needs no second one: no heartbeat of a member that owes one is held.
-        if not changed or len(member.heartbeats) > 1:
+        # An acknowledgement needs no second one: no heartbeat of a member that owes one is held. Nor is a join, and a
+        # second one would be refused, as it does not say everything.
+        if not changed or len(member.heartbeats) > 1 or member.generation is None:
             return
         member.owes_acknowledgement = True
     news = changed or member.owes_acknowledgement or member.computed is not None
