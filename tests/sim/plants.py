@@ -103,17 +103,6 @@ def a_heartbeat_of_a_stranger_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "heartbeat", lambda groups, request, now: ErrorCode.NONE)
 
 
-@plant("S5", "S13", "S1")
-def a_sync_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
-    real = syncing._refusal
-
-    def lenient(*arguments: Any) -> ErrorCode:
-        code: ErrorCode = real(*arguments)
-        return ErrorCode.NONE if code is ErrorCode.ILLEGAL_GENERATION else code
-
-    patch.setattr(syncing, "_refusal", lenient)
-
-
 @plant("S12", hint=26)
 def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> None:
     real = join._join_static
@@ -222,11 +211,6 @@ def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
         return out
 
     patch.setattr(coordinator_shard.GroupShard, "loaded", busy)
-
-
-@plant("S15", "L4")
-def an_id_that_was_handed_out_is_never_forgotten(patch: MonkeyPatch) -> None:
-    patch.setattr(coordinator_shard, "pending_member_timed_out", lambda groups, group, member_id, now, out: None)
 
 
 @plant("L6")

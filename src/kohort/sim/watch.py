@@ -16,7 +16,6 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.events import RebalanceStarted
-from kohort.coordinator.member import Member
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis
@@ -24,17 +23,16 @@ from kohort.sim.consumer_checks import Past, check_consumer_group, must_refuse_c
 from kohort.sim.error_codes import ALLOWED
 from kohort.sim.group_checks import check_group
 from kohort.sim.ledger import Ledger
+from kohort.sim.rules import codes, fingerprint, is_stale, must_refuse, returning
 from kohort.sim.shadow import Shadow, same, same_at
 from kohort.sim.violation import Violation
-from kohort.wire.codec import DecodeError, Message
+from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest
+from kohort.wire.join_group import JoinGroupResponse
 from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.sync_group import SyncGroupResponse
 
 _SLACK: Millis = 1_000
 
@@ -162,10 +160,10 @@ class Watched:
         group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.machine.heartbeat(request, now)  # of a member that migrates
-        must_refuse = _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+        stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
         code = self.machine.heartbeat(request, now)
         self._watch.errors["Heartbeat", code] += 1
-        if must_refuse:
+        if stale:
             if not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
                 raise Violation("S5", f"{request} was taken")
         else:
@@ -179,9 +177,9 @@ class Watched:
         group = found if isinstance(found, ClassicGroup) else None
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._handle_consumer(found, request, context, now)
-        stale = _is_stale(group, request, context.api_version)
-        before = _fingerprint(group) if stale else None
-        returning = _returning(group, request)
+        stale = is_stale(group, request, context.api_version)
+        before = fingerprint(group) if stale else None
+        returned = returning(group, request)
         effects = self.machine.handle(request, context, now)
         for token, reply in effects.replies.items():
             if token == context.token:
@@ -189,11 +187,11 @@ class Watched:
         if stale and group_id is not None:
             if effects.records:
                 raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote")
-            changed = _fingerprint(self._classic(group_id)) != before
+            changed = fingerprint(self._classic(group_id)) != before
             if changed:
                 raise Violation("S5", f"{request} changed the group")
-        if returning is not None and group is not None and group.state is not GroupState.STABLE:
-            raise Violation("S12", f"{group_id} rebalances for {returning}, a static member that returned")
+        if returned is not None and group is not None and group.state is not GroupState.STABLE:
+            raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
         return self._take(effects, group_id, now)
 
     def _handle_consumer(
@@ -362,91 +360,12 @@ class Watched:
 
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
         name = type(request).__name__.removesuffix("Request")
-        for code in _codes(reply):
+        for code in codes(reply):
             self._watch.errors[name, code] += 1
             allowed = ALLOWED.get(name)
             if not (allowed is None or code in allowed):
                 raise Violation("S14", f"{name} was answered {code.name}")
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
-            if not any(_codes(reply)):
+            if not any(codes(reply)):
                 self._heard[getattr(request, "group_id", ""), member_id] = now
-
-
-def _codes(reply: Message) -> list[ErrorCode]:
-    code = getattr(reply, "error_code", None)
-    if code is not None:
-        return [ErrorCode(code)]
-    if isinstance(reply, OffsetCommitResponse):
-        return [ErrorCode(one.error_code) for topic in reply.topics for one in topic.partitions]
-    return []
-
-
-def _must_refuse(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation: int) -> bool:
-    """Kafka's rule for who speaks as a member."""
-    if group is None or member_id not in group.members:
-        return True
-    if instance_id is not None and group.static_ids.get(instance_id) != member_id:
-        return True
-    return generation != group.generation
-
-
-def _is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool:
-    match request:
-        case SyncGroupRequest():
-            return _must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
-        case OffsetCommitRequest():
-            if request.generation_id_or_member_epoch < 0:
-                # Whoever is no member may commit for a group without members.
-                return group is not None and group.state is not GroupState.EMPTY
-            generation = request.generation_id_or_member_epoch
-            return _must_refuse(group, request.member_id, request.group_instance_id, generation)
-        case LeaveGroupRequest():
-            known = () if group is None else (*group.members, *group.pending)
-            if version < 3:
-                return request.member_id not in known
-            return all(one.member_id and one.member_id not in known for one in request.members)
-        case _:
-            return False
-
-
-def _returning(group: ClassicGroup | None, request: Message) -> str | None:
-    """The member that a JoinGroup takes over from without a rebalance (KIP-345), if it is such a one."""
-    if group is None or not isinstance(request, JoinGroupRequest) or request.member_id or not request.protocols:
-        return None
-    old = group.static_ids.get(request.group_instance_id or "")
-    if old is None or group.state is not GroupState.STABLE:
-        return None
-    said = {one.name: bytes(one.metadata) for one in request.protocols}
-    member = group.members[old]
-    if _gives_up(member):
-        return None  # others wait for what it was to give up, so everybody joins again
-    same_names = list(said) == list(member.protocols)
-    return old if same_names and request.session_timeout_ms == member.session_timeout_ms else None
-
-
-def _gives_up(member: Member) -> bool:
-    """Whether what it said to own when it joined is more than what it was then given."""
-    try:
-        has = set(decode_assignment(member.assignment).partitions) if member.assignment else set()
-        owned = {tp for said in member.protocols.values() for tp in decode_subscription(said).owned_partitions}
-    except DecodeError:
-        return False
-    return bool(owned - has)
-
-
-def _fingerprint(group: ClassicGroup | None) -> object:
-    """What of a group somebody could notice, beside when sessions end."""
-    if group is None:
-        return None
-    rebalance = group.rebalance
-    return (
-        group.state,
-        group.generation,
-        group.leader_id,
-        tuple(group.members),
-        tuple(group.pending),
-        tuple(rebalance.joining),
-        tuple(rebalance.syncing),
-        group.stored,
-    )
