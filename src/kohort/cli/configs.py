@@ -1,0 +1,84 @@
+"""What `kohort topic config` and `kohort group config` do: show, set and unset the configs of one topic or group."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from kohort.cli.options import read_pairs
+from kohort.cli.output import columns, say, say_json
+from kohort.cli.running import Refused, admin_client, run
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+    from kohort.client.configs import ConfigKind, ConfigValue
+
+Kind = Literal["topic", "group"]
+
+
+def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool) -> None:
+    """What it sets itself, with `inherited` also what it leaves to its broker."""
+    found = run(_configs(servers, kind, name), servers)
+    shown = {config: found[config] for config in sorted(found) if inherited or _is_own(kind, found[config])}
+    setters = {config: _setter(kind, one) for config, one in shown.items()}
+    if as_json:
+        told = {config: {"value": one.value, "set_by": setters[config]} for config, one in shown.items()}
+        say_json({kind: name, "configs": told})
+    elif shown:
+        rows = [(config, one.value or None, setters[config]) for config, one in shown.items()]
+        columns(("config", "value", "set by"), rows)
+    else:
+        say(f"{name} sets nothing itself; --all shows what its broker gives it.")
+
+
+def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None:
+    """Set NAME=VALUE pairs; either all or none."""
+    configs = read_pairs(f"kohort {kind} config set", pairs)
+    run(_alter(servers, kind, name, configs), servers)
+    for config, value in configs.items():
+        say(f"{name}: {config}={value}")
+
+
+def unset(servers: str, kind: Kind, name: str, configs: Sequence[str]) -> None:
+    """Leave configs to the broker again; refused, with all of them, if one of them is not set."""
+
+    async def work() -> None:
+        found = await _configs(servers, kind, name)
+        # A broker takes the removal of what is not there, or of a misspelt name, for done.
+        for config in configs:
+            if config not in found or not _is_own(kind, found[config]):
+                raise Refused(f"{name} does not set {config}; see kohort {kind} config show {name}.")
+        await _alter(servers, kind, name, dict.fromkeys(configs))
+
+    run(work(), servers)
+    for config in configs:
+        say(f"{name}: {config} is left to the broker")
+
+
+async def _configs(servers: str, kind: Kind, name: str) -> "dict[str, ConfigValue]":
+    async with admin_client(servers) as admin:
+        await _check(admin, kind, name)
+        return await admin.describe_configs(_kind(kind), name)
+
+
+async def _alter(servers: str, kind: Kind, name: str, changes: Mapping[str, str | None]) -> None:
+    async with admin_client(servers) as admin:
+        await _check(admin, kind, name)
+        await admin.alter_configs(_kind(kind), name, changes)
+
+
+async def _check(admin: "Admin", kind: Kind, name: str) -> None:
+    if kind == "topic":
+        await admin.describe_topics([name])  # says at once, without retrying, that there is none
+
+
+def _kind(kind: Kind) -> "ConfigKind":
+    from kohort.client.configs import ConfigKind
+
+    return ConfigKind[kind.upper()]
+
+
+def _is_own(kind: Kind, config: "ConfigValue") -> bool:
+    return config.source.name == kind.upper()
+
+
+def _setter(kind: Kind, config: "ConfigValue") -> str:
+    return {kind.upper(): kind, "DEFAULT": "default"}.get(config.source.name, "broker")
