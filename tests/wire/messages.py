@@ -33,6 +33,8 @@ def _field(field: Field, texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any
         return st.integers(-1, 129)
     if field.name == "log_append_time_ms":  # kio makes a datetime of it
         return st.just(-1) | st.integers(0, 2**41)
+    if field.name == "retention_time_ms":  # kio makes a timedelta of it, by way of a float
+        return st.integers(-(2**41), 2**41)
     values = _values(field.type, texts)
     optional = field.nullable <= 100 or field.default is None
     # The default often enough: it decides whether a tagged field is there at all.
