@@ -47,8 +47,9 @@ class TopicWriter:
         self._numbers: Sequence[Number] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        numbers = _numbers_of_job(self._options, streaming=self._streaming) if self._options.idempotent else ()
-        return {"_options": self._options, "_numbers": numbers}
+        if self._options.idempotent and not self._numbers:
+            self._numbers = _numbers_of_job(self._options, streaming=self._streaming)
+        return {"_options": self._options, "_numbers": self._numbers}
 
     def _write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         from pyspark_kohort.writing import write_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from kohort.client.partitioner import murmur2
 from kohort.errors import KafkaError, KohortError
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.sending import Number, new_numbers
+from pyspark_kohort.sink import StreamWriter
 from pyspark_kohort.sink_options import SinkOptions, parse
 from pyspark_kohort.writing import write_rows
 from tests.spark.conftest import Topic
@@ -160,3 +162,15 @@ def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: N
     with pytest.raises(KafkaError, match="another attempt of this task has written meanwhile"):
         write_rows(overtaken(), options(topic), number, seed=0, resume=False)
     assert len(contents(topic)) == 20
+
+
+def test_a_query_keeps_its_producer_ids_and_raises_their_epoch_with_every_micro_batch(new_topic: NewTopic) -> None:
+    # Spark pickles a writer more than once, and only tasks that have the same number know each other's rows.
+    topic = new_topic(1)
+    first, again = (StreamWriter(options(topic, checkpointLocation="a")) for _ in range(2))
+    numbers, same, later = (pickle.loads(pickle.dumps(writer))._numbers for writer in (first, first, again))
+    assert numbers == same
+    assert [number.producer_id for number in later] == [number.producer_id for number in numbers]
+    assert {number.epoch for number in later} == {numbers[0].epoch + 1}
+    other = pickle.loads(pickle.dumps(StreamWriter(options(topic, checkpointLocation="b"))))._numbers
+    assert not {number.producer_id for number in other} & {number.producer_id for number in numbers}
