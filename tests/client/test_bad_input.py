@@ -20,6 +20,7 @@ from kohort import (
     OffsetAndMetadata,
     Producer,
     TopicPartition,
+    blocking,
 )
 from kohort.client import NotAssignedError, NotKafkaError
 from kohort.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -233,3 +234,9 @@ async def test_what_is_no_record_is_refused_before_anything_is_sent(
         consumer.assign([TopicPartition(topic, 0)])
         await eventually(lambda: bool(consumer.positions()))
         assert [record.value for record in await take(consumer, 1)] == [b"bytes"]
+
+
+@pytest.mark.parametrize("kind", [Consumer, blocking.Consumer])
+async def test_callbacks_without_topics_are_not_passed_over_in_silence(kind: type[Any]) -> None:
+    with pytest.raises(ConfigError, match="on_assigned, on_revoked and on_lost go with topics"):
+        kind(on_revoked=print, bootstrap_servers="127.0.0.1:1", group_id="callbacks")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kohort.client.acceleration import columns_loading
 from kohort.client.closing import undisturbed
 from kohort.client.consumer_record import ConsumerRecord
-from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader
+from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader, check_callbacks
 from kohort.client.membership import PartitionsCallback
 from kohort.client.partition_batch import PartitionBatch
 from kohort.errors import KohortError
@@ -44,6 +44,7 @@ class Consumer(GroupReader):
         on_lost: PartitionsCallback | None = None,
         **options: Any,
     ) -> None:
+        check_callbacks(topics, on_assigned, on_revoked, on_lost)
         super().__init__(options)
         self._polling = False
         self._quick_until = 0.0

@@ -233,3 +233,9 @@ class GroupReader(PartitionReader):
 
 def _names(topics: Iterable[str]) -> frozenset[str]:
     return frozenset([topics] if isinstance(topics, str) else topics)
+
+
+def check_callbacks(topics: tuple[str, ...], *callbacks: object) -> None:
+    """Callbacks belong to a subscription: without topics there is none yet. Raises ConfigError."""
+    if not topics and any(callback is not None for callback in callbacks):
+        raise ConfigError("on_assigned, on_revoked and on_lost go with topics: name some, or give them to subscribe.")

@@ -11,6 +11,7 @@ from kohort.client import consumer as asyncio_consumer
 from kohort.client.blocking.loop import Face, T, made
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.failures import ClosedError
+from kohort.client.group_reader import check_callbacks
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -35,6 +36,7 @@ class Consumer(Face):
         on_lost: Callback | None = None,
         **options: Any,
     ) -> None:
+        check_callbacks(topics, on_assigned, on_revoked, on_lost)
         super().__init__("kohort-consumer")
         self._inbox: SimpleQueue[Callable[[], bool]] = SimpleQueue()
         """What the thread that polls has to run; each says whether the call that it waits for has ended."""
