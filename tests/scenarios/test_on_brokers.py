@@ -34,6 +34,7 @@ DIFFERENT = {
     "malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
     "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
     "pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
+    "static_restart_in_the_middle_of_a_cooperative_rebalance.txt": "Kafka leaves what it owed to nobody",
     "unused_id_leaves_a_stable_group.txt": "Kafka rebalances a group for one that never was in it",
     "consumer_assignor_by_vote.txt": "Kafka 4.3 keeps the old assignor until something else changes (KAFKA-20434)",
     "consumer_expression.txt": "Kafka answers a new expression before it has looked it up",
