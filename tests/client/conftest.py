@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, Cluster, NewTopic
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort import Admin, NewTopic
 from tests.interop.broker import Broker
 
 NewTopicName = Callable[..., Awaitable[str]]
@@ -25,7 +24,7 @@ async def admin(any_broker: Broker) -> AsyncIterator[Admin]:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-async def protocol(request: pytest.FixtureRequest, any_broker: Broker) -> dict[str, Any]:
+def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The options of a member of either protocol that hears of changes soon and gives up only what moves."""
     if request.param == "classic":
         return {
@@ -33,9 +32,6 @@ async def protocol(request: pytest.FixtureRequest, any_broker: Broker) -> dict[s
             "heartbeat_interval_ms": 200,
             "session_timeout_ms": 6_000,
         }
-    async with Cluster.of(any_broker.bootstrap) as cluster:
-        if not (await cluster.any_connection()).speaks(ConsumerGroupHeartbeatRequest):
-            pytest.skip("this broker does not serve ConsumerGroupHeartbeat yet")
     return {"group_protocol": "consumer"}
 
 

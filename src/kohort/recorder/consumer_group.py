@@ -8,31 +8,21 @@ from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.events import GroupEpochBumped, GroupSettled, MemberCame, MemberFacts, MemberGone, MemberMoved
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.group import Running, Written
-from kohort.recorder.holdings import Holdings
+from kohort.recorder.following import Following, Running, Written
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 
 @dataclass(slots=True, eq=False)
-class ConsumerGroupJournal:
-    """Follows one group. A method that completes a record returns it.
+class ConsumerGroupJournal(Following):
+    """Follows one group.
 
     A record names only the members that something happened to: a large group has thousands that went on undisturbed.
     """
 
-    group_id: str
-    members: dict[str, MemberFacts] = field(default_factory=dict)
-    holdings: Holdings = field(default_factory=Holdings)
-    written: Written | None = None
-    awaited: dict[TopicPartition, MemberFacts] = field(default_factory=dict)
-    """Whose first read of which partition would end its darkness."""
-    empty_since: Millis | None = None
-    _running: Running | None = None
     _changes: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
     """Of the rebalance under way, and of the one before what is not read yet."""
     _came: dict[str, MemberFacts] = field(default_factory=dict)
     _went: dict[str, MemberFacts] = field(default_factory=dict)
-    _gone: list[Trigger] = field(default_factory=list)
     _told: set[TopicPartition] = field(default_factory=set)
     """Dark, without an owner, and said so in a record."""
 
@@ -116,28 +106,6 @@ class ConsumerGroupJournal:
         self.written.changes[partition] = replace(self.written.changes[partition], first_read_at=now)
         self.written.unread.discard(partition)
         return self.complete()
-
-    def complete(self) -> RebalanceRecord | None:
-        """The record, if it waits for nothing."""
-        return None if self.written is None or self.written.unread else self._finish()
-
-    def give_up(self) -> RebalanceRecord | None:
-        """The record as it stands. What it waited for is forgotten: nobody looks whether it is still dark."""
-        for partition in self.awaited:
-            self.holdings.dark.pop(partition, None)
-        self.awaited = {}
-        return self._finish()
-
-    def _finish(self) -> RebalanceRecord | None:
-        written, self.written = self.written, None
-        return None if written is None else written.finish()
-
-    def _darken(self, partitions: Set[TopicPartition], now: Millis) -> Set[TopicPartition]:
-        self.holdings.darken(partitions, now)
-        given_up = {partition for partition in partitions if partition in self.awaited}
-        for partition in given_up:
-            del self.awaited[partition]
-        return given_up
 
     def _left(self) -> dict[TopicPartition, PartitionChange]:
         """What was given up and has no new owner: nobody asks for it any more, or nobody is left."""

@@ -1,53 +1,23 @@
-"""One group as the recorder follows it: who processes what, what is dark since when, and the rebalance under way."""
+"""One classic group as the recorder follows it: who processes what, what is dark, and the rebalance under way."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.events import AssignmentMade, MemberFacts, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.coordinator.events import AssignmentMade, MemberGone, MemberRejoined, RebalanceStarted
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.holdings import Dark, Holdings
+from kohort.recorder.following import Following, Running, Written
+from kohort.recorder.holdings import Dark
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 
-@dataclass(slots=True)
-class Running:
-    """A rebalance whose assignment has not come yet."""
-
-    started_at: Millis
-    triggers: list[Trigger]
-    follow_up_of: int | None
-
-
-@dataclass(slots=True)
-class Written:
-    """A record that lacks only the first reads of some partitions."""
-
-    record: RebalanceRecord
-    changes: dict[TopicPartition, PartitionChange]
-    unread: set[TopicPartition]
-
-    def finish(self) -> RebalanceRecord:
-        return replace(self.record, partitions=tuple(self.changes[partition] for partition in sorted(self.changes)))
-
-
 @dataclass(slots=True, eq=False)
-class GroupJournal:
-    """Follows one group. A method that completes a record returns it."""
+class GroupJournal(Following):
+    """Follows one classic group."""
 
-    group_id: str
-    written: Written | None = None
-    awaited: dict[TopicPartition, MemberFacts] = field(default_factory=dict)
-    """Whose first read of which partition would end its darkness."""
-    empty_since: Millis | None = None
-    members: dict[str, MemberFacts] = field(default_factory=dict)
-    """Of the last generation whose assignment was seen."""
-    holdings: Holdings = field(default_factory=Holdings)
-    _running: Running | None = None
     _carried: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
     """Changes that a record had to be written without the end of; they belong to the rebalance that ends them."""
     _orphans: set[TopicPartition] = field(default_factory=set)
     """Given to nobody, and said so in a record."""
-    _gone: list[Trigger] = field(default_factory=list)
     _generation: int | None = None
     _losers: Set[str] = frozenset()
     """Members that still process something which the last assignment gave to nobody."""
@@ -136,28 +106,6 @@ class GroupJournal:
         self.written.changes[partition] = replace(self.written.changes[partition], first_read_at=now)
         self.written.unread.discard(partition)
         return self.complete()
-
-    def complete(self) -> RebalanceRecord | None:
-        """The record, if it waits for nothing."""
-        return None if self.written is None or self.written.unread else self._finish()
-
-    def give_up(self) -> RebalanceRecord | None:
-        """The record as it stands. What it waited for is forgotten: nobody looks whether it is still dark."""
-        for partition in self.awaited:
-            self.holdings.dark.pop(partition, None)
-        self.awaited = {}
-        return self._finish()
-
-    def _finish(self) -> RebalanceRecord | None:
-        written, self.written = self.written, None
-        return None if written is None else written.finish()
-
-    def _darken(self, partitions: Set[TopicPartition], now: Millis) -> Set[TopicPartition]:
-        self.holdings.darken(partitions, now)
-        given_up = {partition for partition in partitions if partition in self.awaited}
-        for partition in given_up:
-            del self.awaited[partition]
-        return given_up
 
     def _changes(self, given: Mapping[TopicPartition, str], now: Millis) -> dict[TopicPartition, PartitionChange]:
         changes = {

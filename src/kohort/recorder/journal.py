@@ -1,7 +1,7 @@
 """From what the coordinator and the fetches tell to finished records of the journal. Pure: time is an argument."""
 
 from collections.abc import Iterable, Set
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from kohort.coordinator.events import (
     AssignmentMade,
@@ -20,6 +20,8 @@ from kohort.model import Millis, TopicPartition
 from kohort.recorder.consumer_group import ConsumerGroupJournal
 from kohort.recorder.group import GroupJournal
 from kohort.recorder.record import RebalanceRecord
+
+G = TypeVar("G", GroupJournal, ConsumerGroupJournal)
 
 WAIT_MS = 60_000
 """How long a record waits for first reads; an owner that reads later than this is not paused but busy or gone."""
@@ -57,15 +59,15 @@ class Journal:
         """Something happened in a group."""
         finished: list[RebalanceRecord | None]
         if isinstance(event, MemberGone):
-            group = self._groups.get(event.group_id) or self._classic(event.group_id, [])
+            group = self._groups.get(event.group_id) or self._group(GroupJournal, event.group_id, [])
             self._unwatch(group, group.removed(event, now))
             finished = []
         elif isinstance(event, ClassicEvent):
             finished = []
-            finished += self._observe_classic(self._classic(event.group_id, finished), event, now)
+            finished += self._observe_classic(self._group(GroupJournal, event.group_id, finished), event, now)
         else:
             finished = []
-            finished += self._observe_consumer(self._consumer(event.group_id, finished), event, now)
+            finished += self._observe_consumer(self._group(ConsumerGroupJournal, event.group_id, finished), event, now)
         return [record for record in finished if record is not None]
 
     def _observe_classic(self, group: GroupJournal, event: ClassicEvent, now: Millis) -> list[RebalanceRecord | None]:
@@ -101,23 +103,12 @@ class Journal:
             case _:
                 assert_never(event)
 
-    def _classic(self, group_id: str, finished: list[RebalanceRecord | None]) -> GroupJournal:
-        """The classic group of that id; one that spoke the other protocol goes on with who has what."""
+    def _group(self, kind: type[G], group_id: str, finished: list[RebalanceRecord | None]) -> G:
+        """The group of that id; one that spoke the other protocol goes on with who has what."""
         old = self._groups.get(group_id)
-        if isinstance(old, GroupJournal):
+        if isinstance(old, kind):
             return old
-        group = self._groups[group_id] = GroupJournal(group_id)
-        if old is not None:
-            finished.append(self._stop_waiting(old))
-            group.members, group.holdings = old.members, old.holdings
-        return group
-
-    def _consumer(self, group_id: str, finished: list[RebalanceRecord | None]) -> ConsumerGroupJournal:
-        """The consumer group of that id; as `_classic`."""
-        old = self._groups.get(group_id)
-        if isinstance(old, ConsumerGroupJournal):
-            return old
-        group = self._groups[group_id] = ConsumerGroupJournal(group_id)
+        group = self._groups[group_id] = kind(group_id)
         if old is not None:
             finished.append(self._stop_waiting(old))
             group.members, group.holdings = old.members, old.holdings
