@@ -287,7 +287,7 @@ EXPECTED = _GROUPS + _CONSUMER_GROUPS + _BROKER + _ADMIN
 
 SEEN_IN_TRANSCRIPTS = (
     """\
-A static member that restarts before it gave up what a cooperative generation took from it starts a rebalance; Kafka lets it
-take over in silence, and nobody has those partitions until the next one.""",
+A static member that restarts before it gave up what a cooperative generation took from it starts a rebalance; Kafka
+lets it take over in silence, and nobody has those partitions until the next one.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios plays their transcripts to both brokers."""
