@@ -20,7 +20,8 @@ from kohort.wire.fetch import (
     FetchTopic,
     PartitionData,
 )
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kohort.wire.group_bytes import encode_key, encode_value
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.join_group import (
     JoinGroupRequest,

@@ -28,7 +28,7 @@ from kohort.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.group_records import encode_records
+from kohort.wire.group_bytes import encode_records
 from kohort.wire.schema import Buffer
 
 VERSION = 1

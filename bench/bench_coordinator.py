@@ -17,7 +17,7 @@ from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext,
 from kohort.coordinator.timers import InitialDelay
 from kohort.wire.codec import decoder, encode, encoder
 from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.group_records import encode_records
+from kohort.wire.group_bytes import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.offset_commit import (

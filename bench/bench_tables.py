@@ -15,7 +15,8 @@ from uuid import uuid4
 from kohort.broker.loading import load
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import FileStore, PartitionLog, Topic
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kohort.wire.group_bytes import encode_key, encode_value
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.records import encode_pairs
 
 NOW = 1_700_000_000_000

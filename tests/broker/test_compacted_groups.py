@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import MemoryStore, PartitionLog
-from kohort.wire.group_records import decode_key, decode_value
+from kohort.wire.group_bytes import decode_key, decode_value
 from kohort.wire.record_pairs import Pair
 from kohort.wire.records import encode_pairs
 from tests.coordinator.shell import durable

@@ -11,7 +11,8 @@ from kohort.broker import loading
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import MemoryStore, PartitionLog
 from kohort.wire.codec import Buffer, Message
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, encode_records
+from kohort.wire.group_bytes import encode_records
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.records import encode_pairs
 from tests.coordinator.shell import durable
 from tests.coordinator.test_replay import COMMITS, GENERATIONS, shard_of

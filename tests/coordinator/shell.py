@@ -36,13 +36,8 @@ from kohort.coordinator.timers import (
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.group_records import (
-    OffsetCommitValue,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.group_records import OffsetCommitValue
 from tests.coordinator import consumer_checks
 
 TOPIC_IDS = 10

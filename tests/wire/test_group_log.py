@@ -6,16 +6,13 @@ from hypothesis import strategies as st
 
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import DecodeError, Message
+from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_value
 from kohort.wire.group_log import decode_group_records
 from kohort.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
 )
 from kohort.wire.record_pairs import Pair
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import DecodeError, Message, decode, encode
+from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_records, encode_value
 from kohort.wire.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -38,11 +39,6 @@ from kohort.wire.group_records import (
     TargetTopicPartition,
     TopicMetadata,
     TopicPartitions,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_records,
-    encode_value,
 )
 from tests.wire.messages import any_bytes, fit, messages
 

@@ -20,7 +20,7 @@ from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.group_records import encode_records
+from kohort.wire.group_bytes import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import encode_pairs
 

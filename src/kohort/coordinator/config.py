@@ -64,12 +64,12 @@ class Weights:
     patterns: tuple[tuple[str, float], ...] = ()
     """An id, or the beginning of ids and a `*`, with its weight; the first that fits counts. 0 drains a member."""
 
-    def of(self, *ids: str | None) -> float:
-        """The weight of a member with these ids: its instance id, if it has one, and its client id."""
+    def of(self, *ids: str | None) -> float | None:
+        """The weight of a member with these ids (instance id, client id); None where nothing is said of it."""
         for pattern, weight in self.patterns:
             if any(_fits(pattern, one) for one in ids if one is not None):
                 return weight
-        return 1.0
+        return None
 
 
 def _fits(pattern: str, text: str) -> bool:
@@ -77,7 +77,7 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 EVEN = Weights()
-"""Everybody wants as much as everybody else."""
+"""Each member wants what it says itself, else as much as everybody else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Cause(Enum):
     TOPICS_CHANGED = "topics changed"
     ASSIGNOR_CHANGED = "assignor changed"
     LOAD_CHANGED = "load changed"
+    WEIGHT_CHANGED = "weight changed"
 
 
 @dataclass(frozen=True, slots=True)

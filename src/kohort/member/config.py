@@ -58,3 +58,5 @@ class ConsumerMemberConfig(AnyConfig):
     """group.remote.assignor; None leaves it to the coordinator."""
     client_assignors: tuple[Assignor, ...] = ()
     """group.local.assignors, in order of preference: by which the member can compute for the whole group."""
+    weight: float | None = None
+    """group.member.weight: how much it wants beside others; 0 for nothing, None to say nothing of it."""

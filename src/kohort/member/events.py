@@ -31,6 +31,13 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True)
+class Weigh:
+    """The application wants this much beside other members (1 is usual), or nothing at all (0). Consumer groups only."""
+
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist.
 
@@ -113,6 +120,7 @@ class Leave:
 
 Event = (
     Subscribe
+    | Weigh
     | MetadataChanged
     | CoordinatorFound
     | CoordinatorUnavailable

@@ -19,7 +19,7 @@ from kohort.sim.ledger import Ledger
 from kohort.sim.model_members import GROUP, TOPIC, ClassicModel, ConsumerModel
 from kohort.sim.watch import Watch, Watched
 from kohort.wire.codec import Message
-from kohort.wire.group_records import decode_key, decode_value, encode_records
+from kohort.wire.group_bytes import decode_key, decode_value, encode_records
 
 MEMBERS = 3
 PARTITIONS = 3

@@ -15,6 +15,7 @@ from kohort.model import TopicPartition
 from kohort.sim.group_checks import check_generation
 from kohort.sim.ledger import Ledger
 from kohort.sim.violation import Violation
+from kohort.wire.group_bytes import decode_key, decode_value
 from kohort.wire.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -22,8 +23,6 @@ from kohort.wire.group_records import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    decode_key,
-    decode_value,
 )
 from kohort.wire.records import batches, decode_records
 

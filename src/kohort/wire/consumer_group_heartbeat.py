@@ -1,12 +1,14 @@
 """ConsumerGroupHeartbeat: all that a member of a consumer group says to its coordinator (KIP-848).
 
 The tagged fields from 10,000 on are ours: members that compute the assignment, which KIP-848 planned and Kafka left
-out (docs/decisions/005-client-side-assignors.md). A peer that does not know them skips them (KIP-482).
+out (docs/decisions/005-client-side-assignors.md), and members that say how much they want beside others. A peer that
+does not know them skips them (KIP-482).
 """
 
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import (
     Bool,
+    Float64,
     Int16,
     Int32,
     Message,
@@ -71,6 +73,7 @@ class ConsumerGroupHeartbeatRequest(Message):
     topic_partitions: list[TopicPartitions] | None = since(0, default=None)
     offered_assignors: list[OfferedAssignor] | None = since(1, default=None, ignorable=True, tag=10_000)
     computed: Computed | None = since(1, default=None, ignorable=True, tag=10_001)
+    weight: Float64 = since(1, default=-1.0, ignorable=True, tag=10_002)  # beside others; 0 drains it, -1: as before
 
 
 @struct
@@ -125,3 +128,4 @@ class ConsumerGroupHeartbeatResponse(Message):
     computation: Computation | None = since(1, default=None, ignorable=True, tag=10_000)
     takes_offers: Bool = since(1, ignorable=True, tag=10_001)  # the answer to an offer, where members may compute
     refused: NullableString = since(1, default=None, ignorable=True, tag=10_002)  # why what was computed does not count
+    takes_weights: Bool = since(1, ignorable=True, tag=10_003)  # the answer to a weight, where weights count

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key
+from kohort.wire.group_bytes import decode_key, decode_value, encode_key
+from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.record_pairs import Pair
 
 R = TypeVar("R")

@@ -13,6 +13,7 @@ import confluent_kafka
 
 from kohort.model import UUID
 from kohort.wire.consumer_protocol import decode_assignment
+from kohort.wire.group_bytes import decode_key, decode_value
 from kohort.wire.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -20,8 +21,6 @@ from kohort.wire.group_records import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    decode_key,
-    decode_value,
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"

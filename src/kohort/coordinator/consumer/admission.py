@@ -126,6 +126,8 @@ def as_told(
     if request.rebalance_timeout_ms != -1:
         after.rebalance_timeout_ms = request.rebalance_timeout_ms
     after.server_assignor = request.server_assignor or before.server_assignor
+    if request.weight != -1:
+        after.weight = request.weight
     after.classic = None
     if before.epoch == AWAY or before.member_id != member_id:
         # The next life of a static member: what it has goes over to it, and nothing that the last one was told.
@@ -143,6 +145,7 @@ def _says_nothing(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest
         and request.rebalance_timeout_ms == -1
         and request.server_assignor is None
         and request.rack_id is None
+        and request.weight == -1
         and request.instance_id in (None, before.instance_id)
         and (context.client_id, context.client_host) == (before.client_id, before.client_host)
     )

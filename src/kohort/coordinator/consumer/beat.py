@@ -99,7 +99,7 @@ class Beat:
     def _calls_for_a_target(self) -> bool:
         """Whether what the member says changes what somebody should own."""
         old, new = self.before.subscription, self.after.subscription
-        if old.names != new.names or self._ousted is not None:
+        if old.names != new.names or self._ousted is not None or self.before.weight != self.after.weight:
             return True
         if old.expression != new.expression:
             found = self.fresh.get(new.expression or "")
@@ -124,6 +124,8 @@ class Beat:
             cause = Cause.MEMBER_JOINED
         elif self.before.subscription != self.after.subscription:
             cause = Cause.SUBSCRIPTION_CHANGED
+        elif self.before.weight != self.after.weight:
+            cause = Cause.WEIGHT_CHANGED
         else:
             cause = Cause.ASSIGNOR_CHANGED
         return Why(cause, member_id)

@@ -66,6 +66,7 @@ def quiet_heartbeat(
         or request.server_assignor is not None
         or request.rack_id is not None
         or request.offered_assignors is not None
+        or request.weight != -1
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
     ):
         return None
@@ -139,6 +140,7 @@ def _answer(
         member_id=member_id, member_epoch=moved.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
     )
     response.takes_offers = request.offered_assignors is not None
+    response.takes_weights = request.weight != -1
     # It joins, or it never got the last answer.
     missed = request.member_epoch == JOINING or request.member_epoch != beat.before.epoch
     if missed or _is_full(request) or moved.assigned != beat.before.assigned:

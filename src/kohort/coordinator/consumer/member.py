@@ -62,6 +62,8 @@ class ConsumerMember:
     rebalance_timeout_ms: Millis = -1
     server_assignor: str | None = None
     """The server assignor that it asks for."""
+    weight: float | None = None
+    """How much it wants beside others, as it says itself; 0 to be drained, None where it says nothing."""
     classic: ClassicSide | None = None
     """Set for a member that speaks the classic protocol; its epoch is what it takes for the generation."""
 

@@ -180,4 +180,6 @@ class Planning:
 
     def _shape(self, member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
         weight = self._weights.of(member.instance_id, member.client_id)
+        if weight is None:  # what an operator says of a member goes before what it says itself
+            weight = 1.0 if member.weight is None else member.weight
         return MemberShape(topic_ids, member.rack_id, member.instance_id, weight or 1.0, drained=weight == 0)

@@ -51,6 +51,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=_classic(member.classic),
+        weight=-1.0 if member.weight is None else member.weight,
     )
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 

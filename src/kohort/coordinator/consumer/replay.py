@@ -119,6 +119,7 @@ def _put_metadata(
     member.subscription = group.topics.shared(subscription)
     member.rebalance_timeout_ms = value.rebalance_timeout_ms
     member.server_assignor = value.server_assignor
+    member.weight = None if value.weight < 0 else value.weight
     member.classic = _classic(value.classic_member_metadata)
     changed = group.put(member)
     groups.list_topics(group, changed)

@@ -14,6 +14,9 @@ _LONGEST_ID = (1 << 15) - 1
 _MEMBER_MAKES_ITS_ID = 1
 """From this version on a member comes with an id of its own making (KIP-1082)."""
 
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e9
+"""As an operator may give one, too (consumer.member.weights)."""
+
 
 def check_request(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str], max_subscription: int
@@ -48,6 +51,8 @@ def check_request(
         )
     if request.subscribed_topic_names and sum(map(len, request.subscribed_topic_names)) > max_subscription:
         raise _invalid(f"the names of the subscribed topics are longer than {max_subscription} characters")
+    if request.weight != -1 and not (request.weight == 0 or _LEAST_WEIGHT <= request.weight <= _LARGEST_WEIGHT):
+        raise _invalid(f"a weight is 0, or between {_LEAST_WEIGHT:g} and {_LARGEST_WEIGHT:g}, not {request.weight:g}")
     offered = request.offered_assignors or ()
     if sum(len(one.name) + len(one.user_data or b"") for one in offered) > max_subscription:
         raise _invalid(f"the offered assignors and their user data are longer than {max_subscription} bytes")

@@ -38,6 +38,7 @@ from kohort.member.events import (
     Responded,
     Subscribe,
     TimerFired,
+    Weigh,
 )
 from kohort.member.phase import Phase
 from kohort.member.telling import tell_next, told
@@ -60,6 +61,8 @@ class ClassicMember(Standing):
             case Subscribe(topics, expression):
                 assert expression is None, "a classic group knows nothing of expressions"
                 self._subscribe(topics)
+            case Weigh():
+                raise AssertionError("a classic group knows nothing of weights")
             case MetadataChanged():
                 metadata_changed(self, event)
             case CoordinatorFound():

@@ -25,6 +25,8 @@ _TAKES_NO_OFFERS = (
     "the broker lets no member compute the assignment: leave group_local_assignors out, or set group_protocol=classic"
 )
 
+_TAKES_NO_WEIGHTS = "the broker knows no weights of members, so this one gets as much as the others: it wanted"
+
 
 def send_heartbeat_if_due(member: ConsumerStanding) -> None:
     """Send one when its time has come, or when there is something to say."""
@@ -81,6 +83,8 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
     if member.generation is None and config.client_assignors and not response.takes_offers:
         member.fail(KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, _TAKES_NO_OFFERS))
         return
+    if member.generation is None and member.wish.weight is not None and not response.takes_weights:
+        member.actions.warning = f"{_TAKES_NO_WEIGHTS} {member.wish.weight:g}"
     member.generation = response.member_epoch
     if response.assignment is not None and member.phase in IN_GROUP:
         take_target(member, response.assignment)
@@ -131,6 +135,8 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
         request.server_assignor = config.server_assignor
     if said is None or said.topics != wish.topics:
         request.subscribed_topic_names = sorted(wish.topics)
+    if wish.weight is not None and (said is None or said.weight != wish.weight):
+        request.weight = wish.weight
     if wish.expression or member.expressed:
         member.expressed = True
         if said is None or said.expression != wish.expression:

@@ -35,6 +35,7 @@ from kohort.member.events import (
     Responded,
     Subscribe,
     TimerFired,
+    Weigh,
 )
 from kohort.member.phase import Phase
 from kohort.member.telling import tell_next, told
@@ -51,6 +52,8 @@ class ConsumerMember(ConsumerStanding):
         match event:
             case Subscribe():
                 self._subscribe(event)
+            case Weigh(weight):
+                self.weight = weight
             case MetadataChanged():
                 self.names = event.names
             case CoordinatorFound():

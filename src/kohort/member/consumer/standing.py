@@ -18,10 +18,12 @@ from kohort.wire.consumer_group_heartbeat import Computed
 
 
 class Wish(NamedTuple):
-    """What the application subscribed to: topics by name, and all whose names match an RE2 expression."""
+    """What the application wants: topics by name, all whose names match an RE2 expression, and how much of them."""
 
     topics: frozenset[str] = frozenset()
     expression: str | None = None
+    weight: float | None = None
+    """Beside other members; 0 for nothing, None to say nothing of it."""
 
 
 class ConsumerStanding(AnyMember):
@@ -34,6 +36,7 @@ class ConsumerStanding(AnyMember):
         super().__init__(config)
         self.member_id = config.member_id
         self.expression: str | None = None
+        self.weight = config.weight
         self.staying_wish = Wish()
         """While the member leaves: what it is still subscribed to."""
         self.expressed = False
@@ -46,7 +49,7 @@ class ConsumerStanding(AnyMember):
         self.interval_ms: Millis = 0
         """As the coordinator last said."""
         self.said: Wish | None = None
-        """What the coordinator knows of the subscription; None: a full heartbeat has to tell it all again."""
+        """What the coordinator knows of the wish; None: a full heartbeat has to tell it all again."""
         self.saying: int | None = None
         """The heartbeat that told it, until that is answered."""
         self.may_be_counted = False
@@ -79,7 +82,7 @@ class ConsumerStanding(AnyMember):
     @property
     def wish(self) -> Wish:
         """The subscription that the coordinator should know of."""
-        return self.staying_wish if self.leave is not None else Wish(self.topics, self.expression)
+        return self.staying_wish if self.leave is not None else Wish(self.topics, self.expression, self.weight)
 
     def polls(self) -> None:
         """The application is there, or back."""
