@@ -1,207 +1,35 @@
-"""Apache Kafka itself, from Maven Central's jars: a broker for the tests and the console tools that come with it.
-
-The jars are fetched once by `mvn` into a cache outside the tree (KOHORT_CACHE, else $XDG_CACHE_HOME/kohort).
-"""
+"""Apache Kafka as the laboratory runs it, and the console tools that come with it."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import functools
-import os
-import shutil
-import socket
 import subprocess
-import tempfile
-import uuid
-from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from tests.interop.process import ServerProcess
-
-VERSION = "4.3.1"
-
-# slf4j-simple is what the distribution's log4j setup would be: without a binding the broker starts mute.
-_POM = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>kohort</groupId><artifactId>apache-kafka</artifactId><version>{VERSION}</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
-_COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-
-_WARNINGS_ONLY = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-# Short-lived tools and a test broker never repay the second compiler or a concurrent collector.
-QUICK_START = (
-    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto", "-XX:-UsePerfData"),
-    _WARNINGS_ONLY,
+from kohort.lab.apache_kafka import (
+    PRODUCTION,
+    QUICK_START,
+    VERSION,
+    ApacheKafka,
+    Unavailable,
+    cache_directory,
+    free_ports,
+    jars,
+    java,
+    running_kafka,
 )
-# As Kafka's own start script has it, for when its speed is the question.
-PRODUCTION = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms1g", "-Xmx1g", _WARNINGS_ONLY)
 
-
-class Unavailable(Exception):
-    """Apache Kafka cannot run here; the text says what is missing."""
-
-
-def cache_directory() -> Path:
-    """Where what the tests download is kept between runs."""
-    named = os.environ.get("KOHORT_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort"
-
-
-@functools.cache
-def jars() -> Path:
-    """The directory of Kafka's jars, fetched on first use; `Unavailable` without Java, Maven or a network."""
-    if shutil.which("java") is None:
-        raise Unavailable("needs Java 17 (no java on the PATH)")
-    directory = cache_directory() / f"apache-kafka-{VERSION}"
-    if directory.is_dir():
-        return directory
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        raise Unavailable(f"needs Maven to fetch Apache Kafka {VERSION} (no mvn on the PATH)")
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        # Workers of one run, or two checkouts, would fetch the same 54 MB at once.
-        with (directory.parent / "apache-kafka.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not directory.is_dir():
-                _fetch(mvn, directory)
-    except OSError as error:
-        raise Unavailable(f"cannot write the cache {directory.parent}: {error.strerror}") from error
-    return directory
-
-
-def _fetch(mvn: str, directory: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=directory.parent) as work:
-        pom = Path(work, "pom.xml")
-        pom.write_text(_POM)
-        command = [
-            mvn,
-            "-B",
-            "-q",
-            "-f",
-            str(pom),
-            _COPY_JARS,
-            "-DincludeScope=runtime",
-            f"-DoutputDirectory={work}/jars",
-        ]
-        if not os.access(Path.home(), os.W_OK):
-            command.append(f"-Dmaven.repo.local={directory.parent}/m2")
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
-        except subprocess.TimeoutExpired as error:
-            raise Unavailable(f"Maven did not fetch Apache Kafka {VERSION} within 300 s") from error
-        if done.returncode != 0:
-            reason = next(
-                (line for line in done.stdout.splitlines() if "ERROR" in line), f"exit code {done.returncode}"
-            )
-            raise Unavailable(f"Maven could not fetch Apache Kafka {VERSION}: {reason[:300]}")
-        # Renamed when complete: a directory that exists is whole.
-        Path(work, "jars").rename(directory)
-
-
-def java(main: str, *arguments: str, options: Sequence[str] = QUICK_START) -> list[str]:
-    """The command line that runs one of the main classes in Kafka's jars."""
-    return ["java", *options, "-cp", f"{jars()}/*", main, *arguments]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody had a moment ago; taken together so that they differ."""
-    with contextlib.ExitStack() as held:
-        taken = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(s.getsockname()[1]) for s in taken]
-
-
-class ApacheKafka:
-    """A single KRaft node, broker and controller in one process."""
-
-    def __init__(self, bootstrap: str, process: ServerProcess, log_dir: Path) -> None:
-        self.bootstrap = bootstrap
-        self.process = process
-        self.log_dir = log_dir
-
-    def start_again(self) -> None:
-        """After its process was killed: on the same address, with what it had on disk."""
-        self.process = self.process.again()
-        self.process.wait_for("Kafka Server started", timeout=60.0)
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-
-@contextlib.contextmanager
-def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START) -> Iterator[ApacheKafka]:
-    """Start Apache Kafka on a free port of 127.0.0.1 in a temporary directory; both are gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
-        home = Path(directory)
-        port, controller_port = free_ports(2)
-        properties = home / "server.properties"
-        properties.write_text(_properties(home, port, controller_port, config or {}))
-        _format(properties)
-        process = ServerProcess(
-            java(
-                "kafka.Kafka",
-                str(properties),
-                options=(*jvm, "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
-            ),
-            cwd=home,
-        )
-        try:
-            process.wait_for("Kafka Server started", timeout=60.0)
-            kafka = ApacheKafka(f"127.0.0.1:{port}", process, home / "data")
-            try:
-                yield kafka
-            finally:
-                process = kafka.process
-        finally:
-            # Nothing of it is kept, so nothing is lost by not waiting for a controlled shutdown.
-            process.kill()
-
-
-def _properties(home: Path, port: int, controller_port: int, config: Mapping[str, str]) -> str:
-    settings = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-        "log.dirs": str(home / "data"),
-        # One node: every internal topic has one replica.
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        # The first rebalance of an empty group waits 3 s by default; tests start many groups.
-        "group.initial.rebalance.delay.ms": "0",
-        # Records whose test says that they are old stay.
-        "log.retention.ms": "-1",
-        **config,
-    }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def _format(properties: Path) -> None:
-    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    # An id that begins with a dash would be read as an option.
-    command = java(
-        "kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(properties)
-    )
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
+__all__ = [
+    "PRODUCTION",
+    "QUICK_START",
+    "VERSION",
+    "ApacheKafka",
+    "Unavailable",
+    "cache_directory",
+    "free_ports",
+    "jars",
+    "java",
+    "run_tool",
+    "running_kafka",
+]
 
 
 def run_tool(main: str, *arguments: str, stdin: str = "", timeout: float = 60.0) -> str:

@@ -1,0 +1,152 @@
+"""A server in a child process: its output is drained, its readiness is a line, its end is awaited."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from kohort.errors import KohortError
+
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _end_with_parent() -> None:
+    # A run that is killed cannot stop what it started, so the kernel does. It counts the thread that started it.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class NotReady(KohortError):
+    """The process ended, or stayed silent, before the line that was waited for."""
+
+
+class ServerProcess:
+    """Run `command`; `wait_for` returns the first line that matches, whichever stream it came on.
+
+    Both streams are drained by threads, so that a chatty server never blocks on a full pipe.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
+        self._changed = threading.Condition()
+        self._stdout: collections.deque[str] = collections.deque(maxlen=1000)
+        self._stderr: collections.deque[str] = collections.deque(maxlen=1000)
+        self._open_streams = 2
+        self.started_at = time.monotonic()
+        self._started_with = (command, env, cwd)
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            # Its own group: a Ctrl-C meant for us reaches the server through `stop`, in order.
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        self._drains = [
+            threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
+            threading.Thread(target=self._drain, args=(self._process.stderr, self._stderr), daemon=True),
+        ]
+        for drain in self._drains:
+            drain.start()
+
+    def again(self) -> ServerProcess:
+        """The same command once more, as another process."""
+        command, env, cwd = self._started_with
+        return ServerProcess(command, env=env, cwd=cwd)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stdout(self) -> tuple[str, ...]:
+        """The lines so far, the last thousand."""
+        with self._changed:
+            return tuple(self._stdout)
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The lines so far, the last thousand."""
+        with self._changed:
+            return tuple(self._stderr)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for(self, pattern: str, timeout: float) -> re.Match[str]:
+        """Return the first match in any line so far or to come; `NotReady` with the output if there is none."""
+        wanted = re.compile(pattern)
+
+        def found() -> re.Match[str] | None:
+            return next((m for line in (*self.stdout, *self.stderr) if (m := wanted.search(line))), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or self._open_streams == 0, timeout)
+            match = found()
+        if match is None:
+            raise NotReady(f"no line matched {pattern!r}\n{self.output()}")
+        return match
+
+    def output(self) -> str:
+        return "\n".join((*self.stdout, *self.stderr))
+
+    def wait(self, timeout: float) -> int:
+        """Wait until it ends by itself, its output read to the end; its exit code, negative for a signal."""
+        code = self._process.wait(timeout)
+        for drain in self._drains:
+            drain.join(timeout)
+        return code
+
+    def stop(self, timeout: float = 20.0) -> int:
+        """SIGTERM, then SIGKILL to its group when `timeout` has passed; the exit code."""
+        if self.alive:
+            self._process.terminate()
+        try:
+            return self.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """SIGKILL to the process and its children."""
+        if self.alive:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        return self.wait(10.0)
+
+    def rss_bytes(self) -> int:
+        """Resident memory now, of this process alone."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None, "the process has ended"
+        return int(found[1]) * 1024
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, of this process and of all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _drain(self, stream: IO[str] | None, into: collections.deque[str]) -> None:
+        assert stream is not None
+        with stream:
+            for line in stream:
+                with self._changed:
+                    into.append(line.rstrip("\n"))
+                    self._changed.notify_all()
+        with self._changed:
+            self._open_streams -= 1
+            self._changed.notify_all()
