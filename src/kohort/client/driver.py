@@ -13,7 +13,8 @@ from typing import Any
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.failures import ClosedError, CommitFailedError
-from kohort.errors import ErrorCode, KafkaError
+from kohort.client.options import check_weight
+from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.member import (
     Actions,
     AnyConfig,
@@ -38,6 +39,7 @@ from kohort.member import (
     Send,
     Subscribe,
     TimerFired,
+    Weigh,
 )
 from kohort.member.callbacks import CallbackKind
 from kohort.model import Millis, TopicPartition
@@ -89,6 +91,13 @@ class MemberDriver:
         """Join for these topics, or want these instead; under the consumer protocol, too, for what matches."""
         self.error = None
         self.handle(Subscribe(topics, expression))
+
+    def weigh(self, weight: float) -> None:
+        """Want so much beside other members. Raises ConfigError, in a classic group whatever the weight."""
+        check_weight(weight)
+        if not isinstance(self.member.config, ConsumerMemberConfig):
+            raise ConfigError("only members with group_protocol consumer have weights.")
+        self.handle(Weigh(weight))
 
     def callback_done(self) -> None:
         """The application has done what `on_callback` last said."""

@@ -120,6 +120,18 @@ class GroupReader(PartitionReader):
         self._topics = frozenset()
         self._drop(list(self._fetcher.states))
 
+    def set_weight(self, weight: float) -> None:
+        """Want this much beside the other members, while the group runs (group_member_weight says it from the start).
+
+        Under the broker's assignor `weighted` a member of weight 2 gets twice what one of weight 1 gets. 0 drains the
+        member under any assignor: it stays in the group and gets nothing, until another weight is set. Needs
+        group_protocol consumer, a subscription, and a broker of Kohort; an operator's weights go before.
+        """
+        self._check_open()
+        if self._driver is None:
+            raise KohortError("only a consumer that subscribed has a weight: subscribe first.")
+        self._driver.weigh(weight)
+
     @property
     def subscription(self) -> frozenset[str]:
         """The topics that it subscribed to; of a pattern those that match now."""

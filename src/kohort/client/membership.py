@@ -38,6 +38,7 @@ def member_config(options: GroupOptions) -> MemberConfig | ConsumerMemberConfig:
             instance_id=options.group_instance_id,
             server_assignor=options.group_remote_assignor,
             client_assignors=_assignors(options.group_local_assignors) if options.group_local_assignors else (),
+            weight=options.group_member_weight,
             max_poll_interval_ms=options.max_poll_interval_ms,
             retry_backoff_ms=options.retry_backoff_ms,
             retry_backoff_max_ms=options.retry_backoff_max_ms,
@@ -200,6 +201,10 @@ class Membership:
         if not wanted:
             raise ConfigError("a member needs at least one topic; to want none is to leave.")
         self._driver.subscribe(wanted)
+
+    def set_weight(self, weight: float) -> None:
+        """Want this much beside other members from now on: see `kohort.Consumer.set_weight`."""
+        self._driver.weigh(weight)
 
     async def settled(self) -> None:
         """Wait until the member is stable with no callback running. Raises the KafkaError that put it out."""

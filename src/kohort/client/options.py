@@ -49,6 +49,9 @@ class GroupOptions(ClientOptions):
     """Which of the broker's assignors to ask for; only with group_protocol consumer."""
     group_local_assignors: str | Sequence[str | Assignor] = ()
     """Assignors by which a member computes for its group; only with group_protocol consumer, and brokers of Kohort."""
+    group_member_weight: float | None = None
+    """How much this member wants beside others, under the assignor `weighted`; 0 is nothing, under any. Only with
+    group_protocol consumer, and brokers of Kohort; others ignore it, which is logged."""
     session_timeout_ms: Millis = 45_000
     heartbeat_interval_ms: Millis = 3_000
     max_poll_interval_ms: Millis = 300_000
@@ -112,6 +115,7 @@ _OTHER_PROTOCOL: Mapping[str, Mapping[str, str]] = {
     "classic": {
         "group_remote_assignor": "the members compute the assignment (partition_assignment_strategy)",
         "group_local_assignors": "partition_assignment_strategy names them",
+        "group_member_weight": "the members compute the assignment, and know no weights",
     },
     "consumer": {
         "session_timeout_ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",
@@ -145,6 +149,8 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
             raise ConfigError(f"{name} is {value!r}, but must be one of: {listed}.")
     if isinstance(options, GroupOptions):
         _check_protocol(options.group_protocol, given)
+        if options.group_member_weight is not None:
+            check_weight(options.group_member_weight)
     if isinstance(options, ConsumerOptions):
         reset_policy(options.auto_offset_reset)
     options.addresses()
@@ -154,6 +160,12 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
 def option_names(kind: type[ClientOptions]) -> list[str]:
     """All options of that kind."""
     return [one.name for one in fields(kind)]
+
+
+def check_weight(weight: float) -> None:
+    """ConfigError where a member's weight is none that brokers take."""
+    if not (weight == 0 or 1e-9 <= weight <= 1e9):
+        raise ConfigError(f"a member's weight is {weight:g}, but must be 0, or between 1e-9 and 1e9.")
 
 
 def _check_protocol(protocol: str, given: Mapping[str, Any]) -> None:
@@ -174,6 +186,8 @@ def _read(name: str, hint: Any, value: Any) -> Any:
         return _read_bool(name, value)
     if int in kinds and str not in kinds:
         return _read_int(name, value)
+    if float in kinds and value is not None:
+        return _read_float(name, value)
     if value is None and type(None) not in kinds:
         raise ConfigError(f"{name} is None; leave it out for its default.")
     if kinds in ((str,), (str, type(None))) and not isinstance(value, str | None):
@@ -201,6 +215,15 @@ def _read_int(name: str, value: Any) -> int:
     if value < lowest:
         raise ConfigError(f"{name} is {value}, but must be at least {lowest}.")
     return value
+
+
+def _read_float(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} is {value!r}, but must be a number.") from None
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -20,6 +20,7 @@ from kohort.member.events import (
     Responded,
     Subscribe,
     TimerFired,
+    Weigh,
 )
 from kohort.member.offsets import OffsetAndMetadata
 from kohort.member.phase import Phase
@@ -50,4 +51,5 @@ __all__ = [
     "Send",
     "Subscribe",
     "TimerFired",
+    "Weigh",
 ]

@@ -32,7 +32,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """The application wants this much beside other members (1 is usual), or nothing at all (0). Consumer groups only."""
+    """The application wants this much beside other members, or nothing (0). In consumer groups only."""
 
     weight: float
 

@@ -5,6 +5,7 @@
 
 from kohort.wire.codec import (
     Bytes,
+    Float64,
     Int8,
     Int32,
     Int64,

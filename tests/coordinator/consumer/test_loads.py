@@ -178,4 +178,4 @@ def test_a_member_is_drained_and_weighed_by_patterns_of_its_ids() -> None:
 def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> None:
     weights = Weights((("canary", 0.5), ("app-*", 2.0)))
     members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))
-    assert [weights.of(*ids) for ids in members] == [0.5, 2, 2, 1]
+    assert [weights.of(*ids) for ids in members] == [0.5, 2, 2, None]

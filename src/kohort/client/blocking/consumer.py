@@ -85,6 +85,10 @@ class Consumer(Face):
         """See `kohort.Consumer.unsubscribe`."""
         self._pump(self._consumer.unsubscribe())
 
+    def set_weight(self, weight: float) -> None:
+        """See `kohort.Consumer.set_weight`."""
+        self._do(lambda: self._consumer.set_weight(weight))
+
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
         """See `kohort.Consumer.poll`."""
         return self._pump(self._consumer.poll(max_records, timeout))

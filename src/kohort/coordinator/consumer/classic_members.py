@@ -154,6 +154,7 @@ def _as_said(
         client_id=context.client_id,
         client_host=context.client_host,
         subscription=Subscription(frozenset(said.topics)),
+        weight=None,  # its protocol has no word for it; an operator may give it one
         classic=ClassicSide(request.session_timeout_ms, tuple(protocols.items())),
     )
     if before.member_id != member_id:
