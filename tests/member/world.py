@@ -148,6 +148,7 @@ class World:
         callback_ms: Millis = 0,
         max_poll_interval_ms: Millis = 300_000,
         assignors: Sequence[str | Assignor] = (),
+        weight: float | None = None,
     ) -> Host:
         """A member of the consumer protocol that subscribes at once; its member id is its name."""
         config = ConsumerMemberConfig(
@@ -156,6 +157,7 @@ class World:
             instance_id=instance_id,
             max_poll_interval_ms=max_poll_interval_ms,
             client_assignors=tuple(find_assignors(assignors)) if assignors else (),
+            weight=weight,
         )
         made = Host(self, name, ConsumerMember(config), callback_ms)
         self.hosts.append(made)
