@@ -35,9 +35,10 @@ def decode_generation(data: bytes | None) -> int:
 
 
 def encode_claim(claim: Claim) -> bytes:
-    """What a member of a sticky group sends."""
+    """What a member of a sticky group sends. Equal claims are equal bytes: other ones would count as a changed
+    subscription, and rebalance the group (KAFKA-12898)."""
     by_topic: dict[str, list[int]] = {}
-    for topic, number in claim.partitions:
+    for topic, number in sorted(claim.partitions):
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
     for topic, numbers in by_topic.items():
