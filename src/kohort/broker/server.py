@@ -80,6 +80,7 @@ class Broker:
         self._kept_as = {Source.ALL_BROKERS: "", Source.BROKER: str(options.node_id)}
         """Under which name the store keeps what was changed at run time: Kafka's names of these resources."""
         self.host, self.port = options.host, options.port
+        self.rack = self.config.text("broker.rack") or None
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
         self._advertised = _host_and_port(self.config.text("advertised.listeners"))
         self._options = options

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import MetadataImage, Topic
+from kohort.log.api import Topic as LogTopic
 from kohort.model import UUID
 
 if TYPE_CHECKING:
@@ -43,8 +44,14 @@ class TopicsImage:
         """Values that did not change are the same objects, which know their hashes already."""
         before, self._known = self._known, {}
         for one in self._broker.topics.all().values():
+            shape = TopicShape(one.partitions, self._racks(one), one.name)
             topic = before.get(one.topic_id)
-            if topic is None or topic.shape.partitions != one.partitions:
-                topic = Topic(one.name, one.topic_id, TopicShape(one.partitions, name=one.name))
+            if topic is None or topic.shape != shape:
+                topic = Topic(one.name, one.topic_id, shape)
             self._known[one.topic_id] = topic
             yield topic
+
+    def _racks(self, topic: LogTopic) -> tuple[frozenset[str], ...] | None:
+        """Of each partition the racks of the brokers that have it: of this one alone, as long as it has them all."""
+        rack = self._broker.rack
+        return None if rack is None else (frozenset((rack,)),) * topic.partitions

@@ -24,7 +24,9 @@ def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> Non
         DescribeClusterResponse(
             cluster_id=broker.cluster_id,
             controller_id=broker.node_id,
-            brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port)],
+            brokers=[
+                DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            ],
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )
     )

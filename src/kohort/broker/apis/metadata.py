@@ -46,7 +46,9 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
     asked_of_cluster = request.include_cluster_authorized_operations
     call.reply(
         MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port)],
+            brokers=[
+                MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            ],
             cluster_id=broker.cluster_id,
             controller_id=broker.node_id,
             topics=topics,
