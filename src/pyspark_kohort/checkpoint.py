@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kohort.errors import ConfigError
+
 
 def directory(location: str | None) -> Path | None:
     """The local directory of a checkpoint location; None for one elsewhere."""
@@ -17,6 +19,18 @@ def directory(location: str | None) -> Path | None:
     if not colon:
         return Path(location)
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
+
+
+def query_id(checkpoint: Path) -> str:
+    """The query's id, which a restart keeps; Spark has written it before it asks a source for anything."""
+    try:
+        found: str = json.loads((checkpoint / "metadata").read_text())["id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"staticMembership: {checkpoint} is not this query's checkpoint. The option checkpointLocation of the"
+            " source must be the one of the query, on the driver's own file system."
+        ) from None
+    return found
 
 
 def last_done(checkpoint: Path) -> list[dict[str, Any]]:

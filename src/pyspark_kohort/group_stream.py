@@ -7,19 +7,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from kohort.errors import KohortError
+from kohort.errors import ConfigError, KohortError
 from kohort.model import TopicPartition
-from pyspark_kohort import plan
+from pyspark_kohort import checkpoint, plan
 from pyspark_kohort.ledger import Commit
 from pyspark_kohort.member import GroupSession
 from pyspark_kohort.offsets import EARLIEST, Offset, narrowed, offset_from_json
-from pyspark_kohort.options import OnLost
+from pyspark_kohort.options import OnLost, Options
 from pyspark_kohort.plan import Range
 from pyspark_kohort.stream import StreamReader
 
@@ -34,6 +35,7 @@ class MemberReader(StreamReader):
 
     _session: GroupSession | None = None
     _known: frozenset[TopicPartition] = frozenset()
+    _subscribed: Sequence[str] = ()
     _finished = False
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -42,6 +44,7 @@ class MemberReader(StreamReader):
         before = offset_from_json(start)
         session = self._joined(before)
         self._check_lost()
+        self._look_again(session)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         while True:
             begins = self._begins(session, session.boundary(before))
@@ -78,16 +81,25 @@ class MemberReader(StreamReader):
 
     def _joined(self, start: Offset, end: Offset | None = None) -> GroupSession:
         if self._session is None:
-            topics = self._options.topics
-            # A pattern is looked up once; the members of one group should agree on it.
-            self._known = frozenset(self._cluster.partitions(topics))
-            names = sorted({tp.topic for tp in self._known})
-            if not names:
-                raise KohortError(f"No topic matches subscribePattern {topics.pattern}.")
-            self._session = GroupSession(self._options, names)
+            options = _static(self._options)
+            self._known = frozenset(self._current_partitions())
+            self._subscribed = _topics(self._known)
+            if not self._subscribed:
+                raise KohortError(f"No topic matches subscribePattern {options.topics.pattern}.")
+            self._session = GroupSession(options)
             _leave_at_sigterm(self._session)
-            self._session.join(start, end)
+            self._session.join(self._subscribed, start, end)
         return self._session
+
+    def _look_again(self, session: GroupSession) -> None:
+        """A pattern may match topics that were made since. All members look; those that do first read nothing more."""
+        if self._options.topics.pattern is None:
+            return
+        found = _topics(self._current_partitions())
+        if found and found != self._subscribed:
+            _log.info("subscribePattern matches %d topics now, it matched %d", len(found), len(self._subscribed))
+            session.subscribe(found)
+            self._subscribed = found
 
     def _begins(self, session: GroupSession, granted: dict[TopicPartition, Commit | None]) -> dict[TopicPartition, int]:
         """Where everything that is ours goes on, what was just granted included."""
@@ -137,6 +149,21 @@ class MemberReader(StreamReader):
                 f"{sentence} Restart the query: it replays what is still its own. Or set onLost=continue."
             )
         _log.warning("%s Its records may come twice.", sentence)
+
+
+def _topics(tps: Iterable[TopicPartition]) -> list[str]:
+    return sorted({tp.topic for tp in tps})
+
+
+def _static(options: Options) -> Options:
+    """With staticMembership the query's id for the instance id: whoever restarts the query is the same member."""
+    group, directory = options.group, checkpoint.directory(options.checkpoint)
+    assert group is not None
+    if not group.static:
+        return options
+    if directory is None:
+        raise ConfigError("staticMembership needs a checkpointLocation on the driver's own file system.")
+    return replace(options, group=replace(group, instance_id=f"spark-{checkpoint.query_id(directory)}"))
 
 
 def _leave_at_sigterm(session: GroupSession) -> None:

@@ -82,11 +82,13 @@ class Ledger:
         Our checkpoint may prove more than the group knows. It counts only while the group's offset is our own: whoever
         owned the partition since has said so, and may have been left records that our checkpoint claims.
         """
-        begin = first if committed is None else committed.offset
-        claimed = self._claimed.pop(tp, begin)
-        if committed is None or committed.query == self.query:
-            begin = max(begin, claimed)
+        claimed = self._claimed.pop(tp, None)
+        if committed is None:
+            begin = first if claimed is None else claimed
+        elif committed.query == self.query:
+            begin = max(committed.offset, claimed or 0)
         else:
+            begin = committed.offset
             self._foreign.add(tp)
         # A batch that is about to be replayed is a claim that will come true, unless another has taken its part over.
         pending = self._replaying and tp not in self._foreign

@@ -20,6 +20,13 @@ class GroupMode(Enum):
     MEMBER = "member"
 
 
+class Protocol(Enum):
+    """How its members and the coordinator agree: classic groups, or those of KIP-848."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
 class OnLost(Enum):
     """What a query does that was thrown out of its group in the middle of a batch."""
 
@@ -48,6 +55,8 @@ class Broker:
     partition_fetch_bytes: int = 4 << 20
     poll_timeout_ms: Millis = 120_000
     retry_interval_ms: Millis = 10
+    metadata_age_ms: Millis = 5_000
+    """How often a query looks for topics and partitions that were added; Kafka's consumer: every 300,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,11 @@ class Group:
     """How to be a member."""
 
     group_id: str
+    protocol: Protocol = Protocol.CLASSIC
     instance_id: str | None = None
+    static: bool = False
+    """Take the query's id for the instance id."""
+    remote_assignor: str | None = None
     session_timeout_ms: Millis = 45_000
     heartbeat_interval_ms: Millis = 3_000
     rebalance_timeout_ms: Millis = 300_000
@@ -92,13 +105,14 @@ _NAMES = (
     " kafka.bootstrap.servers kafka.client.id kafka.request.timeout.ms kafka.isolation.level kafka.fetch.max.bytes"
     " kafka.max.partition.fetch.bytes kafka.group.id kafka.group.instance.id kafka.session.timeout.ms"
     " kafka.heartbeat.interval.ms kafka.max.poll.interval.ms kafka.partition.assignment.strategy"
-    " kafka.group.protocol kafka.security.protocol"
+    " kafka.group.protocol kafka.group.remote.assignor kafka.metadata.max.age.ms kafka.security.protocol"
+    " staticMembership"
 )
 _WITHOUT_EFFECT = (
     " fetchOffset.numRetries groupIdPrefix"
     " kafka.client.dns.lookup kafka.client.rack kafka.check.crcs kafka.connections.max.idle.ms"
     " kafka.default.api.timeout.ms kafka.fetch.max.wait.ms kafka.fetch.min.bytes kafka.max.poll.records"
-    " kafka.metadata.max.age.ms kafka.receive.buffer.bytes kafka.send.buffer.bytes kafka.reconnect.backoff.ms"
+    " kafka.receive.buffer.bytes kafka.send.buffer.bytes kafka.reconnect.backoff.ms"
     " kafka.reconnect.backoff.max.ms kafka.retry.backoff.ms kafka.retry.backoff.max.ms kafka.metric.reporters"
     " kafka.metrics.num.samples kafka.metrics.recording.level kafka.metrics.sample.window.ms"
     " kafka.socket.connection.setup.timeout.ms kafka.socket.connection.setup.timeout.max.ms"
@@ -123,6 +137,17 @@ _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
+
+
+_OTHER_PROTOCOL: Mapping[Protocol, Mapping[str, str]] = {
+    Protocol.CLASSIC: {"kafka.group.remote.assignor": "the members compute the assignment"},
+    Protocol.CONSUMER: {
+        "kafka.session.timeout.ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",
+        "kafka.heartbeat.interval.ms": "the broker says how often (group.consumer.heartbeat.interval.ms)",
+        "kafka.partition.assignment.strategy": "the broker computes it (kafka.group.remote.assignor)",
+    },
+}
+"""Options that do not apply under a protocol, and who decides instead."""
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
@@ -182,6 +207,7 @@ def _broker(given: Given) -> Broker:
         partition_fetch_bytes=given.number("kafka.max.partition.fetch.bytes", default.partition_fetch_bytes),
         poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs", default.poll_timeout_ms),
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", default.retry_interval_ms),
+        metadata_age_ms=given.number("kafka.metadata.max.age.ms", default.metadata_age_ms),
     )
 
 
@@ -219,9 +245,8 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 
 def _group(given: Given) -> Group | None:
     group_id = given.text("kafka.group.id")
-    protocol = (given.text("kafka.group.protocol") or "classic").lower()
-    if protocol != "classic":
-        raise ConfigError(f"kafka.group.protocol={protocol} is not supported yet; only classic is.")
+    protocol = given.one_of("kafka.group.protocol", Protocol, Protocol.CLASSIC)
+    _check_protocol(given, protocol)
     if not group_id:
         return None
     default = Group(group_id)
@@ -229,12 +254,31 @@ def _group(given: Given) -> Group | None:
     assignors = tuple(_assignor(name.strip()) for name in strategy.split(",")) if strategy else default.assignors
     return Group(
         group_id=group_id,
+        protocol=protocol,
         instance_id=given.text("kafka.group.instance.id"),
+        static=_static(given),
+        remote_assignor=given.text("kafka.group.remote.assignor"),
         session_timeout_ms=given.number("kafka.session.timeout.ms", default.session_timeout_ms),
         heartbeat_interval_ms=given.number("kafka.heartbeat.interval.ms", default.heartbeat_interval_ms),
         rebalance_timeout_ms=given.number("kafka.max.poll.interval.ms", default.rebalance_timeout_ms),
         assignors=assignors,
     )
+
+
+def _check_protocol(given: Given, protocol: Protocol) -> None:
+    """As Kafka's consumer does: who set what another decides would wait for an effect that never comes."""
+    for name, instead in _OTHER_PROTOCOL[protocol].items():
+        if given.text(name) is not None:
+            raise ConfigError(f"{name} does not apply with kafka.group.protocol={protocol.value}: {instead}.")
+
+
+def _static(given: Given) -> bool:
+    static = given.flag("staticMembership", False)
+    if static and given.text("kafka.group.instance.id"):
+        raise ConfigError("staticMembership takes the query's id: give it, or kafka.group.instance.id, not both.")
+    if static and not given.text("checkpointLocation"):
+        raise ConfigError("staticMembership needs the option checkpointLocation: the query's id stands there.")
+    return static
 
 
 def _assignor(name: str) -> str:

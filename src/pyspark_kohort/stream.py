@@ -20,8 +20,6 @@ from pyspark_kohort import plan
 from pyspark_kohort.offsets import EARLIEST, Offset, Positions, offset_from_json
 from pyspark_kohort.reading import RangeReader
 
-PARTITIONS_CHECKED_EVERY_MS = 5_000
-
 
 class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What both kinds of streams do alike."""
@@ -29,6 +27,8 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
     _target: Positions | None = None
     _ends: Positions | None = None
     _batch_at: Millis | None = None
+    _tps: Sequence[TopicPartition] = ()
+    _tps_at: Millis | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
         rows = self._options.max_offsets
@@ -47,6 +47,13 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
 
     def stop(self) -> None:
         self._disconnect()
+
+    def _current_partitions(self) -> Sequence[TopicPartition]:
+        """Spark asks up to a hundred times a second; partitions are added more rarely."""
+        now = time.monotonic_ns() // 1_000_000
+        if self._tps_at is None or now - self._tps_at >= self._options.broker.metadata_age_ms:
+            self._tps, self._tps_at = self._cluster.partitions(self._options.topics), now
+        return self._tps
 
     def _ends_of(self, begins: Positions) -> dict[TopicPartition, int]:
         """How far a batch may go; where a partition ends before it begins, records are gone."""
@@ -79,8 +86,6 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
 class StandaloneReader(StreamReader):
     """The connector's semantics: the checkpoint alone says where a query goes on."""
 
-    _tps: Sequence[TopicPartition] = ()
-    _tps_at: Millis | None = None
     _first: Positions | None = None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -112,10 +117,3 @@ class StandaloneReader(StreamReader):
             )
         fresh = [tp for tp in tps if tp not in known]
         return {tp: known[tp] for tp in tps if tp in known} | self._cluster.resolve(EARLIEST, fresh)
-
-    def _current_partitions(self) -> Sequence[TopicPartition]:
-        """Spark asks up to a hundred times a second; partitions are added more rarely."""
-        now = time.monotonic_ns() // 1_000_000
-        if self._tps_at is None or now - self._tps_at >= PARTITIONS_CHECKED_EVERY_MS:
-            self._tps, self._tps_at = self._cluster.partitions(self._options.topics), now
-        return self._tps

@@ -64,9 +64,9 @@ def no_connections_left() -> Iterator[None]:
 class Topic:
     """A topic of its own for a test: `produce` writes to it and returns what is in it, by partition and offset."""
 
-    def __init__(self, bootstrap: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, partitions: int, name: str | None = None) -> None:
         self.bootstrap = bootstrap
-        self.name = f"flights-{uuid.uuid4().hex[:8]}"
+        self.name = name or f"flights-{uuid.uuid4().hex[:8]}"
         self.partitions = partitions
         self.written: dict[tuple[int, int], tuple[bytes | None, bytes | None]] = {}
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})

@@ -83,6 +83,13 @@ def test_a_checkpoint_of_spark_sql_kafka_is_taken_over() -> None:
     assert ledger.commits() == {A: 25}
 
 
+def test_a_checkpoint_counts_for_more_than_where_a_group_would_begin() -> None:
+    # startingOffsets=latest would be behind what came while the query was down.
+    ledger = ledger_at(Offset({A: 25}))
+    ledger.grant(A, None, first=90)
+    assert ledger.owned == {A: 25}
+
+
 def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
     c = TopicPartition("flights", 2)
     start, end = ours({A: 10, B: 10, c: 10}), ours({A: 20, B: 20, c: 20})

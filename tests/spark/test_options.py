@@ -7,7 +7,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 from pyspark_kohort.offsets import AtTime, Earliest, Exact, Latest
-from pyspark_kohort.options import GroupMode, OnLost, Options, Topics, parse
+from pyspark_kohort.options import Group, GroupMode, OnLost, Options, Protocol, Topics, parse
 
 
 def stream(**options: str) -> Options:
@@ -65,6 +65,18 @@ def test_a_members_settings_have_kafkas_names() -> None:
     assert (options.on_lost, options.checkpoint) == (OnLost.CONTINUE, "/c")
 
 
+def test_a_member_may_use_either_protocol() -> None:
+    assert stream(kafka_group_id="delays").group == Group("delays", Protocol.CLASSIC)
+    group = stream(
+        kafka_group_id="delays",
+        kafka_group_protocol="CONSUMER",
+        kafka_group_remote_assignor="range",
+        staticMembership="true",
+        checkpointLocation="/c",
+    ).group
+    assert group == Group("delays", Protocol.CONSUMER, remote_assignor="range", static=True)
+
+
 def test_bounds_come_in_every_form() -> None:
     assert stream(startingOffsets='{"a":{"0":1}}').starting == Exact({TopicPartition("a", 0): 1})
     assert stream(startingTimestamp="7").starting == AtTime(7)
@@ -100,7 +112,17 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"groupMode": "leader"}, "must be standalone or member"),
         ({"groupMode": "member"}, "needs kafka.group.id"),
         ({"groupMode": "member", "kafka_group_id": "g", "assign": '{"a": [0]}'}, "use subscribe"),
-        ({"kafka_group_protocol": "consumer", "kafka_group_id": "g"}, "only classic"),
+        ({"kafka_group_protocol": "streams", "kafka_group_id": "g"}, "must be classic or consumer"),
+        ({"kafka_group_remote_assignor": "range"}, "the members compute the assignment"),
+        (
+            {"kafka_group_protocol": "consumer", "kafka_session_timeout_ms": "9000"},
+            "does not apply with kafka.group.protocol=consumer: the broker says how long",
+        ),
+        ({"kafka_group_id": "g", "staticMembership": "true"}, "needs the option checkpointLocation"),
+        (
+            {"kafka_group_id": "g", "staticMembership": "true", "kafka_group_instance_id": "i"},
+            "give it, or kafka.group.instance.id, not both",
+        ),
         ({"kafka_isolation_level": "serializable"}, "read_uncommitted or read_committed"),
         ({"kafka_partition_assignment_strategy": "best", "kafka_group_id": "g"}, "assignor 'best' is unknown"),
         ({"endingOffsets": "latest"}, "a stream has no end"),

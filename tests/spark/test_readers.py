@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,15 +21,18 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kohort.errors import ConfigError, KohortError
+from kohort.model import TopicPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
 from pyspark_kohort.fetch import disconnect
+from pyspark_kohort.stay import Stay
 from pyspark_kohort.stream import StreamReader
 from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 
 NewTopic = Callable[[int], Topic]
 Offset = dict[str, Any]
+Member = Callable[..., Any]
 
 
 def reader(topic: Topic, **options: str) -> Any:
@@ -37,9 +41,17 @@ def reader(topic: Topic, **options: str) -> Any:
     return DefaultSource(given | options).streamReader(COLUMNS)
 
 
-def member(topic: Topic, group: str, **options: str) -> Any:
-    fast = {"kafka.group.id": group, "kafka.heartbeat.interval.ms": "100", "groupMode": "member"}
-    return reader(topic, **(fast | options))
+@pytest.fixture
+def group() -> str:
+    return f"readers-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def member(request: pytest.FixtureRequest, group: str) -> Member:
+    """Makes readers that are members of the test's group, by each of the two protocols."""
+    fast = {"kafka.heartbeat.interval.ms": "100"} if request.param == "classic" else {}
+    fast |= {"kafka.group.id": group, "kafka.group.protocol": request.param, "groupMode": "member"}
+    return lambda topic, **options: reader(topic, **(fast | options))
 
 
 class Query:
@@ -97,10 +109,10 @@ class Query:
             pass
 
 
-def test_a_reader_is_pickled_without_a_connection() -> None:
+def test_a_reader_is_pickled_without_a_connection(member: Member) -> None:
     topic = Topic.__new__(Topic)
     topic.bootstrap, topic.name = "127.0.0.1:1", "flights"
-    for made in (reader(topic), member(topic, "pickled")):
+    for made in (reader(topic), member(topic)):
         copy = pickle.loads(pickle.dumps(made))
         assert list(copy.read(InputPartition(None))) == []
         assert list(copy.read(InputPartition(()))) == []
@@ -170,56 +182,58 @@ def test_few_records_wait_for_more(new_topic: NewTopic) -> None:
     assert len(query.sink) == 5
 
 
-def test_a_member_commits_what_the_next_call_proves(new_topic: NewTopic) -> None:
+def test_a_member_commits_what_the_next_call_proves(new_topic: NewTopic, member: Member, group: str) -> None:
     topic = new_topic(2)
     topic.produce(rows(10, 2))
-    query = Query(lambda: member(topic, "proves"))
+    query = Query(lambda: member(topic))
     assert query.step()
-    assert topic.lag("proves") == 10, "a batch is done only when Spark goes on from its end"
+    assert topic.lag(group) == 10, "a batch is done only when Spark goes on from its end"
     assert not query.plan()
-    assert topic.lag("proves") == 0
+    assert topic.lag(group) == 0
     query.reader.stop()
-    assert not topic.members("proves")
+    assert not topic.members(group)
 
 
-def test_a_member_begins_where_the_user_says_and_the_group_does_not(new_topic: NewTopic) -> None:
+def test_a_member_begins_where_the_user_says_and_the_group_does_not(
+    new_topic: NewTopic, member: Member, group: str
+) -> None:
     topic = new_topic(2)
     topic.produce(rows(20, 2))
     starting = json.dumps({topic.name: {"0": 4, "1": -1}})
-    query = Query(lambda: member(topic, "begins", startingOffsets=starting))
+    query = Query(lambda: member(topic, startingOffsets=starting))
     query.drain()
     query.reader.stop()
     assert query.sink == dict.fromkeys([(0, n) for n in range(4, 10)], 1)
-    again = Query(lambda: member(topic, "begins"))
+    again = Query(lambda: member(topic))
     topic.produce(rows(2, 2))
     again.drain()
     again.reader.stop()
     assert again.sink == dict.fromkeys([(0, 10), (1, 10)], 1)
 
 
-def test_available_now_reads_what_was_there_and_leaves(new_topic: NewTopic) -> None:
+def test_available_now_reads_what_was_there_and_leaves(new_topic: NewTopic, member: Member, group: str) -> None:
     topic = new_topic(4)
     topic.produce(rows(50, 3))
-    query = Query(lambda: member(topic, "now", maxOffsetsPerTrigger="20"))
+    query = Query(lambda: member(topic, maxOffsetsPerTrigger="20"))
     query.reader.prepareForTriggerAvailableNow()
     there = set(topic.written)
     assert query.step()
     topic.produce(rows(7, 4))
     query.drain()
     assert query.sink == dict.fromkeys(there, 1)
-    assert topic.lag("now") == 7
-    assert not topic.members("now")
+    assert topic.lag(group) == 7
+    assert not topic.members(group)
 
 
-def test_a_batch_under_way_keeps_its_partitions(new_topic: NewTopic) -> None:
+def test_a_batch_under_way_keeps_its_partitions(new_topic: NewTopic, member: Member, group: str) -> None:
     topic = new_topic(4)
     topic.produce(rows(40, 4))
-    first, second = Query(lambda: member(topic, "kept")), Query(lambda: member(topic, "kept"))
+    first, second = Query(lambda: member(topic)), Query(lambda: member(topic))
     assert first.plan()  # from here on a batch of all four partitions runs
     joined: list[bool] = []
     joining = threading.Thread(target=lambda: joined.append(second.plan()))
     joining.start()
-    until(20, "the second member has joined", lambda: len(topic.members("kept")) == 2)
+    until(20, "the second member has joined", lambda: len(topic.members(group)) == 2)
     first.run()
     topic.produce(rows(40, 4))
     while joining.is_alive():
@@ -234,18 +248,20 @@ def test_a_batch_under_way_keeps_its_partitions(new_topic: NewTopic) -> None:
         return bool(second.sink)
 
     until(20, "the second has its share", shared)
-    until(20, "all is read", lambda: not (first.step() | second.step()) and topic.lag("kept") == 0)
+    until(20, "all is read", lambda: not (first.step() | second.step()) and topic.lag(group) == 0)
     second.reader.stop()
     topic.produce(rows(40, 4))
-    until(20, "the first has all again", lambda: not first.step() and topic.lag("kept") == 0)
+    until(20, "the first has all again", lambda: not first.step() and topic.lag(group) == 0)
     first.reader.stop()
     assert first.sink + second.sink == dict.fromkeys(topic.written, 1)
 
 
-def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(new_topic: NewTopic) -> None:
+def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(
+    new_topic: NewTopic, member: Member, group: str
+) -> None:
     topic = new_topic(2)
     topic.produce(rows(20, 2))
-    first, second = Query(lambda: member(topic, "handed")), Query(lambda: member(topic, "handed"))
+    first, second = Query(lambda: member(topic)), Query(lambda: member(topic))
     assert first.plan()
     first.reader.stop()  # its batch is logged and never ran
     second.drain()
@@ -260,21 +276,23 @@ def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(new_topic: NewT
     assert first.sink + second.sink == dict.fromkeys(topic.written, 1)
 
 
-def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(new_topic: NewTopic, tmp_path: Path) -> None:
+def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(
+    new_topic: NewTopic, member: Member, group: str, tmp_path: Path
+) -> None:
     # A revocation that comes between Spark's signal and the leave waits for nothing: the checkpoint must speak first.
     topic = new_topic(2)
     topic.produce(rows(20, 2))
     home = tmp_path / "first"
-    first = Query(lambda: member(topic, "met", checkpointLocation=str(home)), home)
-    second = Query(lambda: member(topic, "met"))
+    first = Query(lambda: member(topic, checkpointLocation=str(home)), home)
+    second = Query(lambda: member(topic))
     assert first.plan()
     first.run()
-    session = first.reader._session  # type: ignore[attr-defined]
-    session._leaving = True
+    stay = stay_of(first)
+    stay.leaving = True
     second.plan()
-    until(20, "a partition is given up", lambda: len(session._membership.assignment) == 1)
+    until(20, "a partition is given up", lambda: stay.membership and len(stay.membership.assignment) == 1)
     first.reader.stop()
-    assert topic.lag("met") == 0
+    assert topic.lag(group) == 0
     second.reader.stop()
 
 
@@ -287,13 +305,15 @@ def test_a_limit_is_kept(new_topic: NewTopic) -> None:
     query.stop()
 
 
-def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp_path: Path) -> None:
+def test_queries_that_come_and_go_read_each_record_once(
+    new_topic: NewTopic, member: Member, group: str, tmp_path: Path
+) -> None:
     # Each stops wherever it is, also between the log and the tasks; what a stopped query had planned, others may do.
     topic = new_topic(8)
 
     def make(home: Path) -> Query:
         options = {"maxOffsetsPerTrigger": "500", "checkpointLocation": str(home)}
-        return Query(lambda: member(topic, "chaos", **options), home)
+        return Query(lambda: member(topic, **options), home)
 
     queries = [make(tmp_path / name) for name in "abc"]
     quiet = threading.Event()
@@ -326,7 +346,7 @@ def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp
         thread.join(30)
     assert not failures
     assert not any(thread.is_alive() for thread in threads)
-    until(30, "all is read", lambda: not sum(query.step() for query in queries) and topic.lag("chaos") == 0)
+    until(30, "all is read", lambda: not sum(query.step() for query in queries) and topic.lag(group) == 0)
     for query in queries:
         query.reader.stop()
     found: Counter[tuple[int, int]] = sum((query.sink for query in queries), Counter())
@@ -334,6 +354,66 @@ def test_queries_that_come_and_go_read_each_record_once(new_topic: NewTopic, tmp
     assert sorted(topic.written.keys() - found.keys())[:20] == [], "records that nobody read"
     assert sorted(at for at, times in found.items() if times > 1)[:20] == [], "records that came twice"
     assert all(query.sink for query in queries)
+
+
+def test_a_pattern_finds_topics_that_come_while_it_runs(new_topic: NewTopic, member: Member, group: str) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(10, 2))
+    pattern = {"subscribe": "", "subscribePattern": f"{topic.name}(-later)?", "startingOffsets": "latest"}
+    query = Query(lambda: member(topic, **pattern, **{"kafka.metadata.max.age.ms": "50"}))
+    query.drain()
+    later = Topic(topic.bootstrap, 2, f"{topic.name}-later")
+    later.produce(rows(10, 2))
+    # Its records are older than the query's knowledge of it: `latest` would leave a gap.
+    until(20, "the new topic is read", lambda: not query.step() and len(query.sink) == 10)
+    query.reader.stop()
+    assert query.sink == dict.fromkeys(later.written, 1)
+    assert later.lag(group) == 0
+
+
+def test_a_query_that_restarts_under_its_id_moves_nothing(
+    new_topic: NewTopic, member: Member, group: str, tmp_path: Path
+) -> None:
+    topic = new_topic(4)
+    topic.produce(rows(40, 4))
+    homes = [tmp_path / name for name in "ab"]
+    for home in homes:
+        home.mkdir()
+        (home / "metadata").write_text(json.dumps({"id": f"{group}-{home.name}"}))  # as Spark does
+
+    def make(home: Path) -> Query:
+        return Query(lambda: member(topic, staticMembership="true", checkpointLocation=str(home)), home)
+
+    a, b = queries = [make(home) for home in homes]
+    until(20, "all is read", lambda: not sum(query.step() for query in queries) and topic.lag(group) == 0)
+    until(20, "both have a share", lambda: not sum(query.step() for query in queries) and len(owned(b)) == 2)
+    before = generation(b), owned(a), owned(b)
+    a.reader.stop()
+    assert len(topic.members(group)) == 2, "it keeps its place"
+    topic.produce(rows(40, 4))
+    b.drain()
+    assert topic.lag(group) == 20, "what is the other's waits for it"
+    a.restart()
+    until(20, "all is read", lambda: not sum(query.step() for query in queries) and topic.lag(group) == 0)
+    assert (generation(b), owned(a), owned(b)) == before
+    assert a.sink + b.sink == dict.fromkeys(topic.written, 1)
+    for query in queries:
+        query.reader.stop()
+
+
+def owned(query: Query) -> frozenset[TopicPartition]:
+    return frozenset(stay_of(query).ledger.owned)
+
+
+def generation(query: Query) -> int | None:
+    membership = stay_of(query).membership
+    assert membership is not None
+    return membership.generation
+
+
+def stay_of(query: Query) -> Stay:
+    stay: Stay = query.reader._session._stay  # type: ignore[attr-defined]
+    return stay
 
 
 RUNNER = """
@@ -372,14 +452,16 @@ def test_a_runner_that_spark_ends_leaves_its_group(new_topic: NewTopic, hang_up:
 
 
 @pytest.mark.parametrize("kept_on", [False, True], ids=["fail", "continue"])
-def test_a_member_that_lost_its_batch_says_so_or_goes_on(new_topic: NewTopic, kept_on: bool) -> None:
-    topic, group = new_topic(2), f"lost-{kept_on}"
+def test_a_member_that_lost_its_batch_says_so_or_goes_on(
+    new_topic: NewTopic, member: Member, group: str, kept_on: bool
+) -> None:
+    topic = new_topic(2)
     topic.produce(rows(20, 2))
-    query = Query(lambda: member(topic, group, onLost="continue" if kept_on else "fail"))
+    query = Query(lambda: member(topic, onLost="continue" if kept_on else "fail"))
     assert query.plan()
     (before,) = topic.members(group)
     topic.throw_out(group, before)
-    until(20, "it has joined again", lambda: topic.members(group) not in ([], [before]))
+    until(20, "it has joined again", lambda: stay_of(query)._lost and topic.members(group))
     if kept_on:
         query.run()
         until(20, "it has read all", lambda: not query.step() and topic.lag(group) == 0)

@@ -1,0 +1,256 @@
+"""One stay in a group, in its event loop: what the group tells us, what Spark says is done, and the ledger of both.
+
+Spark's calls come one at a time, each a coroutine here (`member` says which, and when); the group's come whenever they
+come. Both wait for each other at `_turn`: a revocation for the batch that reads what it wants, a batch that is planned
+for the revocations that may go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kohort.client.cluster import Cluster
+from kohort.client.membership import Membership
+from kohort.client.options import GroupOptions, read_options
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import OffsetAndMetadata
+from kohort.model import TopicPartition
+from pyspark_kohort import checkpoint
+from pyspark_kohort.ledger import Commit, Ledger
+from pyspark_kohort.offsets import Offset, Positions
+from pyspark_kohort.options import Broker, Group, Options, Protocol
+from pyspark_kohort.plan import Range
+
+_log = logging.getLogger(__name__)
+
+_CHECKPOINT_LOOK_S = 0.2
+_NOT_OURS_NOW = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
+
+
+class Stay:
+    """Made anywhere, used in one event loop."""
+
+    def __init__(self, options: Options) -> None:
+        assert options.group is not None
+        self._options = options
+        self._group = options.group
+        self._checkpoint = checkpoint.directory(options.checkpoint)
+        self.ledger = Ledger(lambda: secrets.token_hex(6))
+        self.leaving = False
+        """Set before `leave`: revocations wait for Spark no more."""
+        self.left = False
+        self.membership: Membership | None = None
+        self._cluster: Cluster | None = None
+        self._planning = False
+        self._lost: list[TopicPartition] = []
+        self._turn = asyncio.Condition()  # at each of Spark's calls, and when a revocation is through
+        self._revocations = 0
+        self._leave_task: asyncio.Task[None] | None = None
+
+    # -- what Spark says
+
+    async def join(self, topics: Sequence[str]) -> None:
+        options = read_options(GroupOptions, _group_options(self._options.broker, self._group))
+        self._cluster = Cluster(options)
+        self.membership = Membership(
+            self._cluster,
+            options,
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+            on_lost=self._on_lost,
+        )
+        self.membership.subscribe(topics)
+        await self.membership.settled()
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        self._joined().subscribe(topics)
+
+    async def boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
+        self.ledger.complete(start)
+        await self._commit()
+        self._planning = False
+        async with self._turn:
+            self._turn.notify_all()
+            await self._turn.wait_for(lambda: not self._revocations)
+        return await self.granted()
+
+    async def granted(self) -> dict[TopicPartition, Commit | None]:
+        self._planning = True
+        return await self._committed(self._joined().assignment - self.ledger.owned.keys())
+
+    async def unclaimed(self, planned: Sequence[Range], name: str | None) -> list[TopicPartition]:
+        others = {part.tp for part in planned} - self.ledger.owned.keys()
+        found = await self._committed(others)
+        return [tp for tp, commit in found.items() if commit is None or commit.query == name]
+
+    async def grant(
+        self, committed: Mapping[TopicPartition, Commit | None], first: Positions
+    ) -> dict[TopicPartition, int]:
+        ours = self._joined().assignment
+        for tp in ours & committed.keys():
+            self.ledger.grant(tp, committed[tp], first.get(tp, 0))
+        return dict(self.ledger.owned)
+
+    async def plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
+        await self._commit()  # what was just won is ours from here on
+        end = self.ledger.advance(start, ends, rows)
+        await self._planned()
+        return end
+
+    async def replay(self, start: Offset, end: Offset) -> list[Range]:
+        todo = self.ledger.replay(start, end)
+        await self._commit()
+        await self._planned()
+        return todo
+
+    async def retained(self, planned: Sequence[Range]) -> list[Range]:
+        return self.ledger.retained(planned)
+
+    async def settle(self) -> bool:
+        membership = self._joined()
+        await membership.settled()
+        return bool(membership.assignment ^ self.ledger.owned.keys())
+
+    def take_lost(self) -> list[TopicPartition]:
+        lost, self._lost = self._lost, []
+        return lost
+
+    def begin_to_leave(self, seconds: float) -> None:
+        """Commit what is proven and leave; `left` says when. A second call changes nothing."""
+        if self._leave_task is None:
+            self._leave_task = asyncio.get_running_loop().create_task(self._leave(seconds), name="kohort-leave")
+
+    async def _leave(self, seconds: float) -> None:
+        try:
+            async with self._turn:
+                self._turn.notify_all()
+            if self.membership is not None:
+                self._look_into_checkpoint()
+                try:
+                    await self._commit()
+                finally:
+                    await self.membership.leave(timeout=seconds)
+            if self._cluster is not None:
+                await self._cluster.close()
+        except KafkaError as error:
+            _log.warning("group=%s: not everything was committed: %s", self._group.group_id, error)
+        finally:
+            self.left = True
+
+    async def _planned(self) -> None:
+        """What the batch does not read may go."""
+        self._planning = False
+        async with self._turn:
+            self._turn.notify_all()
+
+    # -- what we tell the group
+
+    def _joined(self) -> Membership:
+        membership = self.membership
+        assert membership is not None
+        if membership.error is not None:
+            raise membership.error
+        return membership
+
+    async def _committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, Commit | None]:
+        found = await self._joined().committed(tps) if tps else {}
+        return {tp: at and Commit(at.offset, at.metadata) for tp, at in found.items()}
+
+    async def _commit(self) -> None:
+        """Tell the group what is proven. What it refuses because we are out stays uncommitted, for the next owner."""
+        offsets = self.ledger.commits()
+        if not offsets or self.membership is None:
+            return
+        try:
+            named = {tp: OffsetAndMetadata(offset, self.ledger.query) for tp, offset in offsets.items()}
+            await self.membership.commit(named)
+        except KafkaError as error:
+            if error.code not in _NOT_OURS_NOW:
+                raise
+            _log.warning("group=%s: not committed: %s", self._group.group_id, error)
+        else:
+            self.ledger.committed(offsets)
+
+    # -- what the group tells us
+
+    async def _assigned(self, tps: frozenset[TopicPartition]) -> None:
+        """Claim at once what has an offset, by a commit under our name: a query that had it before may be looking.
+
+        Partitions without an offset wait for Spark's next call, which finds out where they begin.
+        """
+        try:
+            for tp, commit in (await self._committed(tps - self.ledger.owned.keys())).items():
+                if commit is not None:
+                    self.ledger.grant(tp, commit, commit.offset)
+            await self._commit()
+        except KafkaError as error:
+            _log.warning("group=%s: not claimed yet: %s", self._group.group_id, error)
+
+    async def _revoked(self, tps: frozenset[TopicPartition]) -> None:
+        """Give partitions up, but not under a batch that reads them: others would read the same records."""
+        self._revocations += 1
+        try:
+            async with self._turn:
+                while not self.leaving and (self._planning or self.ledger.reading(tps)):
+                    await self._wait_for_turn()
+            if self.leaving:
+                # Spark will not say any more whether the batch that read them is done; its checkpoint does.
+                self._look_into_checkpoint()
+            await self._commit()
+            self.ledger.drop(tps)
+        finally:
+            self._revocations -= 1
+            async with self._turn:
+                self._turn.notify_all()
+
+    async def _wait_for_turn(self) -> None:
+        """Until Spark's next call; it may be minutes off, so see if the checkpoint shows that the batch is done."""
+        try:
+            async with asyncio.timeout(_CHECKPOINT_LOOK_S if self._checkpoint else None):
+                await self._turn.wait()
+        except TimeoutError:
+            self._look_into_checkpoint()
+
+    async def _on_lost(self, tps: frozenset[TopicPartition]) -> None:
+        """Others may read them already; what of them is in our sink since the last commit comes twice."""
+        self._lost += self.ledger.reading(tps)
+        self.ledger.drop(tps)
+
+    def _look_into_checkpoint(self) -> None:
+        end = self.ledger.end
+        if self._checkpoint is not None and end is not None and end.to_json() in checkpoint.last_done(self._checkpoint):
+            self.ledger.complete(end)
+
+
+def _group_options(broker: Broker, group: Group) -> dict[str, Any]:
+    """The client's options for a member. Each protocol has some that the other refuses."""
+    given: dict[str, Any] = {
+        "bootstrap_servers": [f"{host}:{port}" for host, port in broker.bootstrap],
+        "client_id": broker.client_id,
+        "request_timeout_ms": broker.request_timeout_ms,
+        "allow_auto_create_topics": False,
+        "group_id": group.group_id,
+        "group_instance_id": group.instance_id,
+        "group_protocol": group.protocol.value,
+        "max_poll_interval_ms": group.rebalance_timeout_ms,
+    }
+    if group.protocol is Protocol.CONSUMER:
+        return given | {"group_remote_assignor": group.remote_assignor}
+    return given | {
+        "session_timeout_ms": group.session_timeout_ms,
+        "heartbeat_interval_ms": group.heartbeat_interval_ms,
+        "partition_assignment_strategy": group.assignors,
+    }
