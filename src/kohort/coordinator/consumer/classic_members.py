@@ -166,11 +166,11 @@ def _expect_sync(group: ConsumerGroup, moved: ConsumerMember, now: Millis, out: 
     assert moved.classic is not None
     deadline = now + moved.classic.session_timeout_ms
     known = group.members.get(moved.member_id)
+    due_at = group.answers_due[moved.member_id] = now + max(moved.rebalance_timeout_ms, 0)
     if known is None:
-        out.timers[SessionTimeout(group.group_id, moved.member_id)] = deadline
+        out.timers[SessionTimeout(group.group_id, moved.member_id)] = min(deadline, due_at)
     else:
         known.session_deadline = deadline
-        known.answer_due_at = now + moved.rebalance_timeout_ms
 
 
 # SyncGroup
@@ -192,12 +192,13 @@ def sync_as_classic_member(
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, classic.protocol):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member.state is not MemberState.UNREVOKED_PARTITIONS and _is_behind(groups, group, member, now):
-            _expect_join(member, now)
+            _expect_join(group, member, now)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     except KafkaError as refused:
         out.replies[context.token] = sync_refused(refused.code)
         return
-    member.session_deadline, member.answer_due_at = now + classic.session_timeout_ms, None
+    member.session_deadline = now + classic.session_timeout_ms
+    group.answers_due.pop(member.member_id, None)
     out.replies[context.token] = SyncGroupResponse(
         protocol_type=CONSUMER,
         protocol_name=classic.protocol,
@@ -220,7 +221,7 @@ def heartbeat_of_classic_member(
         return ErrorCode.ILLEGAL_GENERATION
     member.session_deadline = now + classic.session_timeout_ms
     if _is_behind(groups, group, member, now) or _has_something_to_do(group, member):
-        _expect_join(member, now)
+        _expect_join(group, member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -247,6 +248,5 @@ def _has_something_to_do(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return member.state is MemberState.UNREVOKED_PARTITIONS
 
 
-def _expect_join(member: ConsumerMember, now: Millis) -> None:
-    if member.answer_due_at is None:
-        member.answer_due_at = now + max(member.rebalance_timeout_ms, 0)
+def _expect_join(group: ConsumerGroup, member: ConsumerMember, now: Millis) -> None:
+    group.answers_due.setdefault(member.member_id, now + max(member.rebalance_timeout_ms, 0))

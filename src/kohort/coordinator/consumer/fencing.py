@@ -43,13 +43,13 @@ def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now:
     member = group.members.get(member_id)
     if member is None:
         return
-    due_at = member.answer_due_at
-    if member.session_deadline <= now:
-        remove_members(groups, group, [member], Why(Cause.SESSION_EXPIRED, member_id), now, out)
-    elif due_at is not None and due_at <= now:
+    due_at = group.answers_due.get(member_id)
+    if due_at is not None and due_at <= now:
         remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)
+    elif member.session_deadline <= now:
+        remove_members(groups, group, [member], Why(Cause.SESSION_EXPIRED, member_id), now, out)
     else:
-        at = member.session_deadline if due_at is None else min(due_at, member.session_deadline)
+        at = member.look_again_at(now) if due_at is None else min(due_at, member.session_deadline)
         out.timers[SessionTimeout(group.group_id, member_id)] = at
 
 

@@ -40,6 +40,7 @@ class ConsumerGroup:
 
     __slots__ = (
         "_arrived",
+        "answers_due",
         "assignors",
         "classic_members",
         "classic_protocols",
@@ -84,6 +85,8 @@ class ConsumerGroup:
         """How many members speak the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
         """How many of those support each client-side assignor."""
+        self.answers_due: dict[str, Millis] = {}
+        """Until when classic members must have joined again, or synced, as they were told to; soft."""
         self.handed_out: dict[str, None] = {}
         """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
         self.offsets: dict[str, dict[int, Record]] = {}
@@ -168,6 +171,7 @@ class ConsumerGroup:
         if old is None:
             return ()
         self.computing.left(member_id)
+        self.answers_due.pop(member_id, None)
         self._name(old, None)
         self._release(member_id, old.assigned | old.revoking)
         return self._count(old, None)

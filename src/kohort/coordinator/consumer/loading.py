@@ -17,7 +17,7 @@ def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> N
         classic = member.classic
         deadline = now + (session_timeout_ms if classic is None else classic.session_timeout_ms)
         member.session_deadline = deadline
-        out.timers[SessionTimeout(group.group_id, member.member_id)] = deadline
+        out.timers[SessionTimeout(group.group_id, member.member_id)] = member.look_again_at(now)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             timer = MemberRebalanceTimeout(group.group_id, member.member_id)
             out.timers[timer] = now + max(member.rebalance_timeout_ms, 0)

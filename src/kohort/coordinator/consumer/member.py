@@ -18,6 +18,9 @@ LEAVING = -1
 AWAY = -2
 """As a member epoch: a static member leaves, and will be back within its session."""
 
+_SHORTEST_LOOK_MS: Millis = 1_000
+"""Between two looks at a classic member's deadlines, however short its rebalance timeout is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -79,8 +82,6 @@ class ConsumerMember:
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
     last_answer: ConsumerGroupHeartbeatResponse | None = field(default=None, compare=False, repr=False)
     """What it was told when there was no news; mostly it is told the same again, and nobody changes it."""
-    answer_due_at: Millis | None = field(default=None, compare=False)
-    """Until when a classic member must have joined again, or synced, as it was told to."""
 
     @property
     def facts(self) -> MemberFacts:
@@ -99,6 +100,16 @@ class ConsumerMember:
         moved.epoch, moved.previous_epoch, moved.state = epoch, previous_epoch, state
         moved.assigned, moved.revoking = assigned, revoking
         return moved
+
+    def look_again_at(self, now: Millis) -> Millis:
+        """When its deadlines are to be looked at: when its session ends, or before what it may be told now is due.
+
+        A classic member is told to join again by an answer to a heartbeat, which sets no timer. So it is looked at once
+        in each of its rebalance timeouts; then no such deadline passes unseen.
+        """
+        if self.classic is None:
+            return self.session_deadline
+        return min(self.session_deadline, now + max(self.rebalance_timeout_ms, _SHORTEST_LOOK_MS))
 
     def is_at(self, target_epoch: int) -> bool:
         """Whether nothing is left to do until the next target."""

@@ -112,7 +112,7 @@ def write_upgraded(group: ConsumerGroup, now: Millis, out: Effects) -> None:
         assert member.classic is not None
         out.records.append(records.current(group_id, member, _since(group)))
         member.session_deadline = now + member.classic.session_timeout_ms
-        out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline
+        out.timers[SessionTimeout(group_id, member.member_id)] = member.look_again_at(now)
 
 
 def _since(group: ConsumerGroup) -> Callable[[UUID, int], int]:
