@@ -36,7 +36,7 @@ GROUP = GroupDescription(
     "uniform",
     None,
     (
-        replace(one("app-1", partitions(0, 1, 2), partitions(0, 1)), reason="2 of 5 partitions"),
+        replace(one("app-1", partitions(0, 1, 2), partitions(0, 1)), reason="2 of 5 partitions", since_ms=NOW - 7_000),
         replace(one("app-2", partitions(), partitions(2, 3)), expression="ord.*", rack="east"),
         one("app-3", partitions(4), partitions(4)),
     ),
@@ -56,6 +56,7 @@ def test_a_partition_on_its_way_names_who_waits_for_whom() -> None:
         "  owns       orders 0-2",
         "  target     orders 0-1",
         "  gives up   orders 2: it was told, or is with its next heartbeat",
+        "  so since   7 s ago",
         "  because    2 of 5 partitions",
         "",
         "app-2 (/10.0.0.1, rack east, member epoch 7)",

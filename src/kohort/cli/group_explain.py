@@ -32,7 +32,7 @@ def explain_group(
 ) -> int:
     """Why every member has what it has: what it asks for, owns and should own, and whom it waits for.
 
-    A broker of Kohort also says since when, and what the assignor weighed. Exit code 1 if there is no such group.
+    A broker of Kohort also says since when, member by member, and what the assignor weighed. Exit code 1 if there is no such group.
     """
     servers = bootstrap_servers(bootstrap)
 
@@ -98,6 +98,8 @@ def told(described: "GroupDescription", explained: "list[Explained]", now: Milli
             lines.append(f"  waits for  {ranges(partitions)} of {names[other]}")
         if one.comes:
             lines.append(f"  gets       {ranges(one.comes)} with its next heartbeat: nobody has it")
+        if member.since_ms is not None:
+            lines.append(f"  so since   {_ago(now - member.since_ms)}")
         if member.reason is not None:
             lines.append(f"  because    {member.reason}")
     return lines
@@ -164,6 +166,7 @@ def _as_json(described: "GroupDescription", explained: "list[Explained]") -> dic
                 "gives_up": listed(one.gives_up),
                 "waits_for": {other: listed(partitions) for other, partitions in one.waits_for.items()},
                 "comes": listed(one.comes),
+                "since_ms": one.member.since_ms,
                 "reason": one.member.reason,
             }
             for one in explained

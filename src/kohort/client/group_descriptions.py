@@ -35,6 +35,8 @@ class MemberDescription:
     """`classic` for a member whose group changes its protocol, or `consumer`; None with a broker too old to say."""
     reason: str | None = None
     """Why it should have what it should have; None with Apache Kafka, which does not say."""
+    since_ms: Millis | None = None
+    """Since when it has what it has, and waits for what it waits for; None with Apache Kafka, and after a failover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def _consumer_member(one: DescribedConsumerMember) -> MemberDescription:
         rack=one.rack_id,
         protocol=_PROTOCOLS.get(one.member_type),
         reason=one.reason,
+        since_ms=None if one.since_ms < 0 else one.since_ms,
     )
 
 

@@ -60,6 +60,7 @@ class Member(Struct):
     target_assignment: Assignment = since(0)
     member_type: Int8 = since(1, default=-1, ignorable=True)  # KIP-1099: 0 classic, 1 consumer, -1 unknown
     reason: NullableString = since(0, default=None, tag=10_000)  # ours: why it should have what it should have
+    since_ms: Int64 = since(0, default=-1, tag=10_001)  # ours: since when it has what it has, since the epoch
 
 
 @struct

@@ -52,6 +52,7 @@ class Beat:
     def __post_init__(self) -> None:
         self.coming = None
         self.epoch = self.group.epoch
+        self.group.written_at = self.now
         if self.after is not self.before or self.after.member_id not in self.group.members:
             topics = self.group.topics.topics_of(self.after.subscription, self.fresh)
             replaces = self.before.member_id if self.before.member_id != self.after.member_id else None

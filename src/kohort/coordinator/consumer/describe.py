@@ -59,6 +59,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         # What it must give up it still has, so tools must not show it as nobody's (KAFKA-20431).
         assignment=_assignment(groups, member.assigned | member.revoking),
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
+        since_ms=member.since or -1,
         member_type=_CONSUMER if member.classic is None else _CLASSIC,
         reason=group.planning.why(member.member_id) if by_members is None else f"a member computed it, by {by_members}",
     )

@@ -60,6 +60,7 @@ class ConsumerGroup:
         "target_epoch",
         "targets",
         "topics",
+        "written_at",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -71,6 +72,8 @@ class ConsumerGroup:
         """The group epoch that the target assignment was computed for."""
         self.target_at: Millis = 0
         """When it was computed; 0 for never, or where the next one need not wait (KIP-1263)."""
+        self.written_at: Millis = 0
+        """When what replay is about to write was decided; 0 while the log is read, which does not say."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
         """Member id by instance id."""

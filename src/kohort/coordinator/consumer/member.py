@@ -78,6 +78,8 @@ class ConsumerMember:
     revoking: Partitions = NOTHING
     """What it was told to give up, and did not report gone yet. Nobody else may have it."""
 
+    since: Millis = field(default=0, compare=False)
+    """Since when it has what it has, and waits for what it waits for; 0 where nobody knows, after a failover."""
     session_deadline: Millis = field(default=0, compare=False)
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
     last_answer: ConsumerGroupHeartbeatResponse | None = field(default=None, compare=False, repr=False)

@@ -145,16 +145,18 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
     member = group.members.get(member_id) or ConsumerMember(member_id)
     assigned = Partitions.of((one.topic_id, one.partitions) for one in value.assigned_partitions)
     target = group.targets.get(member_id)
-    group.put(
-        member.standing(
-            value.member_epoch,
-            value.previous_member_epoch,
-            _STATES.get(value.state, MemberState.UNKNOWN),
-            # Most members own exactly their target; a large group then keeps one value for both.
-            target if target is not None and target == assigned else assigned,
-            Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
-        )
+    moved = member.standing(
+        value.member_epoch,
+        value.previous_member_epoch,
+        _STATES.get(value.state, MemberState.UNKNOWN),
+        # Most members own exactly their target; a large group then keeps one value for both.
+        target if target is not None and target == assigned else assigned,
+        Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
     )
+    before = (member.state, member.assigned, member.revoking)
+    if not member.epoch or before != (moved.state, moved.assigned, moved.revoking):
+        moved.since = group.written_at
+    group.put(moved)
     group.give(member_id, _given(value.assigned_partitions, value.member_epoch))
     group.give(member_id, _given(value.partitions_pending_revocation, value.member_epoch))
 
