@@ -11,6 +11,7 @@ from kohort.coordinator.events import (
     MemberFacts,
     MemberGone,
     MemberMoved,
+    Weighed,
 )
 from kohort.model import TopicPartition
 from kohort.recorder.journal import WAIT_MS, Journal
@@ -203,3 +204,14 @@ def test_a_classic_group_that_migrates_keeps_who_has_what() -> None:
     journal.observe(GroupSettled("g", 2, "uniform"), 4_000)
     (record,) = journal.fetched("b", "/b", "orders", 1, 4_100)
     assert [(c.previous_owner, c.owner, c.dark_ms) for c in record.partitions] == [("a-1", "b-1", 1_100)]
+
+
+def test_what_the_assignor_weighed_is_on_record() -> None:
+    journal = Journal()
+    first_member(journal)
+    weighed = (Weighed("a-1", "1 partitions; its fair share by weight 1 is 1.0"),)
+    journal.observe(GroupEpochBumped("g", 3, Cause.WEIGHT_CHANGED, "a-1", None), 5_000)
+    journal.observe(moved(A, 3, gave_up=orders(1)), 5_100)
+    (record,) = journal.observe(GroupSettled("g", 3, "weighted", weighed), 5_200)
+    assert (record.cause, record.protocol, record.weighed) == ("weight changed", "weighted", weighed)
+    assert RebalanceRecord.from_json(record.to_json()) == record

@@ -4,10 +4,10 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from kohort.coordinator.events import MemberFacts
+from kohort.coordinator.events import MemberFacts, Weighed
 from kohort.recorder import RebalanceRecord
 from kohort.recorder.labels import label_of, labels, seconds
-from kohort.recorder.printing import partitions_table, rebalances_table, summary
+from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary, weighed_table
 from tests.recorder.stories import a_day, facts
 
 
@@ -45,6 +45,18 @@ def test_partitions_have_their_darkness_as_bars_on_one_scale() -> None:
     first = lines[1].split()
     assert first[:3] == ["flights-0", "a", "b"] and first[3].isdigit() and "━" in lines[1] and "╌" in lines[1]
     assert len(lines) == 7
+
+
+def test_what_the_assignor_weighed_stands_beside_who_it_was() -> None:
+    member = MemberFacts("app-1-id", "app-1", "/a")
+    weighed = (Weighed("app-1-id", "5 partitions; its fair share by weight 5 is 5.0"),)
+    record = RebalanceRecord("g", 3, 1_000, 2_000, protocol="weighted", after=(member,), weighed=weighed)
+    known = labels([record])
+    assert "by weighted" in headline(record, known).plain
+    assert [" ".join(line.split()) for line in rendered(weighed_table(record, known))] == [
+        "member weighed",
+        "app-1 5 partitions; its fair share by weight 5 is 5.0",
+    ]
 
 
 def test_the_summary_names_the_longest_darkness() -> None:

@@ -29,7 +29,10 @@ def rebalances(
         str | None, typer.Argument(metavar="[GROUP]", help="Default: all groups.", show_default=False)
     ] = None,
     partitions: Annotated[
-        bool, typer.Option("--partitions", help="Each partition that moved or went dark, too.")
+        bool,
+        typer.Option(
+            "--partitions", help="Each partition that moved or went dark, and what the assignor weighed, too."
+        ),
     ] = False,
     last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)] = None,
     picture: Annotated[
@@ -104,7 +107,7 @@ def _print(records: "Sequence[RebalanceRecord]", partitions: bool) -> None:
     from rich.padding import Padding
 
     from kohort.recorder.labels import labels
-    from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary
+    from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary, weighed_table
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -115,6 +118,8 @@ def _print(records: "Sequence[RebalanceRecord]", partitions: bool) -> None:
             console.print(headline(record, known))
             if record.partitions:
                 console.print(Padding(partitions_table(record, known), (0, 0, 0, 4), expand=False))
+            if record.weighed:
+                console.print(Padding(weighed_table(record, known), (0, 0, 0, 4), expand=False))
     elif records:
         console.print(rebalances_table(records))
     console.print(summary(records))

@@ -140,12 +140,24 @@ class MemberMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the assignor weighed for one member, in a sentence."""
+
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSettled:
-    """Every member of a consumer group has what it should have; or nobody is left."""
+    """Every member of a consumer group has what it should have; or nobody is left.
+
+    `weighed` has members whose target changed since the group was settled last, of many only some.
+    """
 
     group_id: str
     epoch: int
     assignor: str
+    weighed: tuple[Weighed, ...] = ()
 
 
 ClassicEvent = RebalanceStarted | MemberRejoined | AssignmentMade

@@ -88,6 +88,7 @@ class ConsumerGroupJournal(Following):
             after=after,
             size=len(self.members),
             gone=tuple(self._gone),
+            weighed=event.weighed,
         )
         self.written = Written(record, changes, self.awaited.keys() & changes.keys())
         self._told = self.holdings.dark.keys() - self.awaited.keys()

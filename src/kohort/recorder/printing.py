@@ -44,6 +44,7 @@ def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
     moved = _moved(record)
     moved = f"{moved} moved" if moved.isdigit() else moved
     told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
+    told += [f"by {record.protocol}"] if record.protocol else []
     name = f"{record.group_id} generation {record.generation}"
     return Text.assemble(f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in told))
 
@@ -67,6 +68,16 @@ def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
             seconds(change.dark_ms),
             _bar(change, scale),
         )
+    return table
+
+
+def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
+    """What the assignor weighed, member by member."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("member", no_wrap=True)
+    table.add_column("weighed", overflow="fold")
+    for one in record.weighed:
+        table.add_row(label_of(known, one.member_id), one.reason)
     return table
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kohort.coordinator.events import MemberFacts
+from kohort.coordinator.events import MemberFacts, Weighed
 from kohort.errors import KohortError
 from kohort.model import Millis, TopicPartition
 
@@ -102,6 +102,8 @@ class RebalanceRecord:
     """How many members there are after it, where `before` and `after` name only those that something happened to."""
     gone: tuple[Trigger, ...] = ()
     """Why each member that was removed went."""
+    weighed: tuple[Weighed, ...] = ()
+    """What the broker's assignor weighed for members whose target changed, of many only some."""
     partitions: tuple[PartitionChange, ...] = ()
     """Those that changed hands or went dark; whoever kept its partitions and went on is not listed."""
 
@@ -144,7 +146,7 @@ class RebalanceRecord:
     def to_json(self) -> bytes:
         """The value of the journal's record; derived figures are in it for readers that only look at them."""
         value = _plain(self)
-        for name in ("triggers", "gone", "before", "after"):
+        for name in ("triggers", "gone", "before", "after", "weighed"):
             value[name] = [_plain(one) for one in value[name]]
         value["partitions"] = [_plain(change) | {"dark_ms": change.dark_ms} for change in self.partitions]
         value["wall_ms"] = self.wall_ms
@@ -164,6 +166,7 @@ class RebalanceRecord:
                 "gone": tuple(_made(Trigger, trigger) for trigger in value.get("gone") or ()),
                 "before": tuple(_made(MemberFacts, member) for member in value.get("before") or ()),
                 "after": tuple(_made(MemberFacts, member) for member in value.get("after") or ()),
+                "weighed": tuple(_made(Weighed, one) for one in value.get("weighed") or ()),
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),
             }
             return _made(cls, {"started_at": None, **value, **nested})

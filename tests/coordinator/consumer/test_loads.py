@@ -16,6 +16,7 @@ from kohort.coordinator import (
     Weights,
 )
 from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.events import GroupSettled
 from kohort.model import UUID
 from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.consumer_group_heartbeat import (
@@ -35,6 +36,7 @@ class World:
         self.settings = settings
         self.now = 1_000
         self.log: list[Record] = []
+        self.settled: list[GroupSettled] = []
         self.load()
 
     def load(self) -> None:
@@ -47,6 +49,7 @@ class World:
     def applied(self, effects: Effects) -> Effects:
         self.log += effects.records
         self.shard.replay_all(effects.records)
+        self.settled += [event for event in effects.events if isinstance(event, GroupSettled)]
         return effects
 
     def heartbeat(self, member_id: str, epoch: int, owned: Collection[int], *, client_id: str = "app") -> None:
@@ -179,3 +182,15 @@ def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> N
     weights = Weights((("canary", 0.5), ("app-*", 2.0)))
     members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))
     assert [weights.of(*ids) for ids in members] == [0.5, 2, 2, None]
+
+
+def test_the_journal_is_told_what_was_weighed_for_those_whose_target_changed() -> None:
+    world = World(GroupSettings(assignor="weighted", weights=Weights((("b*", 3.0),)), assignment_interval_ms=0))
+    world.settle("a", client_id="a")
+    world.settle("b", client_id="b")
+    assert [settled.assignor for settled in world.settled] == ["weighted", "weighted"]
+    assert {one.member_id: one.reason for one in world.settled[-1].weighed} == {
+        "a": "1 partitions; its fair share by weight 1 is 1.0",
+        "b": "3 partitions; its fair share by weight 3 is 3.0",
+    }
+    assert [one.member_id for one in world.settled[0].weighed] == ["a"]

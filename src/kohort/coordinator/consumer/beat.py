@@ -173,7 +173,7 @@ class Beat:
         if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):
             asked, asks = self.before.server_assignor, moved.server_assignor
             assignor = group.computing.made_by or chosen_assignor(self.groups, group, asked, asks)
-            out.events.append(GroupSettled(group.group_id, self.epoch, assignor))
+            out.events.append(GroupSettled(group.group_id, self.epoch, assignor, group.weighed()))
         return moved
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 from kohort.coordinator.consumer.computing import Computing
@@ -15,12 +16,16 @@ from kohort.coordinator.consumer.search import Search
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
 from kohort.coordinator.effects import Record
+from kohort.coordinator.events import Weighed
 from kohort.model import UUID, Millis
 
 _Key = TypeVar("_Key", int, str)
 
 FIRST_EPOCH = 1
 """Of a group that nobody has asked anything of yet; its first member with a subscription makes it 2."""
+
+MOST_WEIGHED = 50
+"""Members of one rebalance that the journal says this of; nobody reads more, and a large group has thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class ConsumerGroup:
         "classic_members",
         "classic_protocols",
         "computing",
+        "concerned",
         "epoch",
         "group_id",
         "handed_out",
@@ -92,6 +98,8 @@ class ConsumerGroup:
         """Until when classic members must have joined again, or synced, as they were told to; soft."""
         self.handed_out: dict[str, None] = {}
         """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
+        self.concerned: dict[str, None] = {}
+        """Members whose target changed since the group was settled last, at most MOST_WEIGHED; soft."""
         self.offsets: dict[str, dict[int, Record]] = {}
         """By topic and partition the record that was written last, as in a classic group."""
         self.has_partition_metadata = False
@@ -152,6 +160,22 @@ class ConsumerGroup:
         The group could not become a classic group again if they had none.
         """
         return any(self.classic_protocols[name] == self.classic_members for name in protocols)
+
+    # What a rebalance was about
+
+    def concern(self, member_ids: Iterable[str]) -> None:
+        """Their target changes."""
+        room = MOST_WEIGHED - len(self.concerned)
+        if room > 0:
+            self.concerned.update(dict.fromkeys(islice(member_ids, room)))
+
+    def weighed(self) -> tuple[Weighed, ...]:
+        """What the assignor weighed for them, as of the last target; asked once in a rebalance."""
+        concerned, self.concerned = self.concerned, {}
+        if self.computing.made_by is not None:
+            return ()
+        reasons = ((member_id, self.planning.why(member_id)) for member_id in concerned)
+        return tuple(Weighed(member_id, reason) for member_id, reason in reasons if reason is not None)
 
     # What replay writes
 
