@@ -20,6 +20,10 @@ from kohort.member.phase import Phase
 from kohort.model import UUID, Millis
 from kohort.wire.codec import Message
 
+Armed = tuple[Millis | None, Millis | None, Millis | None, Millis | None]
+"""When each of the member's timers is to fire, in the order of `MemberTimer`."""
+_UNARMED: Armed = (None, None, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -66,7 +70,7 @@ class AnyMember(ABC):
         self.leave: Leave | None = None
         """Set while the member leaves."""
         self._last_request = 0
-        self._armed: dict[MemberTimer, Millis] = {}
+        self._armed = _UNARMED
         self._watched: frozenset[str] = frozenset()
         self._unresolved: frozenset[UUID] = frozenset()
 
@@ -116,10 +120,11 @@ class AnyMember(ABC):
 
     def overdue_at(self) -> Millis | None:
         """When the application must have polled again, or be done with its callback; None while it need not."""
-        since = [at for at in (self.polled_at, self.told_at) if at is not None]
-        if not since or self.phase not in self.BEFORE[Phase.STALE]:
+        polled, told = self.polled_at, self.told_at
+        since = told if polled is None else polled if told is None else min(polled, told)
+        if since is None or self.phase not in self.BEFORE[Phase.STALE]:
             return None
-        return min(since) + self.config.max_poll_interval_ms
+        return since + self.config.max_poll_interval_ms
 
     def polls(self) -> None:
         """The application is there."""
@@ -157,16 +162,20 @@ class AnyMember(ABC):
 
     def _set_timers(self) -> None:
         retries = self.link.retry_at > self.now and self._wants_coordinator()
-        wanted: dict[MemberTimer, Millis | None] = {
-            MemberTimer.HEARTBEAT: self._next_heartbeat_at(),
-            MemberTimer.RETRY: self.link.retry_at if retries else None,
-            MemberTimer.POLL: self.overdue_at(),
-            MemberTimer.COMMIT: self.commits.next_deadline(),
-        }
-        for timer, at in wanted.items():
-            if at != self._armed.get(timer):
-                self.actions.timers[timer] = at
-        self._armed = {timer: at for timer, at in wanted.items() if at is not None}
+        wanted: Armed = (
+            self._next_heartbeat_at(),
+            self.link.retry_at if retries else None,
+            self.overdue_at(),
+            self.commits.next_deadline(),
+        )
+        if wanted != self._armed:
+            for timer, at, before in zip(MemberTimer, wanted, self._armed, strict=True):
+                if at != before:
+                    self.actions.timers[timer] = at
+            self._armed = wanted
 
     def _timer_fired(self, timer: MemberTimer) -> None:
-        self._armed.pop(timer, None)
+        heartbeat, retry, poll, commit = (
+            None if one is timer else at for one, at in zip(MemberTimer, self._armed, strict=True)
+        )
+        self._armed = heartbeat, retry, poll, commit

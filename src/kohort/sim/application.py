@@ -18,8 +18,6 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis, TopicPartition
 
 Partitions = frozenset[TopicPartition]
-METADATA_AGE: Millis = 10_000
-"""metadata.max.age.ms of all applications: when they notice new partitions at the latest."""
 
 
 @dataclass(slots=True)
@@ -78,6 +76,8 @@ class Application:
     habits: Habits
     bootstrap: str
     witness: Witness
+    metadata_age: Millis
+    """metadata.max.age.ms: when it notices new partitions at the latest."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     """What it processes, and where it stands in it."""
     polls: bool = True
@@ -113,7 +113,7 @@ class Application:
     async def run(self) -> None:
         habits = self.habits
         cluster = Cluster.of(
-            self.bootstrap, client_id=self.name, request_timeout_ms=10_000, metadata_max_age_ms=METADATA_AGE
+            self.bootstrap, client_id=self.name, request_timeout_ms=10_000, metadata_max_age_ms=self.metadata_age
         )
         membership = self.membership = Membership(
             cluster,

@@ -1,7 +1,12 @@
-"""A plan drawn from a seed. Each seed leaves most kinds of steps out, so that rare combinations get room (swarm)."""
+"""A plan drawn from a seed. Each seed leaves most kinds of steps out, so that rare combinations get room (swarm).
+
+Most seeds are a busy quarter of an hour at most. One in `CALM_EVERY` is a long day: many groups whose members have long
+sessions, hours in which nothing happens, and now and then an accident. What only time brings out comes there.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from random import Random
 
 from kohort.sim.application import Habits
@@ -15,27 +20,77 @@ _BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "disk-
 _WORLD = ("slow-network", "produce", "create", "grow", "delete", "remove-member", "delete-group", "delete-offsets")
 
 
-def draw(seed: int, longest: float = 900.0) -> Plan:
-    """The plan of that seed, with at most so many seconds of steps."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a world lives. Times in milliseconds, each list drawn from; `lulls` in parts of the world's time."""
+
+    seconds: tuple[float, ...]
+    groups: tuple[int, ...]
+    sessions: tuple[int, ...]
+    polls: tuple[int, ...]
+    max_polls: tuple[int, ...]
+    commits: tuple[int, ...]
+    metadata_ages: tuple[int, ...]
+    lulls: tuple[int, ...] = (1, 2, 5, 12)
+    """Into how many parts, on average, accidents of one kind divide the world's time."""
+    outages: tuple[float, ...] = (0.05, 0.5, 2.0, 8.0, 20.0, 45.0)
+    """Seconds, on average."""
+
+
+_COUNTS = (1, 1, 2, 3)
+_BUSY = Pace(
+    seconds=(60.0, 120.0, 120.0, 300.0, 900.0),
+    groups=_COUNTS,
+    sessions=(6_000, 10_000, 30_000),
+    polls=(500, 1_000, 3_000),
+    max_polls=(10_000, 30_000, 60_000),
+    commits=(1_000, 5_000, 20_000),
+    metadata_ages=(10_000,),
+)
+_SLOW = replace(_BUSY, sessions=(30_000, 60_000, 120_000), polls=(5_000, 9_000))
+"""Of some of those that last longest."""
+_CALM = Pace(
+    seconds=(6 * 3600.0, 12 * 3600.0, 24 * 3600.0),
+    groups=(10, 20, 30),
+    sessions=(600_000, 1_200_000, 1_800_000),
+    polls=(300_000, 600_000),
+    max_polls=(1_800_000,),
+    commits=(300_000, 900_000),
+    metadata_ages=(300_000, 900_000),
+    lulls=(2, 6, 24),
+    outages=(0.05, 2.0, 45.0, 300.0, 2_000.0),
+)
+CALM_EVERY = 30
+"""One seed in so many is a calm world."""
+
+
+def draw(seed: int, longest: float = 86_400.0) -> Plan:
+    """The plan of that seed, with at most so many seconds of steps; there is nothing calm about less than an hour."""
     dice = Random(f"plan {seed}")
     plan = Plan(seed)
-    plan.seconds = min(dice.choice([60.0, 120.0, 120.0, 300.0, 900.0]), longest)
+    pace = _CALM if longest > 3_600.0 and seed % CALM_EVERY == CALM_EVERY - 1 else _BUSY
+    plan.seconds = min(dice.choice(pace.seconds), longest)
     plan.brokers = dice.choice([1, 2, 2, 3])
     plan.pieces = dice.choice([0.0, 0.0, 0.3])
-    plan.settings = _settings(dice)
+    if pace is _BUSY and plan.seconds >= 300 and dice.random() < 0.7:
+        pace = _SLOW
+    plan.metadata_age = dice.choice(pace.metadata_ages)
+    plan.settings = _settings(pace, dice)
     plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}
-    _members(plan, dice)
-    _steps(plan, dice)
+    _members(plan, pace, dice)
+    _steps(plan, pace, dice)
     return plan
 
 
-def _settings(dice: Random) -> dict[str, str]:
+def _settings(pace: Pace, dice: Random) -> dict[str, str]:
     settings = {"group.initial.rebalance.delay.ms": dice.choice(["0", "500", "3000"])}
-    session = dice.choice([6_000, 10_000, 30_000])
+    session = dice.choice(pace.sessions if pace is _CALM else _BUSY.sessions)
     settings |= {
         "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.max.session.timeout.ms": "1800000",
         "group.consumer.session.timeout.ms": str(session),
         "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.max.heartbeat.interval.ms": "600000",
         "group.consumer.heartbeat.interval.ms": str(session // 3),
         "group.consumer.assignment.interval.ms": dice.choice(["0", "1000"]),
     }
@@ -46,13 +101,12 @@ def _settings(dice: Random) -> dict[str, str]:
     return settings
 
 
-def _members(plan: Plan, dice: Random) -> None:
-    slow = plan.seconds >= 300 and dice.random() < 0.7
-    for group in [f"group-{number}" for number in range(dice.choice([1, 1, 2, 3]))]:
+def _members(plan: Plan, pace: Pace, dice: Random) -> None:
+    for group in [f"group-{number}" for number in range(dice.choice(pace.groups))]:
         assignors = dice.choice(ASSIGNORS)
         static = dice.choice([0.0, 0.0, 0.5, 1.0])
         protocol = dice.choice(["classic", "classic", "consumer", "mixed"])
-        session = dice.choice([30_000, 60_000, 120_000] if slow else [6_000, 10_000, 30_000])
+        session = dice.choice(pace.sessions)
         if protocol == "consumer":
             session = int(plan.settings["group.consumer.session.timeout.ms"])
         for number in range(dice.choice([1, 2, 3, 3, 4, 5])):
@@ -69,9 +123,9 @@ def _members(plan: Plan, dice: Random) -> None:
                     session=session,
                     heartbeat=session // 3,
                     # Members that hear of a rebalance later than it waits throw each other out for ever, in Kafka too.
-                    max_poll=max(dice.choice([10_000, 30_000, 60_000]), session),
-                    poll_every=dice.choice([5_000, 9_000]) if slow else dice.choice([500, 1_000, 3_000]),
-                    commit_every=dice.choice([1_000, 5_000, 20_000]),
+                    max_poll=max(dice.choice(pace.max_polls), session),
+                    poll_every=dice.choice(pace.polls),
+                    commit_every=dice.choice(pace.commits),
                     callback=dice.choice([0, 0, 10, 500, 3_000]),
                     batch=dice.choice([1, 10, 100]),
                     protocol=dice.choice(["classic", "consumer"]) if protocol == "mixed" else protocol,
@@ -80,15 +134,15 @@ def _members(plan: Plan, dice: Random) -> None:
             plan.rates.append(1.0 if dice.random() < 0.8 else round(dice.uniform(0.97, 1.03), 4))
 
 
-def _steps(plan: Plan, dice: Random) -> None:
+def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
     count = len(plan.members)
     steps = [Step(round(dice.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), "start", one) for one in range(count)]
     for kind in (*_MEMBERS, *_BROKERS, *_WORLD):
         if dice.random() < (0.35 if kind != "produce" else 0.8):
-            mean = plan.seconds / dice.choice([1, 2, 5, 12])
+            mean = plan.seconds / dice.choice(pace.lulls)
             at = dice.expovariate(1 / mean)
             while at < plan.seconds:
-                steps.append(_step(kind, round(at, 3), plan, dice))
+                steps.append(_step(kind, round(at, 3), plan, pace, dice))
                 at += dice.expovariate(1 / mean)
     if dice.random() < 0.3:
         # In the few milliseconds between the first join, which only brings an id, and the second (KIP-394).
@@ -100,10 +154,10 @@ def _steps(plan: Plan, dice: Random) -> None:
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 
-def _step(kind: str, at: float, plan: Plan, dice: Random) -> Step:
+def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
     member = dice.randrange(len(plan.members))
     broker = dice.randrange(plan.brokers)
-    short = f"{dice.choice([0.05, 0.5, 2.0, 8.0, 20.0, 45.0]) * dice.uniform(0.5, 1.5):.3f}"
+    short = f"{dice.choice(pace.outages) * dice.uniform(0.5, 1.5):.3f}"
     match kind:
         case "leave" | "kill" | "vanish" | "stop" | "cut" | "deaf" | "mute" | "poll-stop":
             return Step(at, kind, member, short)

@@ -57,6 +57,8 @@ class Agenda:
         """Seconds."""
         self.events = 0
         """Calls made so far."""
+        self.halted = False
+        """Somebody has seen enough: `run` returns after the call under way."""
         self._ready: deque[Handle] = deque()
         self._later: list[tuple[float, int, Handle]] = []
         self._order = 0
@@ -75,13 +77,13 @@ class Agenda:
         self._ready.clear()
         self._later.clear()
 
-    def run(self, until: float, stop: Callable[[], bool]) -> None:
-        """Do what is due up to that time, or until `stop` says so; it is asked after every call."""
+    def run(self, until: float) -> None:
+        """Do what is due up to that time, unless it is halted."""
         ready, later = self._ready, self._later
         set_loop = events._set_running_loop
         running: VirtualLoop | None = None
         try:
-            while True:
+            while not self.halted:
                 if not ready:
                     if not later or later[0][0] > until:
                         self.now = max(self.now, until)
@@ -106,8 +108,6 @@ class Agenda:
                     raise
                 except BaseException as problem:  # noqa: BLE001  what a real loop would log, the world judges
                     loop.failed(problem)
-                if stop():
-                    return
         finally:
             set_loop(None)
 

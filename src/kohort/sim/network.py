@@ -68,6 +68,7 @@ class Network:
         self, loop: VirtualLoop, factory: ProtocolFactory, host: str, port: int
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """A connection to whoever listens on that port; refused where nobody does, for ever where no way leads."""
+        patience = 1.0
         while True:
             if self.gone:
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "the world is over")
@@ -78,7 +79,8 @@ class Network:
             there, accept = found
             if (loop.name, there.name) not in self._blocked and (there.name, loop.name) not in self._blocked:
                 break
-            await asyncio.sleep(1.0)  # the kernel asks again
+            await asyncio.sleep(patience)  # the kernel asks again, ever more rarely
+            patience *= 2
         self._last_number += 2
         number = self._last_number
         near = End(self, loop, factory(), number, (host, port))

@@ -6,10 +6,10 @@ happens inside (how long a byte travels) comes from the seed's other dice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from kohort.model import Millis
 from kohort.sim.application import Habits
 
 
@@ -43,6 +43,9 @@ class Plan:
     rates: list[float] = field(default_factory=list)
     """How fast each member's clock goes."""
     pieces: float = 0.0
+    """How likely a write arrives in two pieces."""
+    metadata_age: Millis = 10_000
+    """When members notice new partitions at the latest."""
     steps: list[Step] = field(default_factory=list)
 
     @property
@@ -78,7 +81,8 @@ FAULTS = frozenset(
 
 def dump(plan: Plan) -> str:
     """The plan as lines that `load` reads."""
-    lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}", f"pieces {plan.pieces:g}"]
+    lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}"]
+    lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}"]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, habits in enumerate(plan.members):
@@ -102,7 +106,7 @@ def load(text: str) -> Plan:
 
 def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
-        case "seed" | "brokers":
+        case "seed" | "brokers" | "metadata_age":
             setattr(plan, word, int(rest))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
@@ -146,19 +150,3 @@ def _text(value: object) -> str:
     if value is None:
         return "-"
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def without(plan: Plan, steps: Iterator[int] | list[int]) -> Plan:
-    """The plan less those steps, by their places."""
-    gone = set(steps)
-    return Plan(
-        plan.seed,
-        plan.seconds,
-        plan.brokers,
-        plan.settings,
-        plan.topics,
-        plan.members,
-        plan.rates,
-        plan.pieces,
-        [step for place, step in enumerate(plan.steps) if place not in gone],
-    )

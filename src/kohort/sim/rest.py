@@ -10,7 +10,6 @@ from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import TopicPartition
-from kohort.sim.application import METADATA_AGE
 from kohort.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _comes_to_rest(world: World) -> None:
     slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in habits), default=0) / 1000
     delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
     # The group may have to throw out who never comes back, and then those who wait for it join once more.
-    bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * METADATA_AGE / 1000
+    bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * world.plan.metadata_age / 1000
     _until(world, _FAILOVER, "L6", lambda: "" if world.site.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, bound, "L1", lambda: _restless(world))
@@ -169,7 +168,7 @@ def _stays_quiet(world: World) -> None:
     """Nothing rebalances for nothing, nor because a broker is replaced while sessions hold."""
     # Somebody may not know yet of the last partitions, and the session of who died last may still last.
     longest = _longest_session(world)
-    world.pass_time(max(2 * METADATA_AGE, longest) / 1000 + 2.0)
+    world.pass_time(max(2 * world.plan.metadata_age, longest) / 1000 + 2.0)
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()
     world.pass_time(_QUIET)

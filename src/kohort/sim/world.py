@@ -149,13 +149,11 @@ class World:
                 check_rest(self)
         except Violation as problem:
             self.violation = self.violation or problem
-        violation = self.violation
         self._tear_down()
-        self.violation = violation
 
     def pass_time(self, seconds: float) -> None:
         """Let so much time pass, unless something is wrong."""
-        self.agenda.run(self.agenda.now + seconds, lambda: self.violation is not None)
+        self.agenda.run(self.agenda.now + seconds)
 
     def after(self, seconds: float, call: Callable[[], object]) -> None:
         """Do that later; it is nobody's process."""
@@ -199,7 +197,7 @@ class World:
                     self.ended[number] = application.over.code
                     self._judge(application)
                 self.end_member(number)
-        self.after(1.0, self._look_after)
+        self.after(5.0 if self.plan.seconds > 3_600 and not self.resting else 1.0, self._look_after)
 
     def _judge(self, application: Application) -> None:
         """A member that is out for good must have met what a member may meet."""
@@ -223,7 +221,9 @@ class World:
             return
         self.wanted[number] = True
         habits = replace(self.habits[number])
-        application = Application(f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger)
+        application = Application(
+            f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger, self.plan.metadata_age
+        )
         self.applications[number] = application
         process.start(application.run, self.plan.rates[number])
 
@@ -247,16 +247,18 @@ class World:
             self.watch.written(partition[1], pairs_of(data))
 
     def _failed(self, name: str, problem: BaseException) -> None:
-        if self.violation is not None:
+        if self.violation is not None or self.network.gone:
             return
         if not isinstance(problem, Violation):
             where = "".join(traceback.format_exception(problem)[-4:])
             problem = Violation("S13", f"{name} met an error that nobody expected: {problem!r}\n{where}")
         self.violation = problem
+        self.agenda.halted = True
 
     def _tear_down(self) -> None:
         """Let every task end, so that nothing of this world runs in the next."""
         self.network.gone = True
+        self.agenda.halted = False
         loops = [loop for one in self._all() for loop in (*one.past, one.loop) if loop is not None]
         for _ in range(20):
             tasks = [task for loop in loops for task in list(loop.tasks)]
@@ -270,7 +272,7 @@ class World:
                 if isinstance(work, CoroutineType) and getcoroutinestate(work) == CORO_CREATED:
                     work.close()  # its first step was lost with its process
                 task.cancel()
-            self.agenda.run(self.agenda.now, lambda: False)
+            self.agenda.run(self.agenda.now)
 
     def _all(self) -> list[Process]:
         return [*self.site.processes, *self.processes, self.operator]
