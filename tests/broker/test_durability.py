@@ -50,7 +50,7 @@ def append(log: PartitionLog) -> None:
 
 
 async def test_what_is_appended_while_a_sync_runs_shares_the_next_one(store: Slow, log: PartitionLog) -> None:
-    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     acknowledged: list[int] = []
     for number in range(3):
         append(log)
@@ -69,7 +69,7 @@ async def test_what_is_appended_while_a_sync_runs_shares_the_next_one(store: Slo
 
 
 async def test_a_failed_sync_fails_what_was_appended_behind_it_too(store: Slow, log: PartitionLog) -> None:
-    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     outcomes: list[str] = []
     append(log)
     writer.current().then(lambda: outcomes.append("first kept"), lambda: outcomes.append("first lost"))
@@ -91,7 +91,7 @@ async def test_a_failed_sync_fails_what_was_appended_behind_it_too(store: Slow, 
 
 
 async def test_the_last_moment_before_a_sync_still_belongs_to_it(store: Slow, log: PartitionLog) -> None:
-    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     store.go.set()
     commit = writer.current()
     writer.before_take(lambda: append(log))
@@ -101,7 +101,7 @@ async def test_the_last_moment_before_a_sync_still_belongs_to_it(store: Slow, lo
 
 
 async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow) -> None:
-    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     commit = writer.current()
     await writer.close()
     assert commit.done
@@ -110,7 +110,7 @@ async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow
 
 async def test_a_finished_commit_keeps_nobody_alive(store: Slow) -> None:
     # Whoever waits for a commit may hold it: were the two to keep each other, only the collector could free them.
-    writer = Writer(store, asyncio.get_running_loop(), lambda: None)
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
 
     def wait() -> weakref.ref[Callable[[], None]]:
         commit = writer.current()

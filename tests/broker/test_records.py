@@ -193,14 +193,6 @@ async def test_a_fetch_with_another_leader_epoch_is_told_so(peer: Peer, epoch: i
     assert answer.responses[0].partitions[0].error_code == code
 
 
-async def test_a_fetch_session_is_never_opened(peer: Peer) -> None:
-    request = fetch()
-    request.session_epoch = 0
-    assert (await peer.ask(request, 11, FetchResponse)).session_id == 0
-    request.session_id, request.session_epoch = 77, 1
-    assert (await peer.ask(request, 11, FetchResponse)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
 async def test_an_unknown_topic_id_is_told_apart_from_an_unknown_name(peer: Peer) -> None:
     request = fetch()
     request.topics[0].topic_id = UUID(int=9)

@@ -6,10 +6,10 @@ on disk. Were it sent earlier, a crash could forget what a client was promised.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from kohort.log.api import LogStore, Pending
+from kohort.log.api import LogStore, PartitionLog, Pending
 
 log = logging.getLogger("kohort.broker")
 
@@ -43,8 +43,10 @@ class Commit:
 class Writer:
     """Takes what the store has queued, syncs it in one thread, settles it; again while there is more."""
 
-    def __init__(self, store: LogStore, loop: asyncio.AbstractEventLoop, flushed: Callable[[], None]) -> None:
-        """`flushed` is called after each commit is finished: answers that became ready may be written then."""
+    def __init__(
+        self, store: LogStore, loop: asyncio.AbstractEventLoop, flushed: Callable[[Sequence[PartitionLog]], None]
+    ) -> None:
+        """`flushed` is called after each commit is finished, with the logs that have more to read."""
         self._store = store
         self._loop = loop
         self._flushed = flushed
@@ -94,7 +96,7 @@ class Writer:
         pending = self._store.take()
         if pending is None:
             commit.finish(failed=False)
-            self._flushed()
+            self._flushed(())
             if self._next is not None:
                 self._schedule()
             return
@@ -104,12 +106,13 @@ class Writer:
     def _finished(self, future: "asyncio.Future[None]", commit: Commit, pending: Pending) -> None:
         self._running = None
         error = future.exception()
+        moved: Sequence[PartitionLog] = ()
         if error is None:
-            self._store.settle(pending)
+            moved = self._store.settle(pending)
             commit.finish(failed=False)
         else:
             self._fail(commit, pending, error)
-        self._flushed()
+        self._flushed(moved)
         if self._next is not None:
             self._schedule()
 

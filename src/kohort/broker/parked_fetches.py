@@ -7,66 +7,98 @@ from kohort.log.api import PartitionLog
 
 
 class ParkedFetches:
-    """All of a broker's. `woken` looks again at those that wait for a log, after a commit settled it."""
+    """All of a broker's, by what they watch. Everything here keeps its order, so that a simulated broker does."""
 
     def __init__(self) -> None:
-        self._by_log: dict[PartitionLog, set[ParkedFetch]] = {}
-        self._seen: dict[PartitionLog, int] = {}
-        """The stable offset of each log that somebody waits for, as of the last look."""
+        self._watches: dict[PartitionLog, dict[LogWatch, None]] = {}
+        self._open: dict[LogWatch, None] = {}
 
     @property
     def count(self) -> int:
         """How many fetches wait."""
-        return len({fetch for waiting in self._by_log.values() for fetch in waiting})
+        return sum(watch.fetch is not None for watch in self._open)
 
-    def add(self, fetch: "ParkedFetch") -> None:
-        """Wake it when one of its logs moves."""
-        for log in fetch.logs:
-            self._by_log.setdefault(log, set()).add(fetch)
-            self._seen[log] = log.stable_offset
-
-    def remove(self, fetch: "ParkedFetch") -> None:
-        """It is answered or its peer is gone."""
-        for log in fetch.logs:
-            waiting = self._by_log.get(log)
-            if waiting is not None:
-                waiting.discard(fetch)
-                if not waiting:
-                    del self._by_log[log], self._seen[log]
-
-    def look(self) -> None:
-        """Wake the fetches of every log that moved since the last look."""
-        moved = [log for log, seen in self._seen.items() if log.stable_offset != seen]
-        woken = {fetch for log in moved for fetch in self._by_log[log]}
-        for log in moved:
-            self._seen[log] = log.stable_offset
-        for fetch in woken:
-            fetch.wake()
+    def moved(self, logs: Iterable[PartitionLog]) -> None:
+        """There is more to read in these logs, or less: wake the fetches that wait for them."""
+        woken: dict[LogWatch, None] = {}
+        for log in logs:
+            for watch in self._watches.get(log, ()):
+                watch.on_move(log)
+                woken[watch] = None
+        for watch in woken:
+            if watch.fetch is not None:
+                watch.fetch.wake()
 
     def look_at_all(self) -> None:
-        """A topic is gone: answer those that asked for it; the others wait on."""
-        for fetch in {fetch for waiting in self._by_log.values() for fetch in waiting}:
-            fetch.wake()
+        """Topics or their logs are not what they were: whoever asked for one that is gone is answered."""
+        for watch in list(self._open):
+            for log in list(watch.logs):
+                watch.on_move(log)
+            if watch.fetch is not None:
+                watch.fetch.wake()
 
     def expire_all(self) -> None:
         """The broker stops: answer everybody with what there is."""
-        for fetch in {fetch for waiting in self._by_log.values() for fetch in waiting}:
-            fetch.expire()
+        for watch in list(self._open):
+            if watch.fetch is not None:
+                watch.fetch.expire()
+
+    def _add(self, log: PartitionLog, watch: "LogWatch") -> None:
+        self._open[watch] = None
+        self._watches.setdefault(log, {})[watch] = None
+
+    def _discard(self, log: PartitionLog, watch: "LogWatch") -> None:
+        watching = self._watches[log]
+        del watching[watch]
+        if not watching:
+            del self._watches[log]
+        if not watch.logs:
+            del self._open[watch]
+
+
+class LogWatch:
+    """The logs of one fetch or, where `on_move` wants to be told of each that moved, of many that follow each other."""
+
+    def __init__(self, parked: ParkedFetches, on_move: Callable[[PartitionLog], None] | None = None) -> None:
+        self.logs: dict[PartitionLog, None] = {}
+        self.on_move = on_move or (lambda log: None)
+        self.lasts = on_move is not None
+        """Whether it goes on when its fetch is answered."""
+        self.fetch: ParkedFetch | None = None
+        """What waits here."""
+        self._parked = parked
+
+    def add(self, log: PartitionLog) -> None:
+        """Watch this one, too."""
+        if log not in self.logs:
+            self.logs[log] = None
+            self._parked._add(log, self)
+
+    def discard(self, log: PartitionLog) -> None:
+        """Watch it no longer."""
+        if log in self.logs:
+            del self.logs[log]
+            self._parked._discard(log, self)
+
+    def close(self) -> None:
+        """Watch nothing any more; a fetch that waits here gets what there is."""
+        if self.fetch is not None:
+            self.fetch.expire()
+        for log in list(self.logs):
+            self.discard(log)
 
 
 class ParkedFetch:
     """One fetch that found too little. `look_again(last)` answers it if it can, or must because it is the last look."""
 
-    def __init__(self, parked: ParkedFetches, logs: Iterable[PartitionLog], look_again: Callable[[bool], bool]) -> None:
-        self.logs = frozenset(logs)
-        self._parked = parked
+    def __init__(self, watch: LogWatch, look_again: Callable[[bool], bool], *, wait_s: float) -> None:
+        """It is answered after `wait_s` with what there is by then. `watch` has at least one log."""
+        if watch.fetch is not None:  # of a peer that did not wait for its answer
+            watch.fetch.expire()
+        watch.fetch = self
+        self._watch = watch
         self._look_again = look_again
-        self._timer: asyncio.TimerHandle | None = None
-        parked.add(self)
-
-    def expire_after(self, seconds: float) -> None:
-        """Answer with what there is by then."""
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.expire)
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self.expire)
 
     def wake(self) -> None:
         """There is something new."""
@@ -80,6 +112,8 @@ class ParkedFetch:
 
     def cancel(self) -> None:
         """Forget it."""
-        self._parked.remove(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
+        if self._watch.fetch is self:
+            self._watch.fetch = None
+            if not self._watch.lasts:
+                self._watch.close()

@@ -30,7 +30,10 @@ class Retention:
             for partition in range(topic.partitions):
                 try:
                     if (found := topics.log(topic, partition)) is not None:  # None once the topic is deleted
+                        start = found.start_offset
                         found.apply_retention(self._broker.now())
+                        if found.start_offset != start:
+                            self._broker.parked_fetches.moved((found,))
                 except (OSError, KohortError) as error:
                     log.error("retention of %s-%d: %s", topic.name, partition, error)
                 await asyncio.sleep(0)

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -21,6 +21,7 @@ from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import BadFrame, Connection, FlushQueue
 from kohort.broker.durability import Writer
+from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_configs import GroupConfigs
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
@@ -117,6 +118,9 @@ class Broker:
             self.writer = Writer(self.store, loop, self._settled)
             self.timers = Timers(loop, self.now)
             self.parked_fetches = ParkedFetches()
+            self.fetch_sessions = FetchSessions(
+                self.config.number("max.incremental.fetch.session.cache.slots"), self.parked_fetches, self.fresh_id
+            )
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
             await self._listen()
@@ -303,8 +307,8 @@ class Broker:
                 connection.close()
         self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
-    def _settled(self) -> None:
-        self.parked_fetches.look()
+    def _settled(self, moved: Sequence[PartitionLog]) -> None:
+        self.parked_fetches.moved(moved)
         if self._throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
             throttled, self._throttled = self._throttled, {}
             for connection in throttled:

@@ -218,8 +218,8 @@ class LogStore(Protocol):
         """In the writer thread: write it and make it durable. Raises OSError, SyncFailed where that is not retried."""
         ...
 
-    def settle(self, pending: Pending) -> None:
-        """On the event loop, after sync: what it holds may now be read."""
+    def settle(self, pending: Pending) -> "Sequence[PartitionLog]":
+        """On the event loop, after sync: what it holds may now be read. Returns the logs that have more to read."""
         ...
 
     def fail(self, pending: Pending, error: OSError) -> None:

@@ -218,7 +218,7 @@ class FileStore:
                     last.append(growing)
             self.files.disk.write(last)
 
-    def settle(self, pending: Pending) -> None:
+    def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
         assert isinstance(pending, Taken)
         for one, queued in pending.logs:
             full = one.settle(queued)
@@ -231,6 +231,7 @@ class FileStore:
                 growing.producers_at_end = one.settled_producers()
                 self._keep_sidecar(growing)
         self._queue.finish(pending)
+        return [one for one, _ in pending.logs]
 
     def fail(self, pending: Pending, error: OSError) -> None:
         assert isinstance(pending, Taken)

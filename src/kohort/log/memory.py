@@ -150,11 +150,12 @@ class MemoryStore:
     def sync(self, pending: Pending) -> None:
         """Memory is as durable as it gets."""
 
-    def settle(self, pending: Pending) -> None:
+    def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
         assert isinstance(pending, Taken)
         for log, queued in pending.logs:
             log.settle(queued)
         self._queue.finish(pending)
+        return [log for log, _ in pending.logs]
 
     def fail(self, pending: Pending, error: OSError) -> None:
         assert isinstance(pending, Taken)

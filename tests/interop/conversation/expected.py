@@ -146,7 +146,7 @@ _CONSUMER_GROUPS = (
 
 # Topics
 
-_ONE_NODE = "One node: no followers, no features to vote on, no fetch sessions (KIP-227 leaves them to the broker)."
+_ONE_NODE = "One node: no followers, no features to vote on."
 _AS_IT_CAME = """\
 A batch is kept as it came: the broker checks the header and the checksum, and only for a compacted topic the records,
 which may be compressed. Kafka always does, and so refuses more, and mends what the header says of times."""
@@ -170,7 +170,6 @@ _BROKER = (
         field="api_keys.*",
     ),
     Expected(_ONE_NODE, "api-versions", field="*_features*"),
-    Expected(_ONE_NODE, "fetch-sessions", field="session_id"),
     Expected(_ONE_NODE, "fetches", "as a* follower"),
     Expected(_ONE_NODE, "fetches", "a last fetched epoch of the future"),
     Expected(_WHOLE_BATCHES, "fetches", "room for [12]*", "*records"),

@@ -1,8 +1,8 @@
 """Answers as plain values that two brokers' can be compared by.
 
-What must differ from run to run gets a name instead: member ids, topic ids, producer ids, the port, the cluster id.
-A member id keeps its form (`worker-#1` for `worker-` and a UUID), so that one of another form shows. Sentences are
-each broker's own words: whether there is one is compared. Nothing else is hidden.
+What must differ from run to run gets a name instead: member ids, topic ids, producer ids, session ids, the port, the
+cluster id. A member id keeps its form (`worker-#1` for `worker-` and a UUID), so that one of another form shows.
+Sentences are each broker's own words: whether there is one is compared. Nothing else is hidden.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class Names:
                 return "the broker's port"
             case int() if name == "producer_id" and value >= 0:
                 return self.of("producer", value)
+            case int() if name == "session_id" and value:
+                return self.of("session", value)
         return value
 
 

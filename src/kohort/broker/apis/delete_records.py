@@ -72,4 +72,6 @@ def _move_start(broker: "Broker", name: str, wanted: DeleteRecordsPartition) -> 
     offset = log.stable_offset if wanted.offset == _TO_THE_END else wanted.offset
     if not 0 <= offset <= log.stable_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    return log.delete_before(offset)
+    start = log.delete_before(offset)
+    broker.parked_fetches.moved((log,))
+    return start

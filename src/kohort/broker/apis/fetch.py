@@ -1,13 +1,11 @@
-"""Fetch: record batches as they lie in the log, now or when enough of them have come (long poll).
+"""Fetch (KIP-227 sessions included): record batches as they lie in the log, now or when enough of them have come."""
 
-No fetch sessions yet: KIP-227 lets a broker answer with session id 0, and clients then name all partitions each time.
-"""
-
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.call import Call
-from kohort.broker.parked_fetches import ParkedFetch
+from kohort.broker.fetch_sessions import TOPIC_IDS_FROM, FetchSession, Place, places_of
+from kohort.broker.parked_fetches import LogWatch, ParkedFetch
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch
 from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
@@ -18,149 +16,243 @@ from kohort.wire.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
-_TOPIC_IDS_FROM = 13
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """One reading of all partitions that a fetch asks for."""
-
-    room: int
-    responses: list[FetchableTopicResponse] = field(default_factory=list)
-    logs: list[PartitionLog] = field(default_factory=list)
-    served: list[tuple[str, int]] = field(default_factory=list)
-    """Topic and partition of everything that was read without an error, records or not."""
-    size: int = 0
-    failed: bool = False
-    committed_only: bool = False
-    """Whoever reads so wants to hear of aborted transactions; there are none."""
-
 
 def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
     """Answer at once with what there is, an error included, or park it until min_bytes are there or time is up."""
-    # KIP-227: epoch -1 asks for no session, epoch 0 for a new one; any other goes on with one that is not here.
-    if request.session_epoch > 0:
-        call.reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    if request.session_epoch in (_NO_SESSION, _NEW_SESSION):
+        broker.fetch_sessions.close(request.session_id)
+        places = list(places_of(request.topics, call.version))
+        if request.session_epoch == _NEW_SESSION:
+            _Fetch(broker, call, request, places, begins_session=True).begin()
+        else:
+            _Fetch(broker, call, request, places).begin()
         return
-    gathered = _gather(broker, request, call.version)
-    if broker.journal.watching:
-        _tell_journal(broker, call, gathered)
-    if gathered.failed or gathered.size >= request.min_bytes or request.max_wait_ms <= 0 or not gathered.logs:
-        _reply(broker, call, gathered)
-        return
+    session = broker.fetch_sessions.resume(request, call.version, broker.now())
+    if isinstance(session, ErrorCode):
+        call.reply(FetchResponse(error_code=session))
+    elif session.places:
+        _Fetch(broker, call, request, session.places.values(), session).begin()
+    else:  # as Kafka: a session of nothing ends
+        broker.fetch_sessions.close(session.id)
+        call.reply(FetchResponse())
 
-    def look_again(last: bool) -> bool:
-        again = _gather(broker, request, call.version)
-        if not (last or again.failed or again.size >= request.min_bytes):
+
+_NO_SESSION, _NEW_SESSION = -1, 0
+"""What a request's session epoch asks for, where it does not go on with a session."""
+
+
+class _Fetch:
+    """One request until it is answered."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        call: Call,
+        request: FetchRequest,
+        places: Iterable[Place],
+        session: FetchSession | None = None,
+        *,
+        begins_session: bool = False,
+    ) -> None:
+        self._broker = broker
+        self._call = call
+        self._request = request
+        self._places = places
+        self._session = session
+        self._epoch = session.epoch if session is not None else 0
+        self._begins_session = begins_session
+
+    def begin(self) -> None:
+        """Answer or park."""
+        broker, request = self._broker, self._request
+        gathered = self._gather()
+        if broker.journal.watching:
+            self._tell_journal()
+        if gathered.failed or gathered.size >= request.min_bytes or request.max_wait_ms <= 0 or not self._places:
+            self._reply(gathered)
+            return
+        parked = ParkedFetch(self._watch(), self._look_again, wait_s=request.max_wait_ms / 1000)
+        self._call.on_abandon = parked.cancel
+
+    def _watch(self) -> LogWatch:
+        if self._session is not None:
+            return self._session.watch
+        watch = LogWatch(self._broker.parked_fetches)
+        for place in self._places:
+            assert place.log is not None, "what failed is answered at once"
+            watch.add(place.log)
+        return watch
+
+    def _look_again(self, last: bool) -> bool:
+        gathered = self._gather()
+        if not (last or gathered.failed or gathered.size >= self._request.min_bytes):
             return False
-        _reply(broker, call, again)
+        self._reply(gathered)
         return True
 
-    parked = ParkedFetch(broker.parked_fetches, gathered.logs, look_again)
-    parked.expire_after(request.max_wait_ms / 1000)
-    call.on_abandon = parked.cancel
+    def _gather(self) -> "_Gathered":
+        request, limit = self._request, self._broker.fetch_max_bytes
+        # Before v3 a fetch had no limit of its own.
+        room = min(request.max_bytes, limit) if self._call.version >= 3 else limit
+        gathered = _Gathered(self._broker, self._call.version, room, committed_only=request.isolation_level == 1)
+        if self._session is None:
+            for place in self._places:
+                place.log = gathered.add(place)
+            return gathered
+        for place in list(self._session.stirring.values()):
+            self._session.looked(place, gathered.add(place))
+        return gathered
+
+    def _reply(self, gathered: "_Gathered") -> None:
+        session = self._session
+        if session is not None:
+            if session.epoch != self._epoch:  # the peer did not wait for this answer
+                self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
+                return
+            told = [(place, data) for place, data in gathered.read if place.is_news(data)]
+        else:
+            told = gathered.read
+        if session is not None:
+            for place, data in told:
+                place.told(data)
+                if data.records:
+                    session.go_last(place)
+        elif self._begins_session and self._call.open:
+            for place, data in told:
+                place.told(data)
+            session = self._broker.fetch_sessions.open(self._places, self._call.version, self._broker.now())
+        if session is not None:
+            _let_rest(session, gathered.read)
+        session_id = 0 if session is None else session.id
+        self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told)))
+
+    def _tell_journal(self) -> None:
+        """A fetch counts as a read when it arrives.
+
+        One that was parked before a rebalance is answered after it to a client that drops the answer, and an owner
+        that waits for records that nobody has written is not paused.
+        """
+        broker, connection = self._broker, self._call.connection
+        for place in self._places:
+            if place.log is not None:
+                broker.journal.fetched(
+                    connection.client_id, connection.host, place.topic, place.wanted.partition, broker.now()
+                )
 
 
-def _tell_journal(broker: "Broker", call: Call, gathered: _Gathered) -> None:
-    """A fetch counts as a read when it arrives.
-
-    One that was parked before a rebalance is answered after it to a client that drops the answer, and an owner that
-    waits for records that nobody has written is not paused.
-    """
-    for topic, partition in gathered.served:
-        broker.journal.fetched(call.connection.client_id, call.connection.host, topic, partition, broker.now())
+def _let_rest(session: FetchSession, read: Iterable[tuple[Place, PartitionData]]) -> None:
+    """What has nothing to read and nothing to complain of is not looked at before its log moves."""
+    for place, data in read:
+        if not data.error_code and place.wanted.fetch_offset == data.high_watermark:
+            session.rest(place)
 
 
-def _reply(broker: "Broker", call: Call, gathered: _Gathered) -> None:
-    call.reply(FetchResponse(responses=gathered.responses))
+def _by_topic(read: Iterable[tuple[Place, PartitionData]]) -> list[FetchableTopicResponse]:
+    """As Kafka: partitions that follow each other share their topic."""
+    topics: list[FetchableTopicResponse] = []
+    before: object = None
+    for place, data in read:
+        if place.key[0] != before:
+            before = place.key[0]
+            topics.append(FetchableTopicResponse(topic=place.topic, topic_id=place.topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    return topics
 
 
-def _gather(broker: "Broker", request: FetchRequest, version: int) -> _Gathered:
-    # Before v3 a fetch had no limit of its own.
-    wanted = request.max_bytes if version >= 3 else broker.fetch_max_bytes
-    gathered = _Gathered(room=min(wanted, broker.fetch_max_bytes), committed_only=request.isolation_level == 1)
-    for wanted_topic in request.topics:
-        topic, missing = _topic(broker, wanted_topic, version)
-        gathered.responses.append(
-            FetchableTopicResponse(
-                topic=wanted_topic.topic,
-                topic_id=wanted_topic.topic_id,
-                partitions=[_partition(broker, topic, missing, p, gathered) for p in wanted_topic.partitions],
-            )
+class _Gathered:
+    """One reading of the partitions of a fetch."""
+
+    def __init__(self, broker: "Broker", version: int, room: int, *, committed_only: bool) -> None:
+        self.read: list[tuple[Place, PartitionData]] = []
+        self.size = 0
+        self.failed = False
+        self._broker = broker
+        self._by_id = version >= TOPIC_IDS_FROM
+        self._room = room
+        self._committed_only = committed_only
+        """Whoever reads so wants to hear of aborted transactions; there are none."""
+
+    def add(self, place: Place) -> PartitionLog | None:
+        """Read one more; its log, or None where there is none to read."""
+        data, log = self._data(place)
+        self.read.append((place, data))
+        return log
+
+    def _data(self, place: Place) -> tuple[PartitionData, PartitionLog | None]:
+        wanted = place.wanted
+        topic, missing = self._topic(place)
+        if topic is None:
+            return self._failed(wanted, missing, None if missing is ErrorCode.INCONSISTENT_TOPIC_ID else []), None
+        place.topic = topic.name
+        log = self._broker.topics.log(topic, wanted.partition)
+        if log is None:
+            return self._failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), None
+        if 0 <= wanted.current_leader_epoch < log.leader_epoch:
+            return self._failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, None), None
+        if wanted.current_leader_epoch > log.leader_epoch:
+            return self._failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, None), None
+        try:
+            records = self._records(log, wanted)
+        except OffsetOutOfRange:
+            return self._failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, None), None
+        except CorruptBatch:
+            return self._failed(wanted, ErrorCode.CORRUPT_MESSAGE, None), None
+        except OSError:
+            return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, None), None
+        data = PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.stable_offset,
+            last_stable_offset=log.stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=[] if self._committed_only else None,
+            records=records,
         )
-    return gathered
+        return data, log
 
+    def _topic(self, place: Place) -> tuple[Topic | None, ErrorCode]:
+        topics = self._broker.topics
+        if not self._by_id:
+            return topics.named(place.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not place.topic:
+            return topics.with_id(place.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        # As Kafka, where it was there before: an id is looked for once, and stands for a name from then on.
+        renewed = topics.named(place.topic) is not None
+        missing = ErrorCode.INCONSISTENT_TOPIC_ID if renewed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topics.with_id(place.topic_id), missing
 
-def _topic(broker: "Broker", wanted: FetchTopic, version: int) -> tuple[Topic | None, ErrorCode]:
-    if version >= _TOPIC_IDS_FROM:
-        return broker.topics.with_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-    return broker.topics.named(wanted.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    def _records(self, log: PartitionLog, wanted: FetchPartition) -> list[Buffer]:
+        # KIP-74: the first batch of the answer is given whole even if it is over the limit, or nobody could ever read
+        # it.
+        room = min(wanted.partition_max_bytes, self._room - self.size)
+        if room <= 0 and self.size > 0:
+            if not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
+                raise OffsetOutOfRange
+            return []
+        # The codec asks of a part how long it is and passes it on; the connection knows how to send it.
+        buffers = cast("list[Buffer]", log.send(wanted.fetch_offset, max(room, 1)))
+        size = sum(map(len, buffers))
+        if size > max(room, 1) and self.size > 0:
+            return []
+        self.size += size
+        return buffers
 
-
-def _partition(
-    broker: "Broker", topic: Topic | None, missing: ErrorCode, wanted: FetchPartition, gathered: _Gathered
-) -> PartitionData:
-    log = None if topic is None else broker.topics.log(topic, wanted.partition)
-    if topic is None or log is None:
-        return _failed(wanted, missing if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, gathered, [])
-    if 0 <= wanted.current_leader_epoch < log.leader_epoch:
-        return _failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, gathered, None)
-    if wanted.current_leader_epoch > log.leader_epoch:
-        return _failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, gathered, None)
-    try:
-        records = _read(log, wanted, gathered)
-    except OffsetOutOfRange:
-        return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, gathered, None)
-    except CorruptBatch:
-        return _failed(wanted, ErrorCode.CORRUPT_MESSAGE, gathered, None)
-    except OSError:
-        return _failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, gathered, None)
-    gathered.logs.append(log)
-    gathered.served.append((topic.name, wanted.partition))
-    return PartitionData(
-        partition_index=wanted.partition,
-        high_watermark=log.stable_offset,
-        last_stable_offset=log.stable_offset,
-        log_start_offset=log.start_offset,
-        aborted_transactions=[] if gathered.committed_only else None,
-        records=records,
-    )
-
-
-def _read(log: PartitionLog, wanted: FetchPartition, gathered: _Gathered) -> list[Buffer]:
-    # KIP-74: the first batch of the answer is given whole even if it is over the limit, or nobody could ever read it.
-    room = min(wanted.partition_max_bytes, gathered.room - gathered.size)
-    if room <= 0 and gathered.size > 0:
-        if not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
-            raise OffsetOutOfRange
-        return []
-    # The codec asks of a part how long it is and passes it on; the connection knows how to send it.
-    buffers = cast("list[Buffer]", log.send(wanted.fetch_offset, max(room, 1)))
-    size = sum(map(len, buffers))
-    if size > max(room, 1) and gathered.size > 0:
-        return []
-    gathered.size += size
-    return buffers
-
-
-def _failed(
-    wanted: FetchPartition, code: ErrorCode, gathered: _Gathered, aborted: list[AbortedTransaction] | None
-) -> PartitionData:
-    """As Kafka: no aborted transactions where there is no such partition, null where it could not be read."""
-    gathered.failed = True
-    return PartitionData(
-        partition_index=wanted.partition,
-        error_code=code,
-        high_watermark=-1,
-        last_stable_offset=-1,
-        log_start_offset=-1,
-        aborted_transactions=aborted,
-        records=[],
-    )
+    def _failed(
+        self, wanted: FetchPartition, code: ErrorCode, aborted: list[AbortedTransaction] | None
+    ) -> PartitionData:
+        """As Kafka: no aborted transactions where there is no such partition, null where it could not be read."""
+        self.failed = True
+        return PartitionData(
+            partition_index=wanted.partition,
+            error_code=code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            aborted_transactions=aborted,
+            records=[],
+        )

@@ -248,19 +248,6 @@ async def fetches(s: Stage) -> None:
 
 
 @scene
-async def fetch_sessions(s: Stage) -> None:
-    """KIP-227: asking for a session, using one that is not there."""
-    orders = await s.topic("orders")
-    await produce(s, "produce", orders, batch("x"))
-    await fetch(s, "no session", {(orders, 0): 0}, session_epoch=-1)
-    await fetch(s, "an unknown session", {(orders, 0): 0}, session_id=7, session_epoch=1)
-    await fetch(s, "an unknown session closed", {(orders, 0): 0}, session_id=7, session_epoch=-1)
-    await fetch(s, "an unknown session renewed", {(orders, 0): 0}, session_id=7, session_epoch=0)
-    await fetch(s, "an epoch without a session", {(orders, 0): 0}, session_epoch=1)
-    await fetch(s, "a new session", {(orders, 0): 0}, session_epoch=0)
-
-
-@scene
 async def list_offsets(s: Stage) -> None:
     """By time, the ends, and the special ones, in every version."""
     orders = await s.topic("orders", partitions=2)

@@ -1,0 +1,209 @@
+"""Fetch sessions (KIP-227) at a running broker. How they answer, exchange by exchange, stands in the conversation with
+Apache Kafka; here what cannot be seen from outside: rest, eviction, and what is left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.apis import fetch as fetch_api
+from kohort.broker.fetch_sessions import FetchSessions, Place, places_of
+from kohort.broker.parked_fetches import ParkedFetches
+from kohort.errors import ErrorCode
+from kohort.model import UUID
+from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.broker.conftest import Connect, MakeBroker
+from tests.broker.peer import Peer, talking_to, until
+from tests.broker.test_records import batch, store
+
+V = 12
+
+
+def wanted(*partitions: int, offset: int = 0, topic: str = "orders") -> list[FetchTopic]:
+    some = [FetchPartition(partition=n, fetch_offset=offset, partition_max_bytes=1 << 20) for n in partitions]
+    return [FetchTopic(topic=topic, partitions=some)]
+
+
+def request(topics: list[FetchTopic], session_id: int = 0, epoch: int = 0, wait_ms: int = 0) -> FetchRequest:
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, session_id=session_id, session_epoch=epoch, topics=topics)
+
+
+async def begin(peer: Peer, *partitions: int) -> int:
+    """The id of a new session."""
+    return (await peer.ask(request(wanted(*partitions)), V, FetchResponse)).session_id
+
+
+@pytest.fixture(autouse=True)
+def orders(broker: Broker) -> None:
+    broker.topics.create("orders", 1_000)
+
+
+async def test_an_idle_session_of_a_thousand_partitions_reads_none_of_them(
+    peer: Peer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    add = fetch_api._Gathered.add
+
+    def counted(self: fetch_api._Gathered, place: Place) -> object:
+        read.append(place.wanted.partition)
+        return add(self, place)
+
+    session = await begin(peer, *range(1_000))
+    monkeypatch.setattr(fetch_api._Gathered, "add", counted)
+    for epoch in range(1, 4):
+        answer = await peer.ask(request([], session, epoch, wait_ms=5), V, FetchResponse)
+        assert answer.responses == []
+    assert read == []
+    await store(peer, batch(b"news"), partition=7)
+    answer = await peer.ask(request([], session, 4), V, FetchResponse)
+    assert [one.partition_index for one in answer.responses[0].partitions] == [7]
+    assert read == [7]
+
+
+async def test_a_session_that_waits_is_woken_by_any_of_its_partitions(peer: Peer, connect: Connect) -> None:
+    waiting = await connect()
+    session = await begin(waiting, *range(100))
+    for epoch, partition in enumerate((3, 99, 3), 1):
+        topics = {1: [], 2: wanted(3, offset=1), 3: wanted(99, offset=1)}[epoch]
+        waiting.send(request(topics, session, epoch, wait_ms=60_000), V)
+        await store(peer, batch(b"news"), partition=partition)
+        (topic,) = (await waiting.answer(FetchResponse)).responses
+        assert partition in [one.partition_index for one in topic.partitions]
+
+
+async def test_a_session_hears_that_a_topic_is_gone_while_it_waits(peer: Peer, connect: Connect) -> None:
+    waiting = await connect()
+    session = await begin(waiting, 0, 1)
+    waiting.send(request([], session, 1, wait_ms=60_000), V)
+    await peer.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), 5, DeleteTopicsResponse)
+    (topic,) = (await waiting.answer(FetchResponse)).responses
+    assert {one.error_code for one in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_the_later_of_two_requests_of_a_session_counts(broker: Broker, peer: Peer) -> None:
+    # A client that gave up waiting, and whose first request was only late.
+    session = await begin(peer, 0)
+    peer.send(request([], session, 1, wait_ms=60_000), V)
+    await until(lambda: broker.parked_fetches.count == 1)
+    peer.send(request([], session, 2, wait_ms=10), V)
+    assert (await peer.answer(FetchResponse)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert (await peer.answer(FetchResponse)).error_code == ErrorCode.NONE
+
+
+async def test_a_session_outlives_its_connection(connect: Connect, broker: Broker) -> None:
+    first = await connect()
+    session = await begin(first, 0)
+    first.send(request([], session, 1, wait_ms=60_000), V)
+    await until(lambda: broker.parked_fetches.count == 1)
+    first.writer.close()
+    await until(lambda: broker.parked_fetches.count == 0)
+    second = await connect()
+    assert (await second.ask(request([], session, 2), V, FetchResponse)).session_id == session
+
+
+async def test_where_no_slot_is_free_nothing_is_remembered(start_broker: MakeBroker) -> None:
+    broker = await start_broker(BrokerOptions(port=0, settings={"max.incremental.fetch.session.cache.slots": "1"}))
+    broker.topics.create("orders", 2)
+    async with talking_to(broker) as peer:
+        kept = await begin(peer, 0)
+        assert kept
+        assert await begin(peer, 0, 1) == 0
+        assert (await peer.ask(request([], kept, 1), V, FetchResponse)).error_code == ErrorCode.NONE
+        # Asking for a new one ends the old one, and so there is room.
+        renewed = await peer.ask(request(wanted(0), kept, 0), V, FetchResponse)
+        assert renewed.session_id not in (0, kept)
+
+
+async def test_closing_a_session_leaves_nothing_to_watch(peer: Peer, broker: Broker) -> None:
+    session = await begin(peer, 0, 1, 2)
+    assert len(broker.fetch_sessions) == 1
+    await peer.ask(request(wanted(0), session, -1), V, FetchResponse)
+    assert len(broker.fetch_sessions) == 0
+    assert broker.parked_fetches._watches == {}
+    assert broker.parked_fetches._open == {}
+
+
+async def test_a_stopping_broker_answers_a_session_that_waits(peer: Peer, broker: Broker) -> None:
+    session = await begin(peer, 0)
+    peer.send(request([], session, 1, wait_ms=60_000), V)
+    await until(lambda: broker.parked_fetches.count == 1)
+    await broker.stop()
+    assert (await peer.answer(FetchResponse)).error_code == ErrorCode.NONE
+
+
+# Eviction, in time that the test gives
+
+MINUTE = 60_000
+
+
+class Ids:
+    """1, 2, 3..."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def __call__(self) -> UUID:
+        self.last += 1
+        return UUID(int=self.last)
+
+
+def sessions(slots: int) -> FetchSessions:
+    return FetchSessions(slots, ParkedFetches(), Ids())
+
+
+def opened(kept: FetchSessions, size: int, now: int) -> int | None:
+    session = kept.open(places_of(wanted(*range(size)), V), V, now)
+    return None if session is None else session.id
+
+
+def is_there(kept: FetchSessions, session_id: int, epoch: int, now: int) -> bool:
+    return not isinstance(kept.resume(request([], session_id, epoch), V, now), ErrorCode)
+
+
+def test_a_session_that_was_used_lately_is_not_evicted_by_a_smaller_one() -> None:
+    kept = sessions(2)
+    assert (opened(kept, 5, 0), opened(kept, 3, 0)) == (1, 2)
+    assert is_there(kept, 1, 1, 3 * MINUTE)
+    assert is_there(kept, 2, 1, 3 * MINUTE)
+    assert opened(kept, 3, 3 * MINUTE) is None
+    assert opened(kept, 4, 3 * MINUTE) == 3
+    assert is_there(kept, 1, 2, 3 * MINUTE)
+    assert not is_there(kept, 2, 2, 3 * MINUTE)
+
+
+def test_a_young_session_is_not_evicted_by_a_larger_one() -> None:
+    # Else clients that begin at the same time would take the slots from each other again and again.
+    kept = sessions(1)
+    assert opened(kept, 1, 0) == 1
+    assert opened(kept, 9, MINUTE) is None
+
+
+def test_an_idle_session_is_evicted_whatever_its_size() -> None:
+    kept = sessions(2)
+    assert (opened(kept, 9, 0), opened(kept, 9, 0)) == (1, 2)
+    assert is_there(kept, 1, 1, 2 * MINUTE)
+    assert opened(kept, 1, 2 * MINUTE + 1) == 3
+    assert is_there(kept, 1, 2, 2 * MINUTE + 1)
+    assert not is_there(kept, 2, 1, 2 * MINUTE + 1)
+
+
+def test_all_sessions_together_remember_a_million_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.fetch_sessions._MOST_PLACES", 10)
+    kept = sessions(5)
+    assert opened(kept, 8, 0) == 1
+    assert opened(kept, 3, 0) is None
+    assert opened(kept, 2, 0) == 2
+    grown = kept.resume(request(wanted(7), 2, 1), V, 0)
+    assert grown is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert opened(kept, 2, 0) == 3
+
+
+def test_epochs_begin_again_after_the_last() -> None:
+    kept = sessions(1)
+    opened(kept, 1, 0)
+    session = kept.resume(request([], 1, 1), V, 0)
+    assert not isinstance(session, ErrorCode)
+    session.epoch = 0x7FFF_FFFF
+    assert is_there(kept, 1, 0x7FFF_FFFF, 0)
+    assert is_there(kept, 1, 1, 0)
