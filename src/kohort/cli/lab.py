@@ -1,0 +1,122 @@
+"""`kohort lab`: experiments on real groups, and what their rebalances cost."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.options import AsJson, read_pairs
+from kohort.cli.output import remark, say
+from kohort.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kohort.lab.summary import Summary
+
+_WIDE = 200
+"""Columns where the output is no terminal."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lab", epilog="Example: kohort lab bounce --broker kohort,kafka --client java")(lab)
+
+
+def lab(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO,...",
+            help="bounce, scale-out, scale-in, crash, takeover, partitions, "
+            "coordinator, deploy; report: only what is on file.",
+        ),
+    ],
+    broker: Annotated[
+        str, typer.Option(metavar="NAME,...", help="kohort, kohort-hold-off, kafka.")
+    ] = "kohort,kohort-hold-off",
+    client: Annotated[
+        str, typer.Option(metavar="NAME,...", help="kohort, java, librdkafka, kafka-python, aiokafka.")
+    ] = "kohort",
+    protocol: Annotated[
+        str, typer.Option(metavar="NAME,...", help="eager, cooperative, consumer.")
+    ] = "eager,cooperative,consumer",
+    members: Annotated[int, typer.Option(min=1)] = 10,
+    partitions: Annotated[int, typer.Option(min=1)] = 50,
+    repeat: Annotated[int, typer.Option(min=1, help="Repetitions; those of all brokers take turns.")] = 1,
+    restore_ms: Annotated[int, typer.Option(min=0, help="Pretended time of restoring a partition that is won.")] = 0,
+    state_keys: Annotated[
+        int,
+        typer.Option(min=0, help="Keep counts in a changelog with so many keys per partition, and restore from it."),
+    ] = 0,
+    commit_ms: Annotated[
+        int, typer.Option(min=0, help="How often members commit; 0: only before they give up.")
+    ] = 5_000,
+    tick_ms: Annotated[int, typer.Option(min=1, help="Each partition gets a record so often.")] = 50,
+    gap_ms: Annotated[int, typer.Option(min=0, help="Bounce: between the end of a member and its next start.")] = 0,
+    out_of_step: Annotated[
+        bool, typer.Option("--out-of-step", help="Spread heartbeats before each trigger, as hours of quiet do.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker's setting, in Kafka's words.", show_default=False),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="Begin no trial after so long.")] = 30.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where raw data and report go.")] = Path("lab-out"),
+    as_json: AsJson = False,
+) -> int:
+    """Do something to a group of real members and measure what it costs: dark partitions, paused members, waiting.
+
+    Brokers and members are processes of this machine; all are ended. Trials that DIR holds already are not repeated, so
+    a run that was interrupted goes on where it stopped. Exit code 1 when a trial failed.
+    """
+    from kohort.lab.brokers import BROKERS
+    from kohort.lab.experiment import outcomes, plan, run
+    from kohort.lab.member import CLIENTS
+    from kohort.lab.order import PROTOCOLS
+    from kohort.lab.scenarios import SCENARIOS
+    from kohort.lab.summary import summarise
+    from kohort.lab.trial import Trial
+
+    undone = 0
+    if scenario != "report":
+        scenarios = _chosen("scenario", scenario, SCENARIOS)
+        brokers = _chosen("broker", broker, BROKERS)
+        clients = _chosen("client", client, CLIENTS)
+        protocols = _chosen("protocol", protocol, PROTOCOLS)
+        first = Trial(
+            scenario="", broker="", client="", protocol="", members=members, partitions=partitions,
+            tick_ms=tick_ms, restore_ms=restore_ms, state_keys=state_keys, commit_ms=commit_ms, gap_ms=gap_ms,
+            out_of_step=out_of_step,
+        )  # fmt: skip
+        trials = plan(first, scenarios, clients, protocols, brokers, repeat)
+        undone = run(trials, out, minutes, read_pairs("--set", settings or ()), remark)
+    kept = outcomes(out)
+    if not kept:
+        raise ConfigError(f"There is nothing to report in {out}: run a scenario first, as in kohort lab bounce.")
+    summaries = summarise(kept)
+    if as_json:
+        say(json.dumps([asdict(one) for one in summaries]))
+    else:
+        _print(summaries)
+    return 1 if undone else 0
+
+
+def _chosen(what: str, given: str, known: Iterable[str]) -> list[str]:
+    chosen = [one.strip() for one in given.split(",")]
+    for one in chosen:
+        if one not in known:
+            raise ConfigError(f"There is no {what} {one!r}: choose from {', '.join(known)}.")
+    return chosen
+
+
+def _print(summaries: "Sequence[Summary]") -> None:
+    from rich.console import Console
+
+    from kohort.lab.table import summary_table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    console.print(summary_table(summaries))

@@ -1,0 +1,82 @@
+"""The brokers that are compared, each in a process of its own: Kohort with prompt heartbeats and without, Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+
+from kohort.lab.apache_kafka import free_ports, running_kafka
+from kohort.lab.process import ServerProcess
+
+_SETTINGS = {"offsets.topic.num.partitions": "10"}
+"""Of all: an internal topic of 50 partitions takes Apache Kafka half a minute to make on a small machine."""
+
+
+class LabBroker:
+    """A running broker; `start_again` on the same address with what it had on disk, after a `kill`."""
+
+    def __init__(self, bootstrap: str, process: ServerProcess, ready: str, pattern_timeout_s: float = 60.0) -> None:
+        self.bootstrap = bootstrap
+        self._process = process
+        self._ready = ready
+        self._timeout = pattern_timeout_s
+
+    @property
+    def pid(self) -> int:
+        """Of its process now."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+    def start_again(self) -> None:
+        """Returns when it answers."""
+        self._process = self._process.again()
+        self._process.wait_for(self._ready, self._timeout)
+
+    def cpu_seconds(self) -> float:
+        """What its process has used so far."""
+        return self._process.cpu_seconds()
+
+    def stop(self) -> None:
+        """SIGTERM; nothing of it is kept, so a slow end is cut short."""
+        self._process.stop(5.0)
+
+
+@contextlib.contextmanager
+def _kohort(settings: Mapping[str, str]) -> Iterator[LabBroker]:
+    with tempfile.TemporaryDirectory(prefix="kohort-lab-") as data:
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "kohort", "broker", "--listen", f"127.0.0.1:{port}", "--data", data]
+        for name, value in {**_SETTINGS, **settings}.items():
+            command += ["--set", f"{name}={value}"]
+        process = ServerProcess(command)
+        broker = LabBroker(f"127.0.0.1:{port}", process, r"^ready ")
+        try:
+            process.wait_for(r"^ready ", timeout=30.0)
+            yield broker
+        finally:
+            broker.stop()
+
+
+@contextlib.contextmanager
+def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
+    # Its own default, which the test's Kafka shortens.
+    with running_kafka({"group.initial.rebalance.delay.ms": "3000", **_SETTINGS, **settings}) as kafka:
+        broker = LabBroker(kafka.bootstrap, kafka.process, "Kafka Server started")
+        try:
+            yield broker
+        finally:
+            broker.kill()
+
+
+BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroker]]] = {
+    "kohort": _kohort,
+    "kohort-hold-off": lambda settings: _kohort({"group.heartbeat.hold.ms": "0", **settings}),
+    "kafka": _kafka,
+}
+"""By name: start it with settings (Kafka's names), and end it when left."""

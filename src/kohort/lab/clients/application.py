@@ -1,0 +1,116 @@
+"""The stateful application of the experiments: it counts records per key, in a store per partition.
+
+Winning a partition restores its store, losing one flushes it; both take time, and that is what makes a rebalance
+expensive. A client's program calls it from its callbacks and after each poll, and hands it how to commit.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.lab.clients.store import Store
+from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Revoked, line, runs
+from kohort.lab.order import Order
+
+POLL_S = 0.1
+"""How long a member waits for records before it looks whether it shall stop."""
+
+Commit = Callable[[Mapping[int, int]], bool]
+"""Commit the next offset of each partition, and wait; False where the coordinator refused: there is a rebalance."""
+
+
+class Application:
+    """One member's; all methods but `stop` belong to the thread that polls."""
+
+    def __init__(self, order: Order, commit: Commit) -> None:
+        self.stopping = threading.Event()
+        self._order = order
+        self._commit = commit
+        self._store = Store(order)
+        self._owned: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """The next offset of what was read and is not committed."""
+        self._committed_at = time.monotonic()
+        self._left = False
+        signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
+
+    def joining(self) -> None:
+        """The client is made and about to subscribe."""
+        self._say(Joining(*self._here()))
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        """The client's callback: restores what was won."""
+        won = sorted(partitions)
+        if self._left:
+            return  # aiokafka ends a rebalance before it leaves: nobody processes what this gives
+        self._say(Assigned(*self._here(), tuple(won)))
+        self._store.restore(won)
+        self._owned.update(won)
+        self._say(Ready(*self._here()))
+
+    def revoked(self, partitions: Iterable[int]) -> None:
+        """The client's callback: flushes, commits and forgets what goes."""
+        gone = self._owned.intersection(partitions)
+        if self._left:
+            return
+        self._say(Revoked(*self._here(), tuple(sorted(gone))))
+        self._settle(gone)
+        self._forget(gone)
+        self._say(Ready(*self._here()))
+
+    def lost(self, partitions: Iterable[int]) -> None:
+        """The client's callback: others may have them already, so nothing is written."""
+        gone = self._owned.intersection(partitions)
+        self._say(Lost(*self._here(), tuple(sorted(gone))))
+        self._forget(gone)
+        self._say(Ready(*self._here()))
+
+    def read(self, records: Iterable[tuple[int, int, bytes]]) -> None:
+        """What a poll returned: partition, offset and key of each, in order."""
+        places = []
+        for partition, offset, key in records:
+            places.append((partition, offset))
+            self._store.count(partition, key)
+            self._ends[partition] = offset + 1
+        if places:
+            self._say(Read(*self._here(), tuple(runs(places))))
+
+    def polled(self) -> None:
+        """After each poll: commits when it is time to."""
+        every = self._order.commit_ms
+        if every and time.monotonic() - self._committed_at >= every / 1000:
+            self._settle(set(self._owned))
+            self._committed_at = time.monotonic()
+
+    def leaving(self) -> None:
+        """Before the client closes: it processes nothing any more."""
+        if self._owned:
+            self.revoked(set(self._owned))
+        self._left = True
+        self._store.close()
+
+    def _settle(self, partitions: set[int]) -> None:
+        # The counts first: a crash in between counts some records twice, never too few.
+        self._store.flush(partitions)
+        ends = {one: end for one, end in self._ends.items() if one in partitions}
+        if ends and self._commit(ends):
+            for one in ends:
+                del self._ends[one]
+
+    def _forget(self, partitions: set[int]) -> None:
+        self._owned -= partitions
+        self._store.forget(partitions)
+        for one in partitions:
+            self._ends.pop(one, None)
+
+    def _here(self) -> tuple[int, str]:
+        return time.monotonic_ns(), self._order.name
+
+    def _say(self, event: Event) -> None:
+        # One write per line, so that a kill leaves no half of one behind.
+        sys.stdout.write(line(event) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""A member by our own client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kohort import KafkaError, TopicPartition, blocking
+from kohort.client import CommitFailedError
+from kohort.lab.clients.application import POLL_S, Application
+from kohort.lab.order import Order
+
+
+def run(order: Order) -> None:
+    """Until SIGTERM."""
+
+    def commit(ends: Mapping[int, int]) -> bool:
+        try:
+            consumer.commit({TopicPartition(order.topic, one): end for one, end in ends.items()})
+        except (KafkaError, CommitFailedError):
+            return False
+        return True
+
+    application = Application(order, commit)
+    consumer = blocking.Consumer(
+        bootstrap_servers=order.bootstrap,
+        client_id=order.name,
+        group_id=order.group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        metadata_max_age_ms=order.metadata_ms,
+        **_protocol(order),
+    )
+    application.joining()
+    consumer.subscribe(
+        [order.topic],
+        on_assigned=lambda given: application.assigned(_numbers(given)),
+        on_revoked=lambda gone: application.revoked(_numbers(gone)),
+        on_lost=lambda gone: application.lost(_numbers(gone)),
+    )
+    while not application.stopping.is_set():
+        records = consumer.poll(timeout=POLL_S)
+        application.read((one.partition, one.offset, one.key or b"") for one in records)
+        application.polled()
+    application.leaving()
+    consumer.close()
+
+
+def _protocol(order: Order) -> dict[str, Any]:
+    if order.protocol == "consumer":
+        return {"group_protocol": "consumer", "group_remote_assignor": "uniform"}
+    return {
+        "partition_assignment_strategy": "range" if order.protocol == "eager" else "cooperative-sticky",
+        "session_timeout_ms": order.session_ms,
+        "heartbeat_interval_ms": order.heartbeat_ms,
+    }
+
+
+def _numbers(partitions: Iterable[TopicPartition]) -> list[int]:
+    return [one.partition for one in partitions]

@@ -1,0 +1,94 @@
+"""Many trials in one run: repetitions interleaved, so that what disturbs the machine disturbs all alike."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from kohort.errors import KohortError
+from kohort.lab.brokers import BROKERS, LabBroker
+from kohort.lab.member import SPEAK
+from kohort.lab.order import PROTOCOLS
+from kohort.lab.play import played
+from kohort.lab.trial import Outcome, Trial
+
+TRIALS = "trials"
+"""Of the output directory: one file of raw data per trial."""
+
+Tell = Callable[[str], None]
+
+
+def plan(
+    first: Trial, scenarios: Sequence[str], clients: Sequence[str], protocols: Sequence[str], brokers: Sequence[str],
+    repetitions: int,
+) -> list[Trial]:  # fmt: skip
+    """All combinations that there are, as `first` is otherwise; brokers side by side, repetitions outermost."""
+    return [
+        replace(
+            first, scenario=scenario, client=client, protocol=protocol, broker=broker, repetition=repetition
+        )
+        for scenario, repetition, client, protocol, broker in product(
+            scenarios, range(1, repetitions + 1), clients, protocols, brokers
+        )
+        if protocol in SPEAK.get(client, PROTOCOLS)
+    ]  # fmt: skip
+
+
+def run(trials: Sequence[Trial], out: Path, minutes: float, settings: Mapping[str, str], tell: Tell) -> int:
+    """Run those that are not on file yet; the number of those that failed or that there was no time for.
+
+    A trial that is on file as it is asked for is not run again. None begins after so many minutes.
+    """
+    (out / TRIALS).mkdir(parents=True, exist_ok=True)
+    missing = [trial for trial in trials if not _done(trial, out)]
+    if len(missing) < len(trials):
+        tell(f"{len(trials) - len(missing)} of {len(trials)} trials are in {out / TRIALS} already")
+    if not missing:
+        return 0
+    deadline = time.monotonic() + minutes * 60
+    undone = 0
+    with _brokers(list(dict.fromkeys(trial.broker for trial in missing)), settings, tell) as running:
+        for number, trial in enumerate(missing, 1):
+            if time.monotonic() > deadline:
+                tell(f"the {minutes:g} minutes are over: {len(missing) - number + 1} trials are left for the next run")
+                return undone + len(missing) - number + 1
+            begun = time.monotonic()
+            what = f"{number}/{len(missing)} {trial.scenario}: {trial.client}, {trial.protocol}, {trial.broker}"
+            tell(f"{what}, repetition {trial.repetition}")
+            try:
+                played(trial, running[trial.broker]).save(path_of(trial, out))
+                tell(f"{what}: {time.monotonic() - begun:.0f} s")
+            except KohortError as problem:
+                undone += 1
+                tell(f"{what}: {problem}")
+    return undone
+
+
+def outcomes(out: Path) -> list[Outcome]:
+    """All that is on file, in the order of their making."""
+    kept = sorted((out / TRIALS).glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    return [Outcome.load(path) for path in kept]
+
+
+def path_of(trial: Trial, out: Path) -> Path:
+    """Where its raw data lies."""
+    return out / TRIALS / f"{trial.name}.jsonl"
+
+
+def _done(trial: Trial, out: Path) -> bool:
+    path = path_of(trial, out)
+    return path.exists() and Outcome.load(path).trial == trial
+
+
+@contextlib.contextmanager
+def _brokers(names: Sequence[str], settings: Mapping[str, str], tell: Tell) -> Iterator[dict[str, LabBroker]]:
+    with contextlib.ExitStack() as running:
+        started = {}
+        for name in names:
+            started[name] = running.enter_context(BROKERS[name](settings))
+            tell(f"{name} answers at {started[name].bootstrap}")
+        yield started

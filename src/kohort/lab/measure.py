@@ -1,0 +1,198 @@
+"""What the members' words amount to. The measures are those that the project's design defines:
+
+A partition is *dark* from the moment its owner stops processing it (revoked, closed, crashed) until the next owner's
+first record of it. A member is *paused* while it may process nothing though it is in the group: between losing its last
+partition and being ready with new ones, and in the callbacks that restore and flush, in which it does not poll.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked
+from kohort.lab.stage import Trigger
+
+Interval = tuple[int, int]
+"""From, until: monotonic nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dark:
+    """Nobody processed the partition in that time."""
+
+    partition: int
+    begin: int
+    end: int
+    before: str
+    """The member that stopped."""
+    after: str
+    """The member that went on; the same one where it got the partition back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A member processed the partition, from its first record until it stopped."""
+
+    partition: int
+    member: str
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """How often the group read a record other than exactly once, in order."""
+
+    duplicated: int = 0
+    skipped: int = 0
+    out_of_order: int = 0
+
+
+@dataclass(slots=True)
+class Measures:
+    """Of one trial, from its first trigger on. Lists are in the order of time."""
+
+    dark: list[Dark] = field(default_factory=list)
+    pauses: dict[str, list[Interval]] = field(default_factory=dict)
+    """By member."""
+    first_assignments: dict[str, int] = field(default_factory=dict)
+    """By member that was started: nanoseconds from joining to its first partition."""
+    walls: list[int | None] = field(default_factory=list)
+    """By trigger: nanoseconds until all was settled; None where it was not in time."""
+    rebalances: list[int] = field(default_factory=list)
+    """By trigger: the most assignments that a member was told."""
+    reading: Reading = field(default_factory=Reading)
+    spans: list[Span] = field(default_factory=list)
+    """From the group's beginning, for the picture."""
+
+
+def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
+    """All measures of one trial."""
+    ordered = sorted(events, key=lambda event: event.at)
+    begin = triggers[0].at if triggers else 0
+    spans, dark = _processing(ordered)
+    return Measures(
+        dark=[one for one in dark if one.end >= begin],
+        pauses={name: found for name, found in _pauses(ordered, begin).items() if found},
+        first_assignments=_first_assignments(ordered, begin),
+        walls=[None if one.settled_at is None else max(0, one.settled_at - one.at) for one in triggers],
+        rebalances=_rebalances(ordered, triggers),
+        reading=_reading(ordered),
+        spans=spans,
+    )
+
+
+def _processing(ordered: Sequence[Event]) -> tuple[list[Span], list[Dark]]:
+    owner: dict[int, str] = {}
+    since: dict[int, int] = {}
+    """When its owner read it first; absent before that."""
+    stopped: dict[int, tuple[int, str]] = {}
+    last_read: dict[int, int] = {}
+    spans: list[Span] = []
+    dark: list[Dark] = []
+
+    def stop(partition: int, member: str, at: int) -> None:
+        if owner.get(partition) != member:
+            return
+        del owner[partition]
+        begun = since.pop(partition, None)
+        if begun is not None:
+            spans.append(Span(partition, member, begun, at))
+            stopped[partition] = (at, member)
+
+    for event in ordered:
+        match event:
+            case Assigned():
+                for partition in event.partitions:
+                    if partition in owner:
+                        stop(partition, owner[partition], event.at)
+                    owner[partition] = event.member
+            case Revoked() | Lost():
+                for partition in event.partitions:
+                    stop(partition, event.member, event.at)
+            case Gone():
+                for partition in [one for one, name in owner.items() if name == event.member]:
+                    stop(partition, event.member, event.at)
+            case Read():
+                for partition, _, _ in event.runs:
+                    if owner.get(partition) != event.member:
+                        continue
+                    last_read[partition] = event.at
+                    if partition not in since:
+                        since[partition] = event.at
+                        if partition in stopped:
+                            at, before = stopped.pop(partition)
+                            dark.append(Dark(partition, at, event.at, before, event.member))
+    spans += [Span(partition, owner[partition], begun, last_read[partition]) for partition, begun in since.items()]
+    return spans, dark
+
+
+def _pauses(ordered: Sequence[Event], begin: int) -> dict[str, list[Interval]]:
+    """Of members that have had a partition: one that only starts is not paused, and one that left neither."""
+    found: dict[str, list[Interval]] = defaultdict(list)
+    owned: dict[str, set[int]] = defaultdict(set)
+    had: set[str] = set()
+    paused_at: dict[str, int] = {}
+    for event in ordered:
+        name = event.member
+        match event:
+            case Assigned():
+                owned[name].update(event.partitions)
+            case Revoked() | Lost():
+                owned[name].difference_update(event.partitions)
+        match event:
+            case Assigned() | Revoked() | Lost() if name in had:
+                paused_at.setdefault(name, event.at)
+            case Ready():
+                had.update([name] if owned[name] else [])
+                if owned[name] and name in paused_at:
+                    found[name].append((paused_at.pop(name), event.at))
+            case Gone():
+                paused_at.pop(name, None)
+    return {name: [one for one in intervals if one[1] >= begin] for name, intervals in found.items()}
+
+
+def _first_assignments(ordered: Sequence[Event], begin: int) -> dict[str, int]:
+    joined: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for event in ordered:
+        if isinstance(event, Joining) and event.at >= begin:
+            joined[event.member] = event.at
+        elif isinstance(event, Assigned) and event.partitions and event.member in joined:
+            found.setdefault(event.member, event.at - joined[event.member])
+    return found
+
+
+def _rebalances(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> list[int]:
+    ends = [*(one.at for one in triggers[1:]), ordered[-1].at + 1 if ordered else 0]
+    counts = []
+    for trigger, end in zip(triggers, ends, strict=False):
+        told: dict[str, int] = defaultdict(int)
+        for event in ordered:
+            if isinstance(event, Assigned) and trigger.at <= event.at < end:
+                told[event.member] += 1
+        counts.append(max(told.values(), default=0))
+    return counts
+
+
+def _reading(ordered: Sequence[Event]) -> Reading:
+    reading = Reading()
+    following: dict[int, int] = {}
+    mine: dict[tuple[str, int], int] = {}
+    """The next offset that a member is to read of a partition that it has kept."""
+    for event in ordered:
+        match event:
+            case Assigned() | Revoked() | Lost():
+                for partition in event.partitions:
+                    mine.pop((event.member, partition), None)
+            case Read():
+                for partition, first, last in event.runs:
+                    expected = following.get(partition, 0)
+                    reading.skipped += max(0, first - expected)
+                    reading.duplicated += max(0, min(expected, last + 1) - first)
+                    reading.out_of_order += first < mine.get((event.member, partition), first)
+                    following[partition] = max(expected, last + 1)
+                    mine[event.member, partition] = last + 1
+    return reading

@@ -1,0 +1,103 @@
+"""A member of an experiment's group: a process that is told by an `Order` and says what happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kohort.errors import KohortError
+from kohort.lab.clients.member import MODULES
+from kohort.lab.events import Event, Gone, parse
+from kohort.lab.java_member import java_command
+from kohort.lab.order import Order
+
+CLIENTS = ("java", *MODULES)
+SPEAK: dict[str, tuple[str, ...]] = {
+    "kafka-python": ("eager", "cooperative"),
+    "aiokafka": ("eager",),
+}
+"""The protocols that a client knows, where it does not know all."""
+
+
+class Member:
+    """Its process; what it says goes to `hear`, from a thread of its own."""
+
+    def __init__(self, client: str, order: Order, log: Path, hear: Callable[[Event], None]) -> None:
+        self.name = order.name
+        self._hear = hear
+        self._killed = False
+        self._log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [*_command(client), order.to_json()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
+        self._listening.start()
+
+    def leave(self) -> None:
+        """Ask it to leave the group and end."""
+        self._process.terminate()
+
+    def kill(self) -> int:
+        """SIGKILL; the monotonic nanoseconds when it was sent."""
+        self._killed = True
+        at = time.monotonic_ns()
+        os.killpg(self._process.pid, signal.SIGKILL)
+        return at
+
+    def pause(self) -> None:
+        """Hold the whole process still."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def gone(self, timeout: float) -> None:
+        """Wait until it has ended and all it said is heard. Raises KohortError when it does not, or failed."""
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+            raise KohortError(f"{self.name} did not leave within {timeout:.0f} s.\n{self.last_words()}") from None
+        finally:
+            self._listening.join(timeout)
+        # Java ends with the number of the signal, after its shutdown hook.
+        if not self._killed and code not in (0, 128 + signal.SIGTERM):
+            raise KohortError(f"{self.name} ended with {code}.\n{self.last_words()}")
+
+    @property
+    def ended(self) -> bool:
+        """By itself or because it was told to."""
+        return self._process.poll() is not None
+
+    def last_words(self) -> str:
+        """The end of what it complained of."""
+        return self._log.read_text(errors="replace")[-2000:]
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    self._hear(parse(line, self.name))
+        self._process.wait()
+        self._hear(Gone(time.monotonic_ns(), self.name, self._killed))
+
+
+def _command(client: str) -> tuple[str, ...]:
+    if client == "java":
+        return java_command()
+    return (sys.executable, "-m", "kohort.lab.clients.member", client)

@@ -1,0 +1,40 @@
+"""What a member process is told: one JSON object, its only argument."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+PROTOCOLS = ("eager", "cooperative", "consumer")
+"""Classic groups with the range assignor or with cooperative-sticky, and groups of KIP-848."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Where to join, how, and what the application does with what it gets."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    name: str
+    """Its client id."""
+    protocol: str
+    """One of PROTOCOLS."""
+    restore_ms: int = 0
+    """Pretend to restore so long for each partition that is won."""
+    changelog: str = ""
+    """The topic that the counts are written to and restored from; empty: they are kept in memory alone."""
+    commit_ms: int = 5_000
+    """Positions are committed so often, and whenever a partition is given up; 0: only then."""
+    session_ms: int = 45_000
+    heartbeat_ms: int = 3_000
+    metadata_ms: int = 300_000
+
+    def to_json(self) -> str:
+        """As the argument of a member's process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Order:
+        """The inverse of `to_json`."""
+        return cls(**json.loads(text))

@@ -1,0 +1,73 @@
+"""A scenario being played: the stage, and what the scenario may do besides starting and ending members."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kohort import blocking
+from kohort.lab.brokers import LabBroker
+from kohort.lab.stage import Stage
+from kohort.lab.trial import Outcome, Trial, prepare, stage_for
+
+
+class Play:
+    """One trial on one broker."""
+
+    def __init__(self, trial: Trial, broker: LabBroker, stage: Stage, topic: str) -> None:
+        self.trial = trial
+        self._broker = broker
+        self._stage = stage
+        self._topic = topic
+        self._cpu_at_first: float | None = None
+
+    def begin(self, members: int) -> list[str]:
+        """Start so many and wait until they are at rest; their names."""
+        names = self._stage.start(members)
+        self._stage.settle()
+        self._cpu_at_first = self._broker.cpu_seconds()
+        return names
+
+    @contextlib.contextmanager
+    def trigger(self, what: str) -> Iterator[Stage]:
+        """What is done inside is the trigger; leaving it waits until the group is at rest."""
+        if self.trial.out_of_step:
+            self._stage.spread_heartbeats()
+        self._stage.trigger(what)
+        yield self._stage
+        self._stage.settle()
+
+    def add_partitions(self, total: int) -> None:
+        """The topic has so many from now on."""
+        with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
+            admin.create_partitions(self._topic, total)
+        self._stage.partitions = total
+
+    def restart_broker(self) -> None:
+        """Killed, and started again at once; returns when it answers."""
+        self._broker.kill()
+        self._broker.start_again()
+        self._cpu_at_first = None
+
+    def outcome(self) -> Outcome:
+        """What came of it so far."""
+        used = None if self._cpu_at_first is None else self._broker.cpu_seconds() - self._cpu_at_first
+        return Outcome(self.trial, list(self._stage.triggers), list(self._stage.events), used)
+
+
+def played(trial: Trial, broker: LabBroker) -> Outcome:
+    """Run the trial to its end."""
+    from kohort.lab.scenarios import SCENARIOS
+
+    order = prepare(trial, broker.bootstrap)
+    with tempfile.TemporaryDirectory(prefix="kohort-lab-logs-") as logs:
+        stage = stage_for(trial, order, Path(logs))
+        try:
+            stage.begin_load()
+            play = Play(trial, broker, stage, order.topic)
+            SCENARIOS[trial.scenario](play)
+            return play.outcome()
+        finally:
+            stage.close()

@@ -1,0 +1,72 @@
+"""What is done to a group, scenario by scenario: each begins with a group at rest and ends with one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kohort.lab.play import Play
+
+Scenario = Callable[[Play], None]
+
+
+def bounce(play: Play) -> None:
+    """Every member is restarted, one after the other."""
+    for name in play.begin(play.trial.members):
+        with play.trigger(f"restart {name}") as stage:
+            stage.stop(name)
+            time.sleep(play.trial.gap_ms / 1000)
+            stage.start()
+
+
+def scale_out(play: Play) -> None:
+    """One member joins."""
+    play.begin(play.trial.members)
+    with play.trigger("one joins") as stage:
+        stage.start()
+
+
+def scale_in(play: Play) -> None:
+    """One member leaves."""
+    name, *_ = play.begin(play.trial.members)
+    with play.trigger(f"{name} leaves") as stage:
+        stage.stop(name)
+
+
+def crash(play: Play) -> None:
+    """One member is killed, without a goodbye."""
+    name, *_ = play.begin(play.trial.members)
+    with play.trigger(f"{name} is killed") as stage:
+        stage.kill(name)
+
+
+def takeover(play: Play) -> None:
+    """One member has everything, and two join at once."""
+    play.begin(1)
+    with play.trigger("two join") as stage:
+        stage.start(2)
+
+
+def partitions(play: Play) -> None:
+    """The topic gets ten times its partitions."""
+    play.begin(play.trial.members)
+    with play.trigger(f"{play.trial.partitions} become {10 * play.trial.partitions}"):
+        play.add_partitions(10 * play.trial.partitions)
+
+
+def coordinator(play: Play) -> None:
+    """The broker is killed, and started again."""
+    play.begin(play.trial.members)
+    with play.trigger("broker killed"):
+        play.restart_broker()
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "bounce": bounce,
+    "scale-out": scale_out,
+    "scale-in": scale_in,
+    "crash": crash,
+    "takeover": takeover,
+    "partitions": partitions,
+    "coordinator": coordinator,
+}

@@ -1,0 +1,157 @@
+"""One trial as it runs: a topic with a load, a group of members, and all that they say, in order."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kohort.errors import KohortError
+from kohort.lab.events import Event
+from kohort.lab.member import Member
+from kohort.lab.order import Order
+from kohort.lab.process import ServerProcess
+from kohort.lab.view import View
+
+_QUIET_S = 0.6
+"""Settled is what stays as it is for so long."""
+_LEAVE_S = 20.0
+
+
+class Unsettled(KohortError):
+    """The group did not come to rest in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Something that the experiment did to the group."""
+
+    at: int
+    """Monotonic nanoseconds, just before it was done."""
+    what: str
+    settled_at: int | None = None
+    """When every partition was read by its owner again, shares even; None where it never was."""
+
+
+class Stage:
+    """Members by name; `settle` waits until the group is at rest."""
+
+    def __init__(self, client: str, order: Order, partitions: int, tick_ms: int, logs: Path, settle_s: float) -> None:
+        self.partitions = partitions
+        self.members: dict[str, Member] = {}
+        self.events: list[Event] = []
+        self.triggers: list[Trigger] = []
+        self._client = client
+        self._order = order
+        self._tick_ms = tick_ms
+        self._logs = logs
+        self._settle_s = settle_s
+        self._numbers = itertools.count(1)
+        self._heard = threading.Condition()
+        self._view = View()
+        self._load: ServerProcess | None = None
+
+    # -- the load
+
+    def begin_load(self) -> None:
+        """Returns when the first records are written."""
+        command = [sys.executable, "-m", "kohort.lab.load", self._order.bootstrap, self._order.topic]
+        self._load = ServerProcess([*command, str(self._tick_ms)])
+        self._load.wait_for("^writing", timeout=30.0)
+
+    # -- what is done to the group
+
+    def start(self, count: int = 1) -> list[str]:
+        """So many more members; their names."""
+        names = [f"m{next(self._numbers)}" for _ in range(count)]
+        for name in names:
+            log = self._logs / f"{name}.log"
+            self.members[name] = Member(self._client, replace(self._order, name=name), log, self._hear)
+        return names
+
+    def stop(self, name: str) -> None:
+        """It leaves, and ends."""
+        member = self.members.pop(name)
+        member.leave()
+        member.gone(_LEAVE_S)
+
+    def kill(self, name: str) -> None:
+        """It ends without a goodbye."""
+        member = self.members.pop(name)
+        member.kill()
+        member.gone(_LEAVE_S)
+
+    def trigger(self, what: str) -> None:
+        """Note that what follows is done now."""
+        self.triggers.append(Trigger(time.monotonic_ns(), what))
+
+    def spread_heartbeats(self) -> None:
+        """Make the members' heartbeats as far apart as they are after hours of quiet; a rebalance put them in step.
+
+        A classic member that is held still over its next heartbeat sends it when it may go on.
+        """
+        interval_s = self._order.heartbeat_ms / 1000
+        members = list(self.members.values())
+        for member in members:
+            member.pause()
+        time.sleep(interval_s)
+        for member in members:
+            time.sleep(interval_s / len(members))
+            member.resume()
+        time.sleep(interval_s)
+
+    def settle(self) -> None:
+        """Wait until every member has its share and reads all of it; the last trigger's end. Raises Unsettled."""
+        try:
+            at = self._wait_until_settled()
+        except Unsettled:
+            if not self.triggers:
+                raise
+            return  # the trigger keeps None, which the table tells
+        if self.triggers and self.triggers[-1].settled_at is None:
+            self.triggers[-1] = replace(self.triggers[-1], settled_at=at)
+
+    def _wait_until_settled(self) -> int:
+        deadline = time.monotonic() + self._settle_s
+        with self._heard:
+            while True:
+                since = self._view.settled_since(self.members, self.partitions)
+                now = time.monotonic()
+                if since is not None and now - since / 1e9 >= _QUIET_S:
+                    return since
+                if now >= deadline:
+                    raise Unsettled(f"not settled within {self._settle_s:.0f} s: {self._view.owned(self.members)}")
+                self._check_alive()
+                wait = _QUIET_S if since is None else _QUIET_S - (now - since / 1e9)
+                self._heard.wait(max(0.01, min(wait, deadline - now)))
+
+    def _check_alive(self) -> None:
+        for member in self.members.values():
+            if member.ended:
+                raise KohortError(f"{member.name} ended by itself.\n{member.last_words()}")
+
+    def owned(self, name: str) -> frozenset[int]:
+        """What that member has now, as far as it has said."""
+        with self._heard:
+            return self._view.owned([name])[name]
+
+    def _hear(self, event: Event) -> None:
+        with self._heard:
+            self.events.append(event)
+            self._view.hear(event)
+            self._heard.notify_all()
+
+    # -- the end
+
+    def close(self) -> None:
+        """End the load and every member that is left."""
+        if self._load is not None:
+            self._load.stop()
+        for member in self.members.values():
+            member.kill()
+        for member in self.members.values():
+            member.gone(_LEAVE_S)
+        self.members.clear()

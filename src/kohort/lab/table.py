@@ -1,0 +1,63 @@
+"""The summaries as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from kohort.lab.summary import Summary
+
+COLUMNS = (
+    ("dark p50", "median time in which nobody processed a partition that stopped"),
+    ("p99", "the same, 99th percentile"),
+    ("max", "the same, worst"),
+    ("dark sum", "over all partitions and triggers, mean of the repetitions"),
+    ("pause", "total time in which members could process nothing, mean of the repetitions"),
+    ("first p50", "a started member's time from joining to its first partition, median"),
+    ("worst", "the same, worst"),
+    ("wall p50", "from trigger to all at rest, median"),
+    ("worst", "the same, worst"),
+    ("reb.", "rebalances that a member saw per trigger"),
+    ("again/skip/order", "records read again, skipped, out of order"),
+    ("CPU s", "of the broker, from the first trigger to the end"),
+)
+"""Head and meaning of each column."""
+
+
+def summary_table(summaries: Sequence[Summary]) -> Table:
+    """One line per broker, client and protocol."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("scenario", "client", "protocol", "broker"):
+        table.add_column(name, no_wrap=True)
+    for name, _ in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    before: tuple[str, str, str] | None = None
+    for one in summaries:
+        kind = one.scenario, one.client, one.protocol
+        if before is not None and kind != before:
+            table.add_section()
+        table.add_row(*(kind if kind != before else ("", "", "")), one.broker, *cells(one))
+        before = kind
+    return table
+
+
+def cells(one: Summary) -> list[str]:
+    """What stands in COLUMNS."""
+    wall = duration(one.wall_max) if not one.unsettled else f"{one.unsettled} never"
+    return [
+        *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
+        *(duration(one.first_p50), duration(one.first_max), duration(one.wall_p50), wall),
+        f"{one.rebalances:.1f}",
+        f"{one.duplicated}/{one.skipped}/{one.out_of_order}",
+        "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
+    ]
+
+
+def duration(milliseconds: float | None) -> str:
+    """As one reads it: 12 ms, 1.23 s."""
+    if milliseconds is None:
+        return ""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.2f} s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f} s"

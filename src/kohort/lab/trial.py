@@ -1,0 +1,112 @@
+"""One trial: what is asked for, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from kohort import blocking
+from kohort.client import NewTopic
+from kohort.lab.events import Event, line, parse
+from kohort.lab.order import Order
+from kohort.lab.stage import Stage, Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One experiment with one broker, client and protocol."""
+
+    scenario: str
+    broker: str
+    client: str
+    protocol: str
+    repetition: int = 1
+    members: int = 10
+    partitions: int = 50
+    tick_ms: int = 50
+    """One record per partition so often."""
+    restore_ms: int = 0
+    """Pretended time of restoring each partition that is won."""
+    state_keys: int = 0
+    """So many keys lie in the changelog of each partition; 0: no changelog."""
+    commit_ms: int = 5_000
+    gap_ms: int = 0
+    """Between a member's end and its next start."""
+    out_of_step: bool = False
+    """Heartbeats are spread over the interval before each trigger, as they are after hours of quiet."""
+    settle_s: float = 60.0
+    """How long a trigger may take."""
+
+    @property
+    def name(self) -> str:
+        """Of the file that keeps it."""
+        return f"{self.scenario}-{self.broker}-{self.client}-{self.protocol}-{self.repetition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A trial's raw data."""
+
+    trial: Trial
+    triggers: Sequence[Trigger]
+    events: Sequence[Event]
+    broker_cpu_s: float | None = None
+    """Of the broker's process from the first trigger to the end; None where it is not ours to look at."""
+
+    def save(self, path: Path) -> None:
+        """As JSON lines; a file that exists is whole."""
+        triggers = [asdict(one) for one in self.triggers]
+        head = {"trial": asdict(self.trial), "triggers": triggers, "broker_cpu_s": self.broker_cpu_s}
+        new = path.with_suffix(".new")
+        new.write_text("\n".join([json.dumps(head), *map(line, self.events)]) + "\n")
+        new.rename(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Outcome:
+        """What `save` wrote."""
+        first, *rest = path.read_text().splitlines()
+        head = json.loads(first)
+        known = {field.name for field in fields(Trial)}
+        trial = Trial(**{name: value for name, value in head["trial"].items() if name in known})
+        return cls(
+            trial, [Trigger(**one) for one in head["triggers"]], [parse(one) for one in rest], head["broker_cpu_s"]
+        )
+
+
+def prepare(trial: Trial, bootstrap: str) -> Order:
+    """Make the trial's topics, fill its changelog, and say where members are to join; each trial has its own names."""
+    topic = f"lab-{trial.scenario}-{uuid.uuid4().hex[:8]}"
+    changelog = f"{topic}-counts" if trial.state_keys else ""
+    with blocking.Admin(bootstrap_servers=bootstrap) as admin:
+        topics = [NewTopic(topic, trial.partitions)]
+        if changelog:
+            topics.append(NewTopic(changelog, trial.partitions, configs={"cleanup.policy": "compact"}))
+        admin.create_topics(topics)
+    if changelog:
+        _fill(changelog, trial, bootstrap)
+    return Order(
+        bootstrap=bootstrap,
+        group=topic,
+        topic=topic,
+        name="",
+        protocol=trial.protocol,
+        restore_ms=trial.restore_ms,
+        changelog=changelog,
+        commit_ms=trial.commit_ms,
+    )
+
+
+def _fill(changelog: str, trial: Trial, bootstrap: str) -> None:
+    with blocking.Producer(bootstrap_servers=bootstrap, linger_ms=20, batch_size=100_000) as producer:
+        for number in range(trial.state_keys):
+            for partition in range(trial.partitions):
+                producer.send(changelog, b"1", key=b"kept-%09d" % number, partition=partition)
+        producer.flush()
+
+
+def stage_for(trial: Trial, order: Order, logs: Path) -> Stage:
+    """Where the trial happens."""
+    return Stage(trial.client, order, trial.partitions, trial.tick_ms, logs, trial.settle_s)

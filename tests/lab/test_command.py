@@ -1,0 +1,57 @@
+"""`kohort lab` as a user starts it: our broker, our own members, a few seconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50")
+_SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0", "--set", "group.consumer.heartbeat.interval.ms=300")
+_SETTINGS += (
+    "--set",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "--set",
+    "group.consumer.assignment.interval.ms=0",
+)
+
+
+def test_one_that_joins_gets_its_share_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    (told,) = _lab("scale-out", "--protocol", "consumer", "--restore-ms", "20", out=tmp_path)
+    assert (told["duplicated"], told["skipped"], told["out_of_order"], told["unsettled"]) == (0, 0, 0, 0)
+    assert 20 <= told["dark_p50"] <= told["dark_max"] < 10_000
+    assert 0 < told["first_max"] <= told["wall_max"]
+    # Asked for again, nothing runs: the raw data is on file.
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")}
+    assert _lab("scale-out", "--protocol", "consumer", "--restore-ms", "20", out=tmp_path) == [told]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")} == before
+
+
+def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_what_it_wins(tmp_path: Path) -> None:
+    (told,) = _lab("bounce", "--protocol", "eager", "--state-keys", "50", out=tmp_path)
+    assert (told["duplicated"], told["skipped"], told["out_of_order"], told["unsettled"]) == (0, 0, 0, 0)
+    assert told["pause"] > 0
+    assert told["dark_sum"] >= told["dark_max"] > 0
+
+
+@pytest.mark.parametrize("wrong", [("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x")])
+def test_what_there_is_not_is_told_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
+    done = _run(*wrong, "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("kohort: ") and "Traceback" not in done.stderr
+
+
+def _lab(*arguments: str, out: Path) -> list[dict[str, Any]]:
+    done = _run(*arguments, *_QUICK, *_SETTINGS, "--broker", "kohort", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    summaries: list[dict[str, Any]] = json.loads(done.stdout)
+    return summaries
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("kohort")), "lab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)

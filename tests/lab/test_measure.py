@@ -1,0 +1,129 @@
+"""What is made of members' words, from stories of a few lines. Times here are milliseconds for the reader's sake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked, line, parse
+from kohort.lab.measure import Measures, measure
+from kohort.lab.stage import Trigger
+
+MS = 1_000_000
+
+
+def test_a_partition_is_dark_from_its_owners_stop_to_the_next_owners_first_record() -> None:
+    measured = _measured(
+        [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(150 * MS, "b", (1,)), _read(180, "b", 1, 5)],
+        triggered_at=90,
+    )
+    assert [(one.partition, _ms(one.begin, one.end), one.before, one.after) for one in measured.dark] == [
+        (1, 80, "a", "b")
+    ]
+
+
+def test_an_eager_member_that_gets_its_partition_back_was_dark_too() -> None:
+    measured = _measured(
+        [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(400 * MS, "a", (1,)), _read(410, "a", 1, 5)],
+        triggered_at=90,
+    )
+    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in measured.dark] == [("a", "a", 310)]
+
+
+def test_a_killed_member_stops_when_it_is_killed() -> None:
+    measured = _measured(
+        [*_owns(0, "a", 1), Gone(100 * MS, "a", True), Assigned(900 * MS, "b", (1,)), _read(1000, "b", 1, 3)],
+        triggered_at=90,
+    )
+    assert [_ms(one.begin, one.end) for one in measured.dark] == [900]
+
+
+def test_darkness_goes_on_through_an_owner_that_reads_nothing() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(110 * MS, "b", (1,))]
+    told += [Revoked(120 * MS, "b", (1,)), Assigned(300 * MS, "c", (1,)), _read(350, "c", 1, 3)]
+    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in _measured(told, triggered_at=90).dark] == [
+        ("a", "c", 250)
+    ]
+
+
+def test_nobody_stopped_before_the_first_owner() -> None:
+    assert _measured(_owns(500, "a", 1), triggered_at=1).dark == []
+
+
+def test_a_pause_lasts_from_the_loss_of_all_to_being_ready_again() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Ready(110 * MS, "a")]
+    told += [Assigned(400 * MS, "a", (1,)), Ready(450 * MS, "a")]
+    assert _pauses(told) == {"a": [350]}
+
+
+def test_a_member_that_keeps_something_is_paused_only_in_its_callbacks() -> None:
+    told: list[Event] = [*_owns(0, "a", 1, 2), Revoked(100 * MS, "a", (1,)), Ready(105 * MS, "a")]
+    told += [Assigned(3000 * MS, "a", (3,)), Ready(3020 * MS, "a")]
+    assert _pauses(told) == {"a": [5, 20]}
+
+
+def test_a_member_that_starts_or_leaves_is_not_paused() -> None:
+    started: list[Event] = [Joining(100 * MS, "b"), Assigned(200 * MS, "b", ()), Ready(200 * MS, "b")]
+    started += [Assigned(3000 * MS, "b", (1,)), Ready(3010 * MS, "b")]
+    left: list[Event] = [
+        *_owns(0, "a", 1),
+        Revoked(100 * MS, "a", (1,)),
+        Ready(110 * MS, "a"),
+        Gone(120 * MS, "a", False),
+    ]
+    assert _pauses([*left, *started]) == {}
+
+
+def test_a_started_members_wait_ends_with_its_first_partition() -> None:
+    told: list[Event] = [Joining(100 * MS, "b"), Assigned(200 * MS, "b", ()), Assigned(900 * MS, "b", (1,))]
+    assert _measured(told, triggered_at=50).first_assignments == {"b": 800 * MS}
+
+
+def test_what_is_read_twice_and_what_is_not_read_are_counted() -> None:
+    told: list[Event] = [
+        *_owns(0, "a", 1),
+        _read(50, "a", 1, 1, 9),
+        Lost(60 * MS, "a", (1,)),
+        Assigned(70 * MS, "b", (1,)),
+    ]
+    told += [_read(80, "b", 1, 7, 12), _read(90, "b", 1, 15, 15)]
+    reading = _measured(told, triggered_at=40).reading
+    assert (reading.duplicated, reading.skipped, reading.out_of_order) == (3, 2, 0)
+
+
+def test_going_back_without_a_new_assignment_is_out_of_order() -> None:
+    told = [*_owns(0, "a", 1), _read(50, "a", 1, 1, 9), _read(60, "a", 1, 4, 10)]
+    reading = _measured(told, triggered_at=40).reading
+    assert (reading.duplicated, reading.out_of_order) == (6, 1)
+
+
+def test_rebalances_are_those_that_the_member_saw_that_saw_most() -> None:
+    told = [*_owns(0, "a", 1), *(Assigned(at * MS, "a", ()) for at in (100, 200)), Assigned(150 * MS, "b", (2,))]
+    assert _measured(told, triggered_at=90).rebalances == [2]
+
+
+def test_every_event_survives_its_line() -> None:
+    told: list[Event] = [Joining(1, "a"), Assigned(2, "a", (1, 2)), Ready(3, "a"), Revoked(4, "a", (1,))]
+    told += [Lost(5, "a", (2,)), Read(6, "a", ((1, 0, 9), (2, 4, 4))), Gone(7, "a", True)]
+    assert [parse(line(event)) for event in told] == told
+
+
+def _owns(at: int, member: str, *partitions: int) -> list[Event]:
+    runs = tuple((partition, 0, 0) for partition in partitions)
+    return [Assigned(at * MS, member, partitions), Ready((at + 1) * MS, member), Read((at + 2) * MS, member, runs)]
+
+
+def _read(at: int, member: str, partition: int, first: int, last: int | None = None) -> Event:
+    return Read(at * MS, member, ((partition, first, first if last is None else last),))
+
+
+def _measured(told: Sequence[Event], triggered_at: int) -> Measures:
+    return measure(told, [Trigger(triggered_at * MS, "something", None)])
+
+
+def _pauses(told: Sequence[Event]) -> dict[str, list[int]]:
+    measured = _measured(told, triggered_at=90)
+    return {name: [_ms(*one) for one in found] for name, found in measured.pauses.items()}
+
+
+def _ms(begin: int, end: int) -> int:
+    return (end - begin) // MS
