@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, files
+from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, partition_files
 from kohort.wire.records import Record, batches, decode_records, read_header
 from tests.log.logs import append, batch, flush, records, topic_in, values
 
@@ -82,7 +82,7 @@ def test_what_was_checked_once_is_not_checked_again(tmp_path: Path) -> None:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sidecar for every kilobyte."""
-    monkeypatch.setattr(files, "_SIDECAR_EVERY", 1000)
+    monkeypatch.setattr(partition_files, "_SIDECAR_EVERY", 1000)
 
 
 def test_after_a_crash_only_what_follows_the_last_sidecar_is_read(

@@ -255,6 +255,10 @@ class OffsetOutOfRange(KohortError):
     """A read outside start_offset to stable_offset."""
 
 
+class TopicExists(KohortError):
+    """Another broker of the cluster has just made a topic of that name."""
+
+
 class DataDirectoryInUse(KohortError):
     """Another process holds the data directory."""
 

@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from kohort.log.memory import fresh_cluster_id
 from kohort.model import UUID
 
 FORMAT = 1
+CLUSTER_FORMAT = 2
+"""The directory that several brokers share: see `kohort.log.cluster`."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -48,16 +50,13 @@ class DataDirectory:
             raise
 
     def _begin(self, cluster_id: str | None) -> None:
-        meta = _read_json(self.path / "kohort.json")
+        meta = read_json(self.path / "kohort.json")
         if meta is None:
-            self._refuse_foreign_files()
+            refuse_foreign_files(self.path)
             meta = {"format": FORMAT, "cluster_id": cluster_id or fresh_cluster_id(), "epoch": -1, "clean": True}
-        if meta.get("format") != FORMAT:
-            detail = f"has format {meta.get('format')!r}, this version of kohort reads {FORMAT}"
-            raise BadDataDirectory(f"the data directory {self.path} {detail}; use the version that made it")
-        if cluster_id is not None and meta["cluster_id"] != cluster_id:
-            detail = f"belongs to cluster {meta['cluster_id']}, not {cluster_id}"
-            raise BadDataDirectory(f"the data directory {self.path} {detail}")
+        if meta.get("format") == CLUSTER_FORMAT:
+            raise BadDataDirectory(f"the data directory {self.path} is a cluster's; start it with kohort cluster")
+        check_meta(self.path, meta, FORMAT, cluster_id)
         self.cluster_id: str = meta["cluster_id"]
         self.leader_epoch: int = meta["epoch"] + 1
         self._write_meta(clean=False)
@@ -72,40 +71,16 @@ class DataDirectory:
 
     def read_topics(self) -> list[Topic]:
         """The topics that `write_topics` left."""
-        stored = _read_json(self.path / "topics.json")
-        if stored is None:
-            return []
-        try:
-            topics = [
-                Topic(UUID(one["id"]), one["name"], int(one["partitions"]), dict(one["configs"]))
-                for one in stored["topics"]
-            ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadDataDirectory(f"{self.path / 'topics.json'} is damaged: {error!r}") from None
-        for topic in topics:
-            check_topic_name(topic.name)
-        return topics
+        return read_topics(self.path)
 
     def write_topics(self, topics: Iterable[Topic]) -> None:
         """Durable when it returns."""
-        stored = [
-            {"id": str(one.topic_id), "name": one.name, "partitions": one.partitions, "configs": dict(one.configs)}
-            for one in topics
-        ]
+        stored = [topic_to_json(one) for one in topics]
         write_durably(self.path / "topics.json", json.dumps({"topics": stored}, indent=1).encode())
 
     def read_configs(self) -> dict[str, dict[str, dict[str, str]]]:
         """What `write_configs` left."""
-        stored = _read_json(self.path / "configs.json") or {}
-        try:
-            return {
-                kind: {
-                    name: {str(key): str(value) for key, value in configs.items()} for name, configs in names.items()
-                }
-                for kind, names in stored.items()
-            }
-        except AttributeError as error:
-            raise BadDataDirectory(f"{self.path / 'configs.json'} is damaged: {error!r}") from None
+        return read_configs(self.path)
 
     def write_configs(self, configs: AllConfigs) -> None:
         """Durable when it returns."""
@@ -116,12 +91,65 @@ class DataDirectory:
         meta = {"format": FORMAT, "cluster_id": self.cluster_id, "epoch": self.leader_epoch, "clean": clean}
         write_durably(self.path / "kohort.json", json.dumps(meta).encode())
 
-    def _refuse_foreign_files(self) -> None:
-        # A wrong --data must not mix a log into somebody's files; lost+found is what a fresh file system holds.
-        foreign = {entry.name for entry in os.scandir(self.path)} - {"lock", "lost+found", "kohort.json.new"}
-        if foreign:
-            detail = f"is not empty and not a data directory of kohort (it holds {min(foreign)!r}); choose another one"
-            raise BadDataDirectory(f"{self.path} {detail}")
+
+def refuse_foreign_files(path: Path, ours: Set[str] = frozenset()) -> None:
+    """A wrong --data must not mix a log into somebody's files. `ours` may lie there already."""
+    # lost+found is what a fresh file system holds.
+    foreign = {entry.name for entry in os.scandir(path)} - {"lock", "lost+found", "kohort.json.new"} - ours
+    if foreign:
+        detail = f"is not empty and not a data directory of kohort (it holds {min(foreign)!r}); choose another one"
+        raise BadDataDirectory(f"{path} {detail}")
+
+
+def check_meta(path: Path, meta: Mapping[str, Any], format_: int, cluster_id: str | None) -> None:
+    """Refuse a directory of another format, or of another cluster than the one that is asked for."""
+    if meta.get("format") != format_:
+        detail = f"has format {meta.get('format')!r}, this version of kohort reads {format_}"
+        raise BadDataDirectory(f"the data directory {path} {detail}; use the version that made it")
+    if cluster_id is not None and meta["cluster_id"] != cluster_id:
+        detail = f"belongs to cluster {meta['cluster_id']}, not {cluster_id}"
+        raise BadDataDirectory(f"the data directory {path} {detail}")
+
+
+def read_topics(path: Path) -> list[Topic]:
+    """The topics of a broker alone."""
+    stored = read_json(path / "topics.json")
+    if stored is None:
+        return []
+    try:
+        topics = [topic_of_json(one) for one in stored["topics"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadDataDirectory(f"{path / 'topics.json'} is damaged: {error!r}") from None
+    for topic in topics:
+        check_topic_name(topic.name)
+    return topics
+
+
+def read_configs(path: Path) -> dict[str, dict[str, dict[str, str]]]:
+    """The configs of a broker alone."""
+    stored = read_json(path / "configs.json") or {}
+    try:
+        return {
+            kind: {name: {str(key): str(value) for key, value in configs.items()} for name, configs in names.items()}
+            for kind, names in stored.items()
+        }
+    except AttributeError as error:
+        raise BadDataDirectory(f"{path / 'configs.json'} is damaged: {error!r}") from None
+
+
+def topic_to_json(topic: Topic) -> dict[str, Any]:
+    """What `topic_of_json` reads."""
+    return {
+        "id": str(topic.topic_id),
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "configs": dict(topic.configs),
+    }
+
+
+def topic_of_json(stored: Mapping[str, Any]) -> Topic:
+    """Raises KeyError, TypeError, ValueError."""
+    return Topic(UUID(stored["id"]), stored["name"], int(stored["partitions"]), dict(stored["configs"]))
 
 
 def check_topic_name(name: str) -> None:
@@ -165,7 +193,8 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a file; None where there is no file."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -1,42 +1,19 @@
-"""All topics on local files: segments of raw batches, one sync for all that waits.
+"""All topics on local files that one broker has alone."""
 
-Threads: everything runs on the event loop but `sync`, which the shell calls in its one writer thread. The two share
-what `take` handed over, and the chores; deleting a topic waits for a sync that is under way.
-"""
-
-import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from kohort.log.api import Pending, Topic, TornTail
-from kohort.log.config import LogConfig
-from kohort.log.descriptors import SegmentFile
-from kohort.log.directory import DataDirectory, check_topic_name, write_durably
-from kohort.log.disk import FilesNotSynced, Write
+from kohort.log.api import Topic
+from kohort.log.directory import DataDirectory, check_topic_name
 from kohort.log.kept_configs import KeptConfigs
-from kohort.log.names import START_OFFSET, segment_path, sidecar_path
-from kohort.log.partition import Queued, SegmentedLog
-from kohort.log.queue import AppendQueue, Taken
-from kohort.log.recovery import recover
-from kohort.log.segment import Segment
-from kohort.log.segment_files import FileMedium, SegmentFiles
-from kohort.log.sidecar import encode_sidecar
-from kohort.log.workshop import FileWorkshop
+from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
 
-MAX_OPEN_FILES = 256
-"""Each for reading and for writing; the rest of a process's descriptors are for connections."""
 
-_SIDECAR_EVERY = 64 << 20
-"""Bytes that a segment grows by before a sidecar tells of them: as much is read again after a crash, at most."""
-
-log = logging.getLogger("kohort.log")
-
-
-class FileStore:
+class FileStore(PartitionFiles):
     """The `LogStore` of a broker that has a disk of its own."""
 
     def __init__(
@@ -55,28 +32,20 @@ class FileStore:
         try:
             topics = self.directory.read_topics()
             self._configs = KeptConfigs(self.directory.read_configs(), self.directory.write_configs)
-            self.files = SegmentFiles(self.directory.path, max_open_files)
+            super().__init__(self.directory.path, defaults, max_open_files)
         except BaseException:
             self.directory.close(clean=False)
             raise
-        self.recovered: list[TornTail] = []
-        self._defaults = dict(defaults or {})
         self._topics = {topic.name: topic for topic in topics}
         self._names = {topic.topic_id: topic.name for topic in topics}
-        self._present = {entry.name for entry in os.scandir(self.directory.path) if entry.is_dir()}
-        self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
-        self._queue = AppendQueue()
+        self._present = {entry.name for entry in os.scandir(self.path) if entry.is_dir()}
         for name in self._present:
             if name.endswith("-delete"):
-                self.files.chores.append(partial(shutil.rmtree, self.directory.path / name))
+                self.files.chores.append(partial(shutil.rmtree, self.path / name))
 
     @property
     def cluster_id(self) -> str:
         return self.directory.cluster_id
-
-    @property
-    def queued_bytes(self) -> int:
-        return self._queue.queued_bytes
 
     # Topics
 
@@ -94,29 +63,17 @@ class FileStore:
     def alter_topic(self, topic: Topic) -> None:
         before = self._topics[topic.name]
         assert topic.topic_id == before.topic_id and topic.partitions >= before.partitions
-        config = self._config(topic)
+        self._config(topic)
         self._discard_directories(topic.name, range(before.partitions, topic.partitions))
         self._put(topic)
-        for (topic_id, _), one in self._logs.items():
-            if topic_id == topic.topic_id:
-                one.config = config
-
-    def change_defaults(self, defaults: Mapping[str, str]) -> None:
-        self._defaults = dict(defaults)
-        for (topic_id, _), one in self._logs.items():
-            one.config = self._config(self._topics[self._names[topic_id]])
+        self._reconfigure(topic)
 
     def delete_topic(self, topic_id: UUID) -> None:
-        topic = self._topics[self._names[topic_id]]
+        topic = self._topic(topic_id)
         self.directory.write_topics(one for one in self._topics.values() if one is not topic)
         del self._topics[self._names.pop(topic_id)]
         with self.files.writing:
-            for key in [key for key in self._logs if key[0] == topic_id]:
-                one = self._logs.pop(key)
-                one.deleted = True
-                self._queue.forget(one)
-                for segment in one.segments:
-                    self.files.close_file(_file(segment))
+            self._remove(topic, range(topic.partitions))
             self._discard_directories(topic.name, range(topic.partitions))
 
     def _put(self, topic: Topic) -> None:
@@ -130,9 +87,7 @@ class FileStore:
             if directory.name in self._present:
                 self._present.discard(directory.name)
                 if directory.exists():
-                    gone = _unused(directory)
-                    directory.rename(gone)
-                    self.files.chores.append(partial(shutil.rmtree, gone))
+                    self._move_aside(directory)
 
     # Configs of what is no topic
 
@@ -142,178 +97,24 @@ class FileStore:
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
 
-    # Partitions
-
-    def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
-        one = self._logs.get((topic_id, partition))
-        if one is None:
-            one = self._open(self._topics[self._names[topic_id]], partition)
-            self._logs[topic_id, partition] = one
-        return one
-
-    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
-        if not 0 <= partition < topic.partitions:
-            raise KeyError(partition)
-        name = TopicPartition(topic.name, partition)
-        directory = self._directory(name)
-        config = self._config(topic)
-        new = partial(SegmentedLog, name, config, self.directory.leader_epoch)
-        keep_start = partial(_write_start_offset, directory)
-        new_workshop = partial(FileWorkshop, self.files, directory, self._keep_sidecar)
-        if directory.name not in self._present:
-            self._present.add(directory.name)
-            medium = self._new_medium(directory, exists=False)
-            return new(medium, self._queue.note, new_workshop, keep_start=keep_start)
-        found = recover(
-            directory,
-            name,
-            self._new_medium(directory, exists=True),
-            may_have_gaps=config.compacts,
-        )
-        self.recovered += found.tails
-        for segment in found.segments:
-            if segment.producers_at_end is not None:
-                self._keep_sidecar(segment)
-        return new(
-            self._new_medium(directory, exists=False),
-            self._queue.note,
-            new_workshop,
-            segments=found.segments,
-            start_offset=found.start_offset,
-            compacted_to=found.compacted_to,
-            producers=found.producers,
-            keep_start=keep_start,
-        )
-
-    def _new_medium(self, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
-        return lambda base_offset: FileMedium(self.files, segment_path(directory, base_offset), exists=exists)
-
-    def _directory(self, name: TopicPartition) -> Path:
-        return self.directory.path / str(name)
-
-    def _config(self, topic: Topic) -> LogConfig:
-        return LogConfig.of({**self._defaults, **topic.configs})
-
-    # Durability
-
-    def take(self) -> Taken | None:
-        return self._queue.take() if self._queue.waits or self.files.chores else None
-
-    def sync(self, pending: Pending) -> None:
-        assert isinstance(pending, Taken)
-        try:
-            self._write(pending)
-        finally:
-            self.files.do_chores()  # on a full disk they make room
-
-    def _write(self, pending: Taken) -> None:
-        with self.files.writing:
-            last: list[Write] = []
-            for one, queued in pending.logs:
-                if not one.deleted:
-                    *full, growing = _writes(queued)
-                    # Recovery looks for a torn tail in the last segment only.
-                    for write in full:
-                        self.files.disk.write([write])
-                    last.append(growing)
-            self.files.disk.write(last)
-
-    def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
-        assert isinstance(pending, Taken)
-        for one, queued in pending.logs:
-            full = one.settle(queued)
-            if one.deleted:
-                continue  # another topic may have its name by now
-            for segment in full:
-                self._keep_sidecar(segment)
-            growing = one.settled_in
-            if growing.size - growing.in_sidecar >= _SIDECAR_EVERY:
-                growing.producers_at_end = one.settled_producers()
-                self._keep_sidecar(growing)
-        self._queue.finish(pending)
-        return [one for one, _ in pending.logs]
-
-    def fail(self, pending: Pending, error: OSError) -> None:
-        assert isinstance(pending, Taken)
-        log.error("cannot write to %s: %s; dropped what was not acknowledged", self.directory.path, error)
-        if isinstance(error, FilesNotSynced):
-            for one, queued in pending.logs:
-                if not error.files.isdisjoint(_file(append.segment) for append in queued):
-                    one.stopped = error
-                    log.error("%s takes no appends until a restart, which will check what it holds", one.name)
-        self._queue.drop(pending)
-
-    def close(self) -> None:
-        try:
-            self._sync_what_waits()
-            for one in self._logs.values():
-                growing = one.segments[-1]
-                if one.stopped is None and growing.size and not growing.has_sidecar:
-                    growing.producers_at_end = one.producers.snapshot()
-                    self._keep_sidecar(growing)
-            self.files.do_chores()
-        except BaseException:
-            self._release(clean=False)
-            raise
-        self._release(clean=not any(one.stopped for one in self._logs.values()))
+    # What the partitions need
 
     def abandon(self) -> None:
         """Let go of the directory as a process does that dies: what waits is lost, the next owner recovers."""
         self._release(clean=False)
 
-    def _sync_what_waits(self) -> None:
-        pending = self.take()
-        if pending is None:
-            return
-        try:
-            self.sync(pending)
-        except OSError as error:
-            self.fail(pending, error)
-            raise
-        self.settle(pending)
+    def _topic(self, topic_id: UUID) -> Topic:
+        return self._topics[self._names[topic_id]]
+
+    def _leader_epoch(self, topic_id: UUID, partition: int) -> int:
+        return self.directory.leader_epoch
+
+    def _lies_there(self, directory: Path) -> bool:
+        if directory.name in self._present:
+            return True
+        self._present.add(directory.name)
+        return False
 
     def _release(self, *, clean: bool) -> None:
         self.files.close()
         self.directory.close(clean=clean)
-
-    def _keep_sidecar(self, segment: Segment) -> None:
-        assert segment.producers_at_end is not None
-        content = encode_sidecar(segment, segment.producers_at_end)
-        self.files.chores.append(partial(_write_sidecar, _file(segment).path, content))
-        segment.has_sidecar = True
-        segment.in_sidecar = segment.size
-        segment.producers_at_end = None
-
-
-def _file(segment: Segment) -> SegmentFile:
-    assert isinstance(segment.medium, FileMedium)
-    return segment.medium.file
-
-
-def _writes(queued: Sequence[Queued]) -> list[Write]:
-    """One write per segment, in order."""
-    writes: list[Write] = []
-    for one in queued:
-        file = _file(one.segment)
-        if not writes or writes[-1][0] is not file:
-            writes.append((file, one.position, []))
-        writes[-1][2].extend(one.parts)
-    return writes
-
-
-def _write_sidecar(segment: Path, content: bytes) -> None:
-    if segment.exists():
-        fresh = sidecar_path(segment).with_suffix(".index.new")
-        fresh.write_bytes(content)
-        fresh.replace(sidecar_path(segment))
-
-
-def _write_start_offset(directory: Path, offset: int) -> None:
-    write_durably(directory / START_OFFSET, str(offset).encode())
-
-
-def _unused(directory: Path) -> Path:
-    number = 0
-    while (gone := directory.with_name(f"{directory.name}.{number}-delete")).exists():
-        number += 1
-    return gone

@@ -1,0 +1,176 @@
+"""The data directory of a cluster on one host: several brokers, and one file that says who leads what.
+
+kohort.json           format 2, cluster id
+lock                  every broker shares it, so that a broker alone keeps out
+cluster.json          the image: brokers, topics, leaders, configs
+cluster.lock          held while somebody changes the image
+brokers/<node>.lock   held by a broker as long as it lives; its process id and its last beat
+<topic>-<n>/          as in the directory of a broker alone
+
+A partition is written by its leader only, and it changes its leader only when that one has closed it or is dead:
+whoever declares a broker dead has seen that its lock is free.
+"""
+
+import errno
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kohort.log.api import BadDataDirectory, DataDirectoryInUse
+from kohort.log.cluster.encoding import decode_image, encode_image
+from kohort.log.cluster.image import ClusterImage, Transition
+from kohort.log.cluster.locks import Busy, FileLock, is_held, locked
+from kohort.log.directory import (
+    CLUSTER_FORMAT,
+    FORMAT,
+    check_meta,
+    read_configs,
+    read_json,
+    read_topics,
+    refuse_foreign_files,
+    write_durably,
+)
+from kohort.log.memory import fresh_cluster_id
+
+_PATIENCE_S = 1.0
+"""A change takes a few milliseconds; whoever holds the image longer stands still."""
+_OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a broker last said of itself."""
+
+    process_id: int
+    at_ms: int
+    """By the monotonic clock, which all processes of a host share."""
+
+
+class ClusterDirectory:
+    """One broker's hold on the directory that it shares."""
+
+    def __init__(self, path: Path, node_id: int, cluster_id: str | None = None) -> None:
+        """Create it if need be, or take over a broker's that was alone. Raises DataDirectoryInUse, BadDataDirectory."""
+        self.path = path
+        self.node_id = node_id
+        self._held: list[FileLock] = []
+        self._seen: tuple[int, int] | None = None
+        try:
+            self._enter(cluster_id)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                why = "its file system has no locks" if error.errno in _NO_LOCKS else error.strerror or error
+                raise BadDataDirectory(f"cannot use {path} as the data directory of a cluster: {why}") from None
+            raise
+
+    def _enter(self, cluster_id: str | None) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        if read_json(self.path / "kohort.json") is None:
+            refuse_foreign_files(self.path, _OURS)
+        try:
+            self._held.append(FileLock(self.path / "lock", shared=True))
+        except Busy:
+            detail = "is in use by a broker alone; stop it, or choose another directory"
+            raise DataDirectoryInUse(f"the data directory {self.path} {detail}") from None
+        with locked(self.path / "cluster.lock", _PATIENCE_S):
+            self.cluster_id = self._begin(cluster_id)
+        (self.path / "brokers").mkdir(exist_ok=True)
+        try:
+            # Whoever looks whether a broker lives holds its lock for a moment.
+            self._life = FileLock(self._life_of(self.node_id), patience_s=_PATIENCE_S)
+        except Busy:
+            detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
+            raise DataDirectoryInUse(f"the cluster in {self.path} {detail}") from None
+        self._held.append(self._life)
+        self.beat()
+
+    def _begin(self, cluster_id: str | None) -> str:
+        """Have an image, made of what a broker alone left or of nothing. Returns the cluster id."""
+        meta: dict[str, Any] = read_json(self.path / "kohort.json") or {
+            "format": FORMAT,
+            "cluster_id": cluster_id or fresh_cluster_id(),
+            "epoch": -1,
+        }
+        if meta.get("format") == FORMAT:
+            image = ClusterImage(first_epoch=meta["epoch"] + 1, configs=read_configs(self.path))
+            for topic in read_topics(self.path):
+                image = image.created(topic)
+            write_durably(self.path / "cluster.json", encode_image(image))
+            meta = {"format": CLUSTER_FORMAT, "cluster_id": meta["cluster_id"]}
+            write_durably(self.path / "kohort.json", _json(meta))
+        check_meta(self.path, meta, CLUSTER_FORMAT, cluster_id)
+        found: str = meta["cluster_id"]
+        return found
+
+    def close(self) -> None:
+        """Let go of everything: for the others this broker is dead now."""
+        while self._held:
+            self._held.pop().close()
+
+    # The image
+
+    def changed(self) -> bool:
+        """Whether the image is another than the one that was read last."""
+        return self._identity() != self._seen
+
+    def read(self) -> ClusterImage:
+        """The image as it is now. Raises BadDataDirectory."""
+        self._seen = self._identity()
+        path = self.path / "cluster.json"
+        try:
+            return decode_image(path.read_bytes())
+        except ValueError as error:
+            raise BadDataDirectory(f"{path} is damaged: {error}") from None
+
+    def change(self, transition: Transition) -> ClusterImage:
+        """Change the image, durably, and return it. What `transition` raises leaves it as it was. Raises OSError."""
+        with locked(self.path / "cluster.lock", _PATIENCE_S):
+            before = self.read()
+            after = transition(before)
+            if after is before:
+                return before
+            after = replace(after, version=before.version + 1)
+            write_durably(self.path / "cluster.json", encode_image(after))
+            self._seen = self._identity()
+            return after
+
+    def _identity(self) -> tuple[int, int]:
+        # Every change is another file.
+        status = (self.path / "cluster.json").stat()
+        return status.st_ino, status.st_mtime_ns
+
+    # Life and death
+
+    def beat(self) -> None:
+        """Say that this broker works."""
+        self._life.write(f"{os.getpid():>12d} {_monotonic_ms():>20d}\n".encode())
+
+    def lives(self, node_id: int) -> bool:
+        """Whether the process of that broker exists; it may stand still."""
+        return is_held(self._life_of(node_id))
+
+    def last_beat(self, node_id: int) -> Beat | None:
+        """What that broker last said; None where it said nothing yet."""
+        try:
+            process_id, at_ms = self._life_of(node_id).read_text().split()
+            return Beat(int(process_id), int(at_ms))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _life_of(self, node_id: int) -> Path:
+        return self.path / "brokers" / f"{node_id}.lock"
+
+
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _json(meta: dict[str, Any]) -> bytes:
+    return json.dumps(meta).encode()

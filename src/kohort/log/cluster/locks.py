@@ -1,0 +1,66 @@
+"""Locks by flock: the kernel releases them when a process dies, however it dies."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_ASK_AGAIN_S = 0.001
+
+
+class Busy(OSError):
+    """Somebody else held a lock for longer than anybody should."""
+
+
+class FileLock:
+    """A lock that this process holds until `close`."""
+
+    def __init__(self, path: Path, *, shared: bool = False, patience_s: float = 0.0) -> None:
+        """Raises Busy where somebody else has it for longer than that, another OSError where there are no locks."""
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _acquire(self._descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, patience_s, path)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def write(self, content: bytes) -> None:
+        """What others read of the holder: of one length always, so that nobody reads half of it."""
+        os.pwrite(self._descriptor, content, 0)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def locked(path: Path, patience_s: float) -> Iterator[None]:
+    """Hold the lock for a moment. Raises Busy."""
+    lock = FileLock(path, patience_s=patience_s)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock."""
+    try:
+        FileLock(path, shared=True).close()
+    except Busy:
+        return True
+    return False
+
+
+def _acquire(descriptor: int, kind: int, patience_s: float, path: Path) -> None:
+    give_up_at = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                raise Busy(f"{path} is locked by another process") from None
+        time.sleep(_ASK_AGAIN_S)

@@ -1,0 +1,146 @@
+"""The logs of one of several brokers over one directory: it opens the partitions that it leads, and no others."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kohort.log.api import Topic, TopicExists
+from kohort.log.cluster.directory import ClusterDirectory
+from kohort.log.cluster.image import ClusterImage, PartitionId, Transition
+from kohort.log.config import LogConfig
+from kohort.log.directory import check_topic_name
+from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
+from kohort.model import UUID, TopicPartition
+
+
+class ClusterStore(PartitionFiles):
+    """A `LogStore` whose topics are the image's.
+
+    The image is that of the last `follow` or change of this broker: whoever leads a partition by it does so until it
+    gives the partition up itself.
+    """
+
+    def __init__(self, path: Path, node_id: int, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+        """Raises DataDirectoryInUse, BadDataDirectory."""
+        self.directory = ClusterDirectory(path.absolute(), node_id)
+        try:
+            super().__init__(self.directory.path, None, max_open_files)
+            self.image = self.directory.read()
+        except BaseException:
+            self.directory.close()
+            raise
+        self._topics = self._named()
+        self._giving: set[PartitionId] = set()
+
+    @property
+    def cluster_id(self) -> str:
+        return self.directory.cluster_id
+
+    # The image
+
+    def follow(self, image: ClusterImage) -> None:
+        """Have the topics and their configs as this image has them; what it leads no more must be closed."""
+        before, self.image = self.image, image
+        if image.topics != before.topics or image.deleting != before.deleting:
+            self._topics = self._named()
+            for topic in self._topics.values():
+                if topic != before.topics.get(topic.topic_id):
+                    self._reconfigure(topic)
+
+    def leads(self, one: PartitionId) -> bool:
+        """Whether this broker leads an existing partition and has not begun to give it up."""
+        leaders = self.image.leaders.get(one.topic_id, ())
+        return (
+            0 <= one.partition < len(leaders)
+            and leaders[one.partition].node_id == self.directory.node_id
+            and one not in self._giving
+            and one.topic_id not in self.image.deleting
+        )
+
+    def stop_leading(self, ones: Collection[PartitionId]) -> None:
+        """Take nothing more for these; `give_up` follows when what is queued is settled."""
+        self._giving.update(ones)
+
+    def give_up(self, ones: Collection[PartitionId], transition: Transition) -> None:
+        """Close partitions that were stopped, and let others have them by that transition."""
+        for one in ones:
+            log = self._logs.pop(one, None)
+            if log is not None:
+                assert not log.unsettled, "given up with appends under way"
+                self._finish(log)
+                with self.files.writing:
+                    self._close(log)
+        self.files.do_chores()
+        self.follow(self.directory.change(transition))
+        self._giving.difference_update(ones)
+
+    def remove_deleted(self) -> None:
+        """Remove the files of deleted topics that this broker leads."""
+        node_id = self.directory.node_id
+        with self.files.writing:
+            for one, _ in self.image.led_by(node_id):
+                if one.topic_id in self.image.deleting:
+                    topic = self.image.topics[one.topic_id]
+                    self._remove(topic, [one.partition])
+                    directory = self._directory(TopicPartition(topic.name, one.partition))
+                    if directory.exists():
+                        self._move_aside(directory)
+        self.follow(self.directory.change(lambda image: image.removed(node_id)))
+
+    def _named(self) -> dict[str, Topic]:
+        image = self.image
+        return {topic.name: topic for topic_id, topic in image.topics.items() if topic_id not in image.deleting}
+
+    # Topics
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self._topics
+
+    def create_topic(self, topic: Topic) -> None:
+        check_topic_name(topic.name)
+        self._config(topic)
+
+        def create(image: ClusterImage) -> ClusterImage:
+            if image.named(topic.name) is not None:
+                raise TopicExists(topic.name)
+            return image.created(topic)
+
+        self.follow(self.directory.change(create))
+
+    def alter_topic(self, topic: Topic) -> None:
+        LogConfig.of({**self._defaults, **topic.configs})
+
+        def alter(image: ClusterImage) -> ClusterImage:
+            known = image.topics[topic.topic_id]
+            return image.altered(replace(topic, partitions=max(topic.partitions, known.partitions)))
+
+        self.follow(self.directory.change(alter))
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        self.follow(self.directory.change(lambda image: image.deleted(topic_id)))
+        self.remove_deleted()
+
+    # Configs of what is no topic
+
+    def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
+        return self.image.configs.get(kind, {})
+
+    def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
+        self.follow(self.directory.change(lambda image: image.configured(kind, name, configs)))
+
+    # What the partitions need
+
+    def _topic(self, topic_id: UUID) -> Topic:
+        return self.image.topics[topic_id]
+
+    def _leader_epoch(self, topic_id: UUID, partition: int) -> int:
+        one = PartitionId(topic_id, partition)
+        assert self.leads(one), f"{one} is led by another broker"
+        return self.image.leader(one).epoch
+
+    def _lies_there(self, directory: Path) -> bool:
+        return directory.exists()
+
+    def _release(self, *, clean: bool) -> None:
+        self.files.close()
+        self.directory.close()

@@ -1,0 +1,271 @@
+"""The partitions of a store on local files: segments of raw batches, one sync for all that waits.
+
+Threads: everything runs on the event loop but `sync`, which the shell calls in its one writer thread. The two share
+what `take` handed over, and the chores; deleting a topic waits for a sync that is under way.
+"""
+
+import logging
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from kohort.log.api import Pending, Topic, TornTail
+from kohort.log.config import LogConfig
+from kohort.log.descriptors import SegmentFile
+from kohort.log.directory import write_durably
+from kohort.log.disk import FilesNotSynced, Write
+from kohort.log.names import START_OFFSET, segment_path, sidecar_path
+from kohort.log.partition import Queued, SegmentedLog
+from kohort.log.queue import AppendQueue, Taken
+from kohort.log.recovery import recover
+from kohort.log.segment import Segment
+from kohort.log.segment_files import FileMedium, SegmentFiles
+from kohort.log.sidecar import encode_sidecar
+from kohort.log.workshop import FileWorkshop
+from kohort.model import UUID, TopicPartition
+
+MAX_OPEN_FILES = 256
+"""Each for reading and for writing; the rest of a process's descriptors are for connections."""
+
+_SIDECAR_EVERY = 64 << 20
+"""Bytes that a segment grows by before a sidecar tells of them: as much is read again after a crash, at most."""
+
+log = logging.getLogger("kohort.log")
+
+
+class PartitionFiles(ABC):
+    """The half of a `LogStore` that all stores on local files share; which topics there are is the other half."""
+
+    def __init__(self, path: Path, defaults: Mapping[str, str] | None, max_open_files: int) -> None:
+        self.path = path
+        self.files = SegmentFiles(path, max_open_files)
+        self.recovered: list[TornTail] = []
+        self._defaults = dict(defaults or {})
+        self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
+        self._queue = AppendQueue()
+
+    @abstractmethod
+    def _topic(self, topic_id: UUID) -> Topic:
+        """Raises KeyError."""
+
+    @abstractmethod
+    def _leader_epoch(self, topic_id: UUID, partition: int) -> int:
+        """The epoch at which this process owns the partition."""
+
+    @abstractmethod
+    def _lies_there(self, directory: Path) -> bool:
+        """Whether the partition's directory exists; if not, it will."""
+
+    @abstractmethod
+    def _release(self, *, clean: bool) -> None:
+        """Let go of what is held."""
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._queue.queued_bytes
+
+    # Topics
+
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._defaults = dict(defaults)
+        for (topic_id, _), one in self._logs.items():
+            one.config = self._config(self._topic(topic_id))
+
+    def _reconfigure(self, topic: Topic) -> None:
+        """Its open partitions follow its configs."""
+        config = self._config(topic)
+        for (topic_id, _), one in self._logs.items():
+            if topic_id == topic.topic_id:
+                one.config = config
+
+    def _remove(self, topic: Topic, partitions: Iterable[int]) -> None:
+        """Close these partitions of a deleted topic; what they queued is not waited for. `files.writing` is held."""
+        for partition in partitions:
+            one = self._logs.pop((topic.topic_id, partition), None)
+            if one is not None:
+                one.deleted = True
+                self._queue.forget(one)
+                self._close(one)
+
+    def _close(self, one: SegmentedLog) -> None:
+        for segment in one.segments:
+            self.files.close_file(_file(segment))
+
+    def _move_aside(self, directory: Path) -> None:
+        """What lies there is a deleted topic's: its bytes are freed in the writer's own time."""
+        gone = _unused(directory)
+        directory.rename(gone)
+        self.files.chores.append(partial(shutil.rmtree, gone))
+
+    # Partitions
+
+    def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
+        one = self._logs.get((topic_id, partition))
+        if one is None:
+            one = self._open(self._topic(topic_id), partition)
+            self._logs[topic_id, partition] = one
+        return one
+
+    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        if not 0 <= partition < topic.partitions:
+            raise KeyError(partition)
+        name = TopicPartition(topic.name, partition)
+        directory = self._directory(name)
+        config = self._config(topic)
+        new = partial(SegmentedLog, name, config, self._leader_epoch(topic.topic_id, partition))
+        keep_start = partial(_write_start_offset, directory)
+        new_workshop = partial(FileWorkshop, self.files, directory, self._keep_sidecar)
+        if not self._lies_there(directory):
+            medium = self._new_medium(directory, exists=False)
+            return new(medium, self._queue.note, new_workshop, keep_start=keep_start)
+        found = recover(
+            directory,
+            name,
+            self._new_medium(directory, exists=True),
+            may_have_gaps=config.compacts,
+        )
+        self.recovered += found.tails
+        for segment in found.segments:
+            if segment.producers_at_end is not None:
+                self._keep_sidecar(segment)
+        return new(
+            self._new_medium(directory, exists=False),
+            self._queue.note,
+            new_workshop,
+            segments=found.segments,
+            start_offset=found.start_offset,
+            compacted_to=found.compacted_to,
+            producers=found.producers,
+            keep_start=keep_start,
+        )
+
+    def _new_medium(self, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
+        return lambda base_offset: FileMedium(self.files, segment_path(directory, base_offset), exists=exists)
+
+    def _directory(self, name: TopicPartition) -> Path:
+        return self.path / str(name)
+
+    def _config(self, topic: Topic) -> LogConfig:
+        return LogConfig.of({**self._defaults, **topic.configs})
+
+    # Durability
+
+    def take(self) -> Taken | None:
+        return self._queue.take() if self._queue.waits or self.files.chores else None
+
+    def sync(self, pending: Pending) -> None:
+        assert isinstance(pending, Taken)
+        try:
+            self._write(pending)
+        finally:
+            self.files.do_chores()  # on a full disk they make room
+
+    def _write(self, pending: Taken) -> None:
+        with self.files.writing:
+            last: list[Write] = []
+            for one, queued in pending.logs:
+                if not one.deleted:
+                    *full, growing = _writes(queued)
+                    # Recovery looks for a torn tail in the last segment only.
+                    for write in full:
+                        self.files.disk.write([write])
+                    last.append(growing)
+            self.files.disk.write(last)
+
+    def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
+        assert isinstance(pending, Taken)
+        for one, queued in pending.logs:
+            full = one.settle(queued)
+            if one.deleted:
+                continue  # another topic may have its name by now
+            for segment in full:
+                self._keep_sidecar(segment)
+            growing = one.settled_in
+            if growing.size - growing.in_sidecar >= _SIDECAR_EVERY:
+                growing.producers_at_end = one.settled_producers()
+                self._keep_sidecar(growing)
+        self._queue.finish(pending)
+        return [one for one, _ in pending.logs]
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        assert isinstance(pending, Taken)
+        log.error("cannot write to %s: %s; dropped what was not acknowledged", self.path, error)
+        if isinstance(error, FilesNotSynced):
+            for one, queued in pending.logs:
+                if not error.files.isdisjoint(_file(append.segment) for append in queued):
+                    one.stopped = error
+                    log.error("%s takes no appends until a restart, which will check what it holds", one.name)
+        self._queue.drop(pending)
+
+    def close(self) -> None:
+        try:
+            self._sync_what_waits()
+            for one in self._logs.values():
+                self._finish(one)
+            self.files.do_chores()
+        except BaseException:
+            self._release(clean=False)
+            raise
+        self._release(clean=not any(one.stopped for one in self._logs.values()))
+
+    def _finish(self, one: SegmentedLog) -> None:
+        """A sidecar tells who opens it next what is in it."""
+        growing = one.segments[-1]
+        if one.stopped is None and growing.size and not growing.has_sidecar:
+            growing.producers_at_end = one.producers.snapshot()
+            self._keep_sidecar(growing)
+
+    def _sync_what_waits(self) -> None:
+        pending = self.take()
+        if pending is None:
+            return
+        try:
+            self.sync(pending)
+        except OSError as error:
+            self.fail(pending, error)
+            raise
+        self.settle(pending)
+
+    def _keep_sidecar(self, segment: Segment) -> None:
+        assert segment.producers_at_end is not None
+        content = encode_sidecar(segment, segment.producers_at_end)
+        self.files.chores.append(partial(_write_sidecar, _file(segment).path, content))
+        segment.has_sidecar = True
+        segment.in_sidecar = segment.size
+        segment.producers_at_end = None
+
+
+def _file(segment: Segment) -> SegmentFile:
+    assert isinstance(segment.medium, FileMedium)
+    return segment.medium.file
+
+
+def _writes(queued: Sequence[Queued]) -> list[Write]:
+    """One write per segment, in order."""
+    writes: list[Write] = []
+    for one in queued:
+        file = _file(one.segment)
+        if not writes or writes[-1][0] is not file:
+            writes.append((file, one.position, []))
+        writes[-1][2].extend(one.parts)
+    return writes
+
+
+def _write_sidecar(segment: Path, content: bytes) -> None:
+    if segment.exists():
+        fresh = sidecar_path(segment).with_suffix(".index.new")
+        fresh.write_bytes(content)
+        fresh.replace(sidecar_path(segment))
+
+
+def _write_start_offset(directory: Path, offset: int) -> None:
+    write_durably(directory / START_OFFSET, str(offset).encode())
+
+
+def _unused(directory: Path) -> Path:
+    number = 0
+    while (gone := directory.with_name(f"{directory.name}.{number}-delete")).exists():
+        number += 1
+    return gone
