@@ -13,13 +13,16 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers source interop interop-long chaos bench constraints clean sim sim-long
+.PHONY: help demo lab test check lint types layers source interop interop-long chaos bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 keeps its files
 	$(BIN)/kohort demo $(if $(KEEP),--keep)
+
+lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 12 minutes; AGAIN=1 repeats it
+	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --restore-ms 20 --minutes 14 $(if $(AGAIN),--again)
 
 test: $(VENV)/.develop ## every test; those that need Java skip without it
 	$(PYTEST) -n $(WORKERS) --dist loadgroup
@@ -63,7 +66,7 @@ constraints: $(VENV)/.develop ## pin in constraints.txt what the virtual environ
 	mv constraints.new constraints.txt
 
 clean: ## remove what the targets made, the virtual environment too
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-out spark-warehouse
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-out lab-out spark-warehouse
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -75,6 +78,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) '.[demo]'
 	@touch $@
 
+$(VENV)/.lab: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[lab]'
+	@touch $@
+
 $(VENV)/.develop: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) '.[demo,test,check]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.lab

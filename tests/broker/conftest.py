@@ -10,7 +10,8 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.log import LogStore
 from tests.broker.peer import Peer
 
-QUICK = {"group.initial.rebalance.delay.ms": "0"}
+QUICK = {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0"}
+"""No waiting: a peer of these tests sends a heartbeat and waits for its answer, as if it came from Kafka."""
 
 
 Connect = Callable[[], Awaitable[Peer]]

@@ -19,10 +19,10 @@ from kohort.wire.consumer_group_heartbeat import (
 )
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from tests.broker.conftest import MakeBroker
+from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 
-AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
+AT_ONCE = {**QUICK, "group.consumer.assignment.interval.ms": "0"}
 
 Beat = Callable[..., Awaitable[ConsumerGroupHeartbeatResponse]]
 

@@ -47,6 +47,16 @@ def test_after_the_first_request_only_changes_are_told() -> None:
     assert told(kept.request({ONE: at(9, leader_epoch=4), TWO: at(4)})) == (77, 5, {ONE: 9}, [])
 
 
+def test_the_same_is_asked_for_again_by_the_epoch_alone() -> None:
+    kept = session()
+    kept.request({ONE: at(5), TWO: at(0)})
+    assert told(kept.again()) == (0, 0, {ONE: 5, TWO: 0}, [])  # before there is a session
+    kept.succeeded(77)
+    assert told(kept.again()) == (77, 1, {}, [])
+    kept.succeeded(77)
+    assert told(kept.request({TWO: at(0)})) == (77, 2, {}, [(ID, 0)])
+
+
 def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
     kept = session()
     kept.request({ONE: at(5)})

@@ -26,6 +26,7 @@ from kohort.coordinator import (
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.timers import (
     ExpressionRefresh,
+    HoldsEnd,
     InitialDelay,
     MemberRebalanceTimeout,
     OffsetExpiry,
@@ -33,6 +34,7 @@ from kohort.coordinator.timers import (
     RebalanceTimeout,
     SessionTimeout,
     SyncTimeout,
+    TargetDue,
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
@@ -226,6 +228,8 @@ class Shell:
     def _is_of_use(self, timer: Timer) -> bool:
         if isinstance(timer, OffsetExpiry):
             return True
+        if isinstance(timer, HoldsEnd):
+            return bool(self.shard.parked)
         group = self.shard.groups.get(timer.group_id)
         if group is None:
             return consumer_checks.is_of_use(timer, self.shard.consumer_groups.get(timer.group_id))
@@ -240,7 +244,7 @@ class Shell:
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-            case MemberRebalanceTimeout() | ExpressionRefresh():
+            case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 return False
             case _:
                 assert_never(timer)

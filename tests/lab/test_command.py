@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 _QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50")
-_SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0", "--set", "group.consumer.heartbeat.interval.ms=300")
-_SETTINGS += (
-    "--set",
-    "group.consumer.min.heartbeat.interval.ms=100",
-    "--set",
-    "group.consumer.assignment.interval.ms=0",
+_SETTINGS = (
+    *("--set", "group.initial.rebalance.delay.ms=0"),
+    *("--set", "group.consumer.heartbeat.interval.ms=300"),
+    *("--set", "group.consumer.min.heartbeat.interval.ms=100"),
+    *("--set", "group.consumer.assignment.interval.ms=0"),
 )
 
 

@@ -73,6 +73,10 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id = ""
         self.client_id_bytes = b""
         self.client_software = ""
+        self.may_wait: Call | None = None
+        """The last heartbeat, which may be held until there is news; see `Broker._release`."""
+        self.speaks_for_many = False
+        """Several members send their heartbeats here: holding one would hold up the others."""
         self.busy_at = flushes.loop.time()
         """Loop time of the last byte received; the sweep closes connections by it."""
         self.mid_frame_since: float | None = None

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
@@ -39,7 +40,10 @@ from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.model import Millis
 from kohort.wire.api_versions import ApiVersionsRequest
+from kohort.wire.codec import Message
 from kohort.wire.compression import Codec
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.heartbeat import HeartbeatRequest
 from kohort.wire.varint import skip_tags
 
 log = logging.getLogger("kohort.broker")
@@ -336,11 +340,22 @@ class Broker:
         request, _ = found.decode(frame, position)
         call = Call(connection, correlation_id, found, request)
         try:
+            if connection.may_wait is not None:
+                self._release(connection, request)
             found.handler(self, call, request)
             connection.place(call)
         except Exception:  # our bug: it costs this connection, never another
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
             connection.refuse("the request met an error of the broker's own")
+
+    def _release(self, connection: Connection, request: Message) -> None:
+        """Answer a held heartbeat now: the answer to what comes after it could not leave before."""
+        call, connection.may_wait = connection.may_wait, None
+        if call is not None and call.open:
+            held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
+            others = type(request) is type(held) and request.member_id != held.member_id
+            connection.speaks_for_many |= others
+            self.groups.shard(held.group_id).release(call, others=others)
 
     def _unserved(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         if api_key != _API_VERSIONS:
@@ -362,6 +377,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         consumer_max_size=config.number("group.consumer.max.size"),
         consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
         consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
+        heartbeat_hold_ms=config.number("group.heartbeat.hold.ms"),
         offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),

@@ -19,7 +19,7 @@ from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.group_bytes import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import encode_pairs
@@ -32,6 +32,8 @@ log = logging.getLogger("kohort.broker")
 _ALIVE = HeartbeatResponse()
 _BATCH_RECORDS = 4_000
 _LOAD_AGAIN_S = 0.2
+_TOLD_AT_ONCE = 64
+"""Held heartbeats that are answered with news before other requests have their turn."""
 
 
 class Waiter(Protocol):
@@ -59,6 +61,8 @@ class Shard:
         self._loading: asyncio.Task[None] | None = None
         self._deleted_meanwhile: dict[str, None] = {}
         self._resigned = False
+        self._telling = False
+        """Members are told the news, in this turn of the event loop or the next."""
         self._lost_at = -_LOAD_AGAIN_S
         """Loop time at which it was last loaded because an append had failed."""
 
@@ -84,12 +88,27 @@ class Shard:
         code = self._machine.heartbeat(request, self._broker.now())
         self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
 
-    def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter) -> bool:
-        """Answer a member of a consumer group that has nothing to say and nothing to hear; False: `handle` must."""
-        answer = self._machine.quiet_heartbeat(request, self._broker.now()) if self.ready else None
-        if answer is not None:
+    def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, token: Hashable | None) -> bool:
+        """Answer what a member of a consumer group sends that has nothing to say and nothing to hear; with a token,
+        hold it. False: `handle` must take it.
+        """
+        if not self.ready:
+            return False
+        answer = self._machine.quiet_heartbeat(request, self._broker.now(), token)
+        if isinstance(answer, ConsumerGroupHeartbeatResponse):
             self._answer(waiter, answer)
         return answer is not None
+
+    def release(self, token: Hashable, *, others: bool) -> None:
+        """A request waits behind one that may be a held heartbeat; `others`: it speaks for another member."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.release(token, now, others=others), now)
+
+    @property
+    def waiting(self) -> Collection[Hashable]:
+        """The requests that the coordinator has parked or holds."""
+        return self._machine.parked if self.ready else ()
 
     def abandoned(self, token: Hashable) -> None:
         """The connection of a parked request is gone."""
@@ -132,6 +151,28 @@ class Shard:
         self._apply(self._machine.fire(timer, now), now)
 
     def _apply(self, effects: Effects, now: Millis) -> None:
+        self._take_effect(effects, now)
+        if self._machine.has_news and not self._telling:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Answer held heartbeats for which there is news; many members take several turns of the event loop."""
+        self._telling = True
+        now = self._broker.now()
+        for _ in range(_TOLD_AT_ONCE):
+            self._take_effect(self._machine.tell(now), now)
+            if not self._machine.has_news:
+                self._telling = False
+                return
+        asyncio.get_running_loop().call_soon(self._tell_on)
+
+    def _tell_on(self) -> None:
+        if self.ready:
+            self._tell()
+        else:
+            self._telling = False
+
+    def _take_effect(self, effects: Effects, now: Millis) -> None:
         if effects.records:
             self._append(effects.records, now)
             self._machine.replay_all(effects.records)

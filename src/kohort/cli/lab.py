@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +12,12 @@ import typer
 
 from kohort.cli.options import AsJson, read_pairs
 from kohort.cli.output import remark, say
-from kohort.errors import ConfigError
+from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
+    from kohort.lab.experiment import Brokers
     from kohort.lab.summary import Summary
+    from kohort.lab.trial import Outcome, Trial
 
 _WIDE = 200
 """Columns where the output is no terminal."""
@@ -64,6 +68,13 @@ def lab(
     ] = None,
     minutes: Annotated[float, typer.Option(help="Begin no trial after so long.")] = 30.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where raw data and report go.")] = Path("lab-out"),
+    again: Annotated[bool, typer.Option("--again", help="Run what is on file once more.")] = False,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...", help="Use this cluster instead of brokers of our own.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Do something to a group of real members and measure what it costs: dark partitions, paused members, waiting.
@@ -71,7 +82,7 @@ def lab(
     Brokers and members are processes of this machine; all are ended. Trials that DIR holds already are not repeated, so
     a run that was interrupted goes on where it stopped. Exit code 1 when a trial failed.
     """
-    from kohort.lab.brokers import BROKERS
+    from kohort.lab.brokers import BROKERS, GIVEN
     from kohort.lab.experiment import outcomes, plan, run
     from kohort.lab.member import CLIENTS
     from kohort.lab.order import PROTOCOLS
@@ -82,7 +93,7 @@ def lab(
     undone = 0
     if scenario != "report":
         scenarios = _chosen("scenario", scenario, SCENARIOS)
-        brokers = _chosen("broker", broker, BROKERS)
+        brokers = [GIVEN] if bootstrap else _chosen("broker", broker, BROKERS)
         clients = _chosen("client", client, CLIENTS)
         protocols = _chosen("protocol", protocol, PROTOCOLS)
         first = Trial(
@@ -91,16 +102,57 @@ def lab(
             out_of_step=out_of_step,
         )  # fmt: skip
         trials = plan(first, scenarios, clients, protocols, brokers, repeat)
-        undone = run(trials, out, minutes, read_pairs("--set", settings or ()), remark)
+        if not trials:
+            raise ConfigError(
+                "None of that can be run: deploy needs the consumer protocol and Kohort, aiokafka is eager."
+            )
+        undone = run(
+            _fresh(trials, out) if again else trials, out, minutes, _started(settings or (), bootstrap), remark
+        )
     kept = outcomes(out)
     if not kept:
         raise ConfigError(f"There is nothing to report in {out}: run a scenario first, as in kohort lab bounce.")
     summaries = summarise(kept)
+    _report(kept, out)
     if as_json:
         say(json.dumps([asdict(one) for one in summaries]))
     else:
         _print(summaries)
     return 1 if undone else 0
+
+
+def _fresh(trials: "list[Trial]", out: Path) -> "list[Trial]":
+    """The same, with nothing of them on file."""
+    from kohort.lab.experiment import path_of
+
+    for trial in trials:
+        path_of(trial, out).unlink(missing_ok=True)
+    return trials
+
+
+def _started(settings: "Iterable[str]", bootstrap: str | None) -> "Brokers":
+    """How each broker is started, with the user's settings."""
+    from kohort.lab.brokers import BROKERS, GIVEN, LabBroker
+
+    pairs = read_pairs("--set", settings)
+    brokers: Brokers = {name: partial(start, pairs) for name, start in BROKERS.items()}
+    if bootstrap is None:
+        return brokers
+    return {GIVEN: lambda: nullcontext(LabBroker(bootstrap))}
+
+
+def _report(kept: "Sequence[Outcome]", out: Path) -> None:
+    """The page and the Parquet files, where there is what they need."""
+    from kohort.lab.raw import write_parquet
+    from kohort.lab.report import write_report
+
+    try:
+        write_parquet(kept, out)
+        write_report(kept, out / "report.html")
+    except KohortError as missing:
+        remark(str(missing))
+    else:
+        remark(f"wrote {out / 'report.html'}")
 
 
 def _chosen(what: str, given: str, known: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kohort.client.cluster import Cluster
@@ -32,6 +32,8 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._due_at = self._loop.time() + options.auto_commit_interval_ms / 1000
         self._tasks: set[asyncio.Task[None]] = set()
+        self._on_disk: Positions = {}
+        """What this consumer committed last, so that auto commits leave out what did not move."""
 
     async def commit(
         self,
@@ -40,11 +42,18 @@ class Commits:
     ) -> None:
         """Commit these, or all positions, and wait until they are on disk. Raises CommitFailedError."""
         wanted = self._positions() if offsets is None else positions_of(offsets)
+        self.forget(wanted)
         milliseconds = self._options.default_api_timeout_ms if timeout is None else int(timeout * 1000)
         if self.driver is not None:
             await self.driver.commit(wanted, milliseconds)
         elif self._options.group_id:
             await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+        self._on_disk.update(wanted)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nobody knows any more what is committed of these."""
+        for partition in partitions:
+            self._on_disk.pop(partition, None)
 
     def in_passing(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run it in a task, which says how it ended."""
@@ -60,11 +69,16 @@ class Commits:
             self.in_passing(self.commit_automatically(self._positions()))
 
     async def commit_automatically(self, offsets: Positions | None = None) -> None:
-        """Where auto commit is on. One that fails ends nothing: the next one commits more."""
+        """What moved since the last commit, where auto commit is on. One that fails ends nothing: the next one commits
+        more."""
         if not self.automatic:
             return
+        positions = self._positions() if offsets is None else offsets
+        moved = {partition: one for partition, one in positions.items() if self._on_disk.get(partition) != one}
+        if not moved:
+            return
         try:
-            await self.commit(offsets, self.patience)
+            await self.commit(moved, self.patience)
         except KohortError as problem:
             _log.warning("auto commit failed: group=%s %s", self._options.group_id, problem)
 

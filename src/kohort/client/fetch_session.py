@@ -48,6 +48,13 @@ class FetchSession:
                 if partition not in wanted or wanted[partition].topic_id != one.topic_id
             }
         self._known = dict(wanted)
+        return self._request(self._topics(changed), _forgotten(forgotten))
+
+    def again(self) -> FetchRequest:
+        """A request of the same partitions as the last one."""
+        return self._request([] if self._epoch else self._topics(self._known), [])
+
+    def _request(self, topics: list[FetchTopic], forgotten: list[ForgottenTopic]) -> FetchRequest:
         options = self._options
         return FetchRequest(
             max_wait_ms=options.fetch_max_wait_ms,
@@ -56,8 +63,8 @@ class FetchSession:
             isolation_level=self._isolation,
             session_id=self._id,
             session_epoch=self._epoch,
-            topics=self._topics(changed),
-            forgotten_topics_data=_forgotten(forgotten),
+            topics=topics,
+            forgotten_topics_data=forgotten,
             rack_id=options.client_rack,
         )
 

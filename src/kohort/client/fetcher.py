@@ -10,6 +10,7 @@ from typing import TypeVar
 from kohort.client.acceleration import Unpacker
 from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.fetch_session import FetchSession, Wanted
 from kohort.client.leaders import leader_epoch
@@ -19,7 +20,7 @@ from kohort.client.partition_batch import PartitionBatch
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kohort.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.records import BatchError
 
 _T = TypeVar("_T")
@@ -66,6 +67,8 @@ class Fetcher:
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
         self._policy = reset_policy(options.auto_offset_reset)
         self._closed = False
+        self._changes = 0
+        """Counts what may change what is to be fetched: while it stays, an empty fetch is repeated as it was."""
 
     def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Consume these too; they have no position yet."""
@@ -76,6 +79,7 @@ class Fetcher:
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume these no longer; what was fetched of them is dropped."""
+        self._changes += 1
         for partition in partitions:
             state = self.states.pop(partition, None)
             if state is not None:
@@ -133,8 +137,14 @@ class Fetcher:
 
     # -- in
 
+    def pause(self, state: PartitionState) -> None:
+        """Fetch no more of it than what is on its way."""
+        self._changes += 1
+        state.paused = True
+
     def go_on(self) -> None:
         """Fetch whatever may be fetched now."""
+        self._changes += 1
         if self._closed:
             return
         now = self._loop.time()
@@ -184,14 +194,9 @@ class Fetcher:
         try:
             connection = await self._cluster.connection(node, f"fetch {number}")
             request = session.request({partition: self._wanted(one) for partition, one in asked.items()})
-            timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
-            response = await connection.request(request, FetchResponse, timeout)
-            code = error_code(response.error_code)
-            if code is ErrorCode.NONE:
-                session.succeeded(response.session_id)
-                self._arrived(asked, response)
-            elif not session.refused(code):
-                raise KafkaError(code)
+            # While nothing comes and nothing changes, all that moves is the session's epoch.
+            while await self._is_quiet(connection, session, request, asked):
+                request = session.again()
         except KafkaError as problem:
             session.failed()
             self._cluster.want_metadata()
@@ -206,12 +211,30 @@ class Fetcher:
             del self._fetches[slot]
         self.go_on()
 
+    async def _is_quiet(
+        self, connection: Connection, session: FetchSession, request: FetchRequest, asked: dict[TopicPartition, _Asked]
+    ) -> bool:
+        """Fetch once. Whether nothing came and the same may be asked for again."""
+        changes, metadata = self._changes, self._cluster.metadata
+        timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
+        response = await connection.request(request, FetchResponse, timeout)
+        code = error_code(response.error_code)
+        if code is not ErrorCode.NONE:
+            if not session.refused(code):
+                raise KafkaError(code)
+            return False
+        session.succeeded(response.session_id)
+        if response.responses and self._arrived(asked, response):
+            self._on_news()
+            return False
+        return self._changes == changes and self._cluster.metadata is metadata
+
     def _wanted(self, one: _Asked) -> Wanted:
         metadata = self._cluster.metadata
         topic_id = metadata.topics[one.state.partition.topic].topic_id
         return Wanted(topic_id, one.offset, leader_epoch(self._cluster, one.state.partition))
 
-    def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> None:
+    def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
         news = False
         for topic in response.responses:
             name = self._name_of(topic)
@@ -219,8 +242,7 @@ class Fetcher:
                 one = asked.get(TopicPartition(name, data.partition_index))
                 if one is not None and one.turn == one.state.turn:
                     news |= self._take_in(one, data)
-        if news:
-            self._on_news()
+        return news
 
     def _name_of(self, topic: FetchableTopicResponse) -> str:
         return topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")

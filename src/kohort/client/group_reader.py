@@ -220,6 +220,11 @@ class GroupReader(PartitionReader):
             # As the others of the group do now: one rebalance for a new topic, instead of one for each who finds it.
             self._matcher.look()
 
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        super()._drop(gone)
+        self._commits.forget(gone)
+
     async def _leave(self, reason: str, timeout: float) -> None:  # noqa: ASYNC109
         assert self._driver is not None
         self._leaving = True

@@ -44,7 +44,7 @@ class PartitionReader:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these until `resume`; they stay assigned."""
         for partition in partitions:
-            self._state(partition).paused = True
+            self._fetcher.pause(self._state(partition))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out their records again."""

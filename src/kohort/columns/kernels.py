@@ -28,6 +28,8 @@ from numba import boolean, int32, int64, njit, types, uint8  # noqa: E402
 from numba.core import cgutils  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
+from kohort.wire.record_reader import MOST_OFFSET_DELTA, MOST_TIME  # noqa: E402
+
 # Columns of the table that `find_batches` fills, one row per batch.
 AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT, LEADER_EPOCH = range(11)
 BATCH_COLUMNS = 11
@@ -83,9 +85,9 @@ def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa:
     size = len(source)
     at = start
     n = 0
-    while n < len(table) and at + 12 <= size:
+    while n < len(table) and at + 16 < size:
         length = _big_endian(source, at + 8, 4)
-        if length < HEADER_SIZE - 12 or length >= 2**31 or (at + 16 < size and source[at + 16] != 2):
+        if length < HEADER_SIZE - 12 or length >= 2**31 or source[at + 16] != 2:
             return -1 - n
         if at + 12 + length > size:
             break
@@ -121,6 +123,23 @@ def _varint(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
             return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
         shift += np.uint64(7)
     return np.int64(0), np.int64(-1)
+
+
+@njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
+def _headers_end(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The position behind the headers that begin at `at` with their number; -1 where they pass `end`."""
+    count, at = _varint(source, at, end)
+    if at < 0 or count < 0:
+        return np.int64(-1)
+    for _ in range(count):
+        key_size, at = _varint(source, at, end)
+        if at < 0 or key_size < 0 or key_size > end - at:
+            return np.int64(-1)
+        value_size, at = _varint(source, at + key_size, end)
+        if at < 0 or value_size > end - at:
+            return np.int64(-1)
+        at += max(value_size, 0)
+    return at
 
 
 @njit(
@@ -165,34 +184,36 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
             status = FULL
             break
         length, at = _varint(source, position, end)
-        if at < 0 or length < 1 or at + length > end:
+        # Sizes are compared with what is left: added to a position they could wrap around, and pass.
+        if at < 0 or length < 1 or length > end - at:
             status = MALFORMED
             break
         record_end = at + length
         time_delta, at = _varint(source, at + 1, record_end)
-        if at < 0:
+        if at < 0 or not (-MOST_TIME < base_time < MOST_TIME and -MOST_TIME < time_delta < MOST_TIME):
             status = MALFORMED
             break
         offset_delta, at = _varint(source, at, record_end)
-        if at < 0:
+        if at < 0 or offset_delta < 0 or offset_delta >= MOST_OFFSET_DELTA:
             status = MALFORMED
             break
         offset = base_offset + offset_delta
         if offset >= until:
             left = 0
+            end = position
             break
         if offset < first:
             position = record_end
             left -= 1
             continue
         key_size, at = _varint(source, at, record_end)
-        if at < 0 or key_size < -1 or at + key_size > record_end:
+        if at < 0 or key_size > record_end - at:
             status = MALFORMED
             break
         key_at = at
         at += max(key_size, 0)
         value_size, at = _varint(source, at, record_end)
-        if at < 0 or value_size < -1 or at + value_size > record_end:
+        if at < 0 or value_size > record_end - at:
             status = MALFORMED
             break
         if with_keys:
@@ -227,11 +248,20 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
         times[row] = (append_time if append_time >= 0 else base_time + time_delta) * 1000
         at += max(value_size, 0)
         header_at[row] = at
-        if at >= record_end or source[at] != 0:  # most records have no headers, and then nobody need look
+        # Most records have no headers, and then nobody need look.
+        if at < record_end and source[at] != 0:
             cursor[HEADED] += 1
+            at = _headers_end(source, at, record_end)
+        else:
+            at += 1
+        if at != record_end:
+            status = MALFORMED
+            break
         row += 1
         position = record_end
         left -= 1
+    if status == DONE and position != end:
+        status = MALFORMED  # bytes follow the last record
     cursor[POSITION] = position
     cursor[LEFT] = left
     cursor[ROW] = row
@@ -248,24 +278,17 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
 def find_headers(source, header_at, first_row, last_row, counts, spans):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Number the headers of each row, and write where their keys and values lie: (key at, size, value at, size).
 
-    A null value's size is -1. Returns how many headers there are, also where `spans` is too small for them all (call
-    again with a larger one), or -1 where they are malformed.
+    A null value's size is negative. Returns how many headers there are, also where `spans` is too small for them all:
+    call again with a larger one. `decode_records` has checked that each row's headers end where its record does.
     """
     end = len(source)
     n = 0
     for row in range(first_row, last_row):
         count, at = _varint(source, header_at[row], end)
-        if at < 0 or count < 0:
-            return np.int64(-1)
         counts[row] = count
         for _ in range(count):
-            key_size, at = _varint(source, at, end)
-            if at < 0 or key_size < 0 or at + key_size > end:
-                return np.int64(-1)
-            key_at = at
-            value_size, at = _varint(source, at + key_size, end)
-            if at < 0 or value_size < -1 or at + value_size > end:
-                return np.int64(-1)
+            key_size, key_at = _varint(source, at, end)
+            value_size, at = _varint(source, key_at + key_size, end)
             if n < len(spans):
                 spans[n, 0] = key_at
                 spans[n, 1] = key_size

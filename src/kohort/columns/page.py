@@ -89,9 +89,11 @@ class Page:
         if n > len(spans):
             spans = np.empty((n, 4), np.int64)
             n = kernels.find_headers(*args, spans)
-        if n < 0:
-            return False
         keys = _gathered(source, spans[:n], 0, header_type.field(0).type)
+        try:
+            keys.validate(full=True)
+        except pa.ArrowInvalid:  # a key is not UTF-8, which Arrow would show to whoever reads it first
+            return False
         values = _gathered(source, spans[:n], 2, header_type.field(1).type)
         self._headers.append(pa.StructArray.from_arrays([keys, values], fields=[header_type.field(i) for i in (0, 1)]))
         return True

@@ -8,6 +8,7 @@ from kohort.coordinator.consumer.loads import Extent
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
+from kohort.coordinator.holds import Held
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import Timer
@@ -20,6 +21,7 @@ __all__ = [
     "GroupSettings",
     "GroupShard",
     "GroupState",
+    "Held",
     "MetadataImage",
     "MigrationPolicy",
     "Record",

@@ -49,6 +49,8 @@ class GroupConfig:
     """group.consumer.migration.policy"""
     consumer_regex_refresh_interval_ms: Millis = 600_000
     """group.consumer.regex.refresh.interval.ms"""
+    heartbeat_hold_ms: Millis = 0
+    """group.heartbeat.hold.ms: the longest that a heartbeat waits for news; 0, as in Kafka, for not at all."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes; as in Kafka it counts characters."""
     offsets_retention_ms: Millis = 10_080 * 60_000

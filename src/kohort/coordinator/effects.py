@@ -20,6 +20,9 @@ class RequestContext:
     api_version: int
     client_id: str = ""
     client_host: str = ""
+    may_hold: bool = False
+    """Whether the shell will say when another request waits behind this one (`GroupShard.release`): then a heartbeat
+    may wait for news."""
 
 
 @dataclass(slots=True)

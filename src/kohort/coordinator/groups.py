@@ -9,6 +9,7 @@ from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettin
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage
 from kohort.coordinator.effects import Effects, RequestContext, Token
+from kohort.coordinator.holds import Holds
 from kohort.coordinator.rebalance import Parked
 from kohort.wire.codec import Message
 
@@ -33,7 +34,9 @@ class Groups:
     with_expressions: dict[str, None] = field(default_factory=dict)
     """The ids of the consumer groups that may ask for a topic that is made only now."""
     parked: dict[Token, Parked] = field(default_factory=dict)
-    """Every request that waits for its answer."""
+    """Every JoinGroup and SyncGroup that waits for its answer."""
+    holds: Holds = field(default_factory=Holds)
+    """The heartbeats that wait for news."""
 
     def get(self, group_id: str) -> Group | None:
         """The group of that id, if there is one."""

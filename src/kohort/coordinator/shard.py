@@ -10,7 +10,7 @@ from kohort.coordinator.consumer.describe import describe_consumer_groups
 from kohort.coordinator.consumer.fencing import rebalance_timed_out as member_rebalance_timed_out
 from kohort.coordinator.consumer.fencing import session_timed_out as consumer_session_timed_out
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
+from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat, tell_next
 from kohort.coordinator.consumer.loading import resume
 from kohort.coordinator.consumer.loads import Extent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.metadata import MetadataImage
@@ -22,10 +22,12 @@ from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.expiry import expire
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.holds import Held
 from kohort.coordinator.join import join
 from kohort.coordinator.join_phase import begin_and_proceed, initial_delay_passed, rebalance_timed_out
 from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
 from kohort.coordinator.offsets import commit, fetch
+from kohort.coordinator.releasing import end_holds, given_up, refuse_held, release
 from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
@@ -34,6 +36,7 @@ from kohort.coordinator.sync import sync, sync_timed_out
 from kohort.coordinator.timers import (
     ExpressionRefresh,
     GroupTimer,
+    HoldsEnd,
     InitialDelay,
     MemberRebalanceTimeout,
     OffsetExpiry,
@@ -41,6 +44,7 @@ from kohort.coordinator.timers import (
     RebalanceTimeout,
     SessionTimeout,
     SyncTimeout,
+    TargetDue,
     Timer,
 )
 from kohort.errors import ErrorCode
@@ -101,7 +105,7 @@ class GroupShard:
     @property
     def parked(self) -> Set[Token]:
         """The requests that wait for their answers."""
-        return self._groups.parked.keys()
+        return self._groups.parked.keys() | self._groups.holds.tokens
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Take one request. The reply is in these Effects, or in later ones when it has to wait for other members.
@@ -147,19 +151,45 @@ class GroupShard:
         return heartbeat(self._groups, request, now)
 
     def quiet_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, now: Millis
-    ) -> ConsumerGroupHeartbeatResponse | None:
+        self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
+    ) -> ConsumerGroupHeartbeatResponse | Held | None:
         """`handle` for a consumer group's heartbeat that has nothing to say and nothing to hear, without Effects.
 
-        None if it is not such a heartbeat: then `handle` must take it.
+        None if it is not such a heartbeat: then `handle` must take it. With a token, which says that the shell calls
+        `release`, it may be held.
         """
-        return quiet_heartbeat(self._groups, request, now)
+        return quiet_heartbeat(self._groups, request, now, token)
+
+    # Held heartbeats
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `tell` must be called: what was replayed may be news for members whose heartbeats are held."""
+        return bool(self._groups.holds.news)
+
+    def tell(self, now: Millis) -> Effects:
+        """Answer held heartbeats for which there is news. To be called again while there is any, in slices."""
+        out = Effects()
+        tell_next(self._groups, now, out)
+        return out
+
+    def release(self, token: Token, now: Millis, *, others: bool) -> Effects:
+        """Another request waits behind a held heartbeat on its connection: answer that one now.
+
+        `others`: the connection speaks for several members, who would release each other's heartbeats all the time.
+        """
+        out = Effects()
+        release(self._groups, token, now, out, others=others)
+        return out
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer whose time has come. One for what is gone meanwhile does nothing."""
         out = Effects()
         if isinstance(timer, OffsetExpiry):
             expire(self._groups, now, out)
+            return out
+        if isinstance(timer, HoldsEnd):
+            end_holds(self._groups, now, out)
             return out
         match self._groups.get(timer.group_id):
             case ClassicGroup() as group:
@@ -181,7 +211,7 @@ class GroupShard:
                 sync_timed_out(groups, group, now, out)
             case PendingMemberTimeout():
                 pending_member_timed_out(groups, group, timer.member_id, now, out)
-            case MemberRebalanceTimeout() | ExpressionRefresh():
+            case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 pass  # of a consumer group that had this id before
             case _:
                 assert_never(timer)
@@ -194,6 +224,8 @@ class GroupShard:
                 member_rebalance_timed_out(self._groups, group, timer.member_id, now, out)
             case ExpressionRefresh():
                 refresh(self._groups, group, now, out)
+            case TargetDue():
+                self._groups.holds.stir(group.group_id)
             case _:
                 pass  # of a classic group that had this id before
 
@@ -263,6 +295,7 @@ class GroupShard:
     def disconnected(self, token: Token, now: Millis) -> Effects:
         """The connection of a parked request is gone: its reply will not be made. The member stays for its session."""
         self._groups.disconnected(token)
+        given_up(self._groups, token)
         return Effects()
 
     def resign(self) -> Effects:
@@ -280,7 +313,8 @@ class GroupShard:
                 groups.answer(parked, sync_refused(ErrorCode.NOT_COORDINATOR), out)
             _cancel_timers(group, out)
             group.transition_to(GroupState.DEAD)
-        out.timers[OffsetExpiry()] = None
+        out.timers[OffsetExpiry()] = out.timers[HoldsEnd()] = None
+        refuse_held(groups, out)
         groups.by_id = {}
         self._resigned = True
         assert not groups.parked
@@ -298,7 +332,7 @@ def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
 
 
 def _cancel_timers_of_members(group: ConsumerGroup, out: Effects) -> None:
-    out.timers[ExpressionRefresh(group.group_id)] = None
+    out.timers[ExpressionRefresh(group.group_id)] = out.timers[TargetDue(group.group_id)] = None
     for member_id in group.members:
         out.timers[SessionTimeout(group.group_id, member_id)] = None
         out.timers[MemberRebalanceTimeout(group.group_id, member_id)] = None

@@ -56,6 +56,18 @@ class ExpressionRefresh:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetDue:
+    """The interval since the last target of a consumer group is over, and its held heartbeats may hear of a new one."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldsEnd:
+    """Held heartbeats of the shard are to be answered, since their members would send the next ones soon."""
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetExpiry:
     """Look for offsets past offsets.retention.minutes, in every group of the shard."""
 
@@ -68,7 +80,8 @@ GroupTimer = (
     | PendingMemberTimeout
     | MemberRebalanceTimeout
     | ExpressionRefresh
+    | TargetDue
 )
 """Those of one group."""
 
-Timer = GroupTimer | OffsetExpiry
+Timer = GroupTimer | OffsetExpiry | HoldsEnd

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
+from kohort.errors import KohortError
 from kohort.lab.apache_kafka import free_ports, running_kafka
 from kohort.lab.process import ServerProcess
 
@@ -16,35 +17,33 @@ _SETTINGS = {"offsets.topic.num.partitions": "10"}
 
 
 class LabBroker:
-    """A running broker; `start_again` on the same address with what it had on disk, after a `kill`."""
+    """A running broker, ours to kill and to look at unless it was given by its address."""
 
-    def __init__(self, bootstrap: str, process: ServerProcess, ready: str, pattern_timeout_s: float = 60.0) -> None:
+    def __init__(self, bootstrap: str, process: ServerProcess | None = None, ready: str = "") -> None:
         self.bootstrap = bootstrap
         self._process = process
         self._ready = ready
-        self._timeout = pattern_timeout_s
 
-    @property
-    def pid(self) -> int:
-        """Of its process now."""
-        return self._process.pid
+    def cpu_seconds(self) -> float | None:
+        """What its process has used so far."""
+        return None if self._process is None else self._process.cpu_seconds()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """SIGKILL. Raises KohortError for one that is not ours."""
+        if self._process is None:
+            raise KohortError("A broker that was given by --bootstrap is not killed: leave --bootstrap out.")
         self._process.kill()
 
     def start_again(self) -> None:
-        """Returns when it answers."""
+        """After `kill`, on the same address with what it had on disk; returns when it answers."""
+        assert self._process is not None
         self._process = self._process.again()
-        self._process.wait_for(self._ready, self._timeout)
-
-    def cpu_seconds(self) -> float:
-        """What its process has used so far."""
-        return self._process.cpu_seconds()
+        self._process.wait_for(self._ready, timeout=60.0)
 
     def stop(self) -> None:
         """SIGTERM; nothing of it is kept, so a slow end is cut short."""
-        self._process.stop(5.0)
+        if self._process is not None:
+            self._process.stop(5.0)
 
 
 @contextlib.contextmanager
@@ -73,6 +72,9 @@ def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
         finally:
             broker.kill()
 
+
+GIVEN = "given"
+"""The name of a cluster that the user has running."""
 
 BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroker]]] = {
     "kohort": _kohort,

@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 from kohort.errors import KohortError
-from kohort.lab.brokers import BROKERS, LabBroker
+from kohort.lab.brokers import LabBroker
 from kohort.lab.member import SPEAK
 from kohort.lab.order import PROTOCOLS
 from kohort.lab.play import played
+from kohort.lab.scenarios import possible
 from kohort.lab.trial import Outcome, Trial
 
 TRIALS = "trials"
 """Of the output directory: one file of raw data per trial."""
 
 Tell = Callable[[str], None]
+Brokers = Mapping[str, Callable[[], AbstractContextManager[LabBroker]]]
+"""By name: start it, and end it when left."""
 
 
 def plan(
@@ -27,18 +31,16 @@ def plan(
     repetitions: int,
 ) -> list[Trial]:  # fmt: skip
     """All combinations that there are, as `first` is otherwise; brokers side by side, repetitions outermost."""
-    return [
-        replace(
-            first, scenario=scenario, client=client, protocol=protocol, broker=broker, repetition=repetition
-        )
-        for scenario, repetition, client, protocol, broker in product(
-            scenarios, range(1, repetitions + 1), clients, protocols, brokers
-        )
+    combined = product(scenarios, range(1, repetitions + 1), clients, protocols, brokers)
+    trials = [
+        replace(first, scenario=scenario, client=client, protocol=protocol, broker=broker, repetition=repetition)
+        for scenario, repetition, client, protocol, broker in combined
         if protocol in SPEAK.get(client, PROTOCOLS)
-    ]  # fmt: skip
+    ]
+    return [trial for trial in trials if possible(trial)]
 
 
-def run(trials: Sequence[Trial], out: Path, minutes: float, settings: Mapping[str, str], tell: Tell) -> int:
+def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, tell: Tell) -> int:
     """Run those that are not on file yet; the number of those that failed or that there was no time for.
 
     A trial that is on file as it is asked for is not run again. None begins after so many minutes.
@@ -51,7 +53,7 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, settings: Mapping[st
         return 0
     deadline = time.monotonic() + minutes * 60
     undone = 0
-    with _brokers(list(dict.fromkeys(trial.broker for trial in missing)), settings, tell) as running:
+    with _running(list(dict.fromkeys(trial.broker for trial in missing)), brokers, tell) as running:
         for number, trial in enumerate(missing, 1):
             if time.monotonic() > deadline:
                 tell(f"the {minutes:g} minutes are over: {len(missing) - number + 1} trials are left for the next run")
@@ -85,10 +87,10 @@ def _done(trial: Trial, out: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _brokers(names: Sequence[str], settings: Mapping[str, str], tell: Tell) -> Iterator[dict[str, LabBroker]]:
-    with contextlib.ExitStack() as running:
+def _running(names: Sequence[str], brokers: Brokers, tell: Tell) -> Iterator[dict[str, LabBroker]]:
+    with contextlib.ExitStack() as held:
         started = {}
         for name in names:
-            started[name] = running.enter_context(BROKERS[name](settings))
+            started[name] = held.enter_context(brokers[name]())
             tell(f"{name} answers at {started[name].bootstrap}")
         yield started

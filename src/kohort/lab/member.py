@@ -53,7 +53,8 @@ class Member:
         """SIGKILL; the monotonic nanoseconds when it was sent."""
         self._killed = True
         at = time.monotonic_ns()
-        os.killpg(self._process.pid, signal.SIGKILL)
+        if not self.ended:
+            os.killpg(self._process.pid, signal.SIGKILL)
         return at
 
     def pause(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kohort import blocking
+from kohort.client import ConfigKind
 from kohort.lab.brokers import LabBroker
 from kohort.lab.stage import Stage
 from kohort.lab.trial import Outcome, Trial, prepare, stage_for
@@ -45,6 +47,17 @@ class Play:
             admin.create_partitions(self._topic, total)
         self._stage.partitions = total
 
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """The broker's assignor `weighted` gives by these: entries of `consumer.member.weights` and their weights."""
+        entries = ",".join(f"{entry}={weight:g}" for entry, weight in weights.items())
+        changes = {"consumer.assignor": "weighted", "consumer.member.weights": entries}
+        with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
+            admin.alter_configs(ConfigKind.GROUP, self._topic, changes)
+        self._stage.weights.clear()
+        for name in self._stage.members:
+            fitting = [weight for entry, weight in weights.items() if fnmatchcase(name, entry)]
+            self._stage.weights[name] = fitting[0] if fitting else 1.0
+
     def restart_broker(self) -> None:
         """Killed, and started again at once; returns when it answers."""
         self._broker.kill()
@@ -53,8 +66,9 @@ class Play:
 
     def outcome(self) -> Outcome:
         """What came of it so far."""
-        used = None if self._cpu_at_first is None else self._broker.cpu_seconds() - self._cpu_at_first
-        return Outcome(self.trial, list(self._stage.triggers), list(self._stage.events), used)
+        now = self._broker.cpu_seconds()
+        used = None if self._cpu_at_first is None or now is None else now - self._cpu_at_first
+        return Outcome(self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic)
 
 
 def played(trial: Trial, broker: LabBroker) -> Outcome:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from kohort.lab.play import Play
+from kohort.lab.trial import Trial
 
 Scenario = Callable[[Play], None]
 
@@ -61,6 +62,24 @@ def coordinator(play: Play) -> None:
         play.restart_broker()
 
 
+def deploy(play: Play) -> None:
+    """A new version gets a quarter of what the others have, then as much as they; an old member is drained and ends.
+
+    Draining first makes its end cost nothing: a member that has nothing takes nothing with it.
+    """
+    play.weigh({"new-*": 5, "m*": 20})
+    old, *_ = play.begin(play.trial.members)
+    with play.trigger("a new version joins at a quarter") as stage:
+        (new,) = stage.start(prefix="new-")
+        stage.weights.update(dict.fromkeys(stage.members, 20.0), **{new: 5.0})
+    with play.trigger("it gets a full share"):
+        play.weigh({"new-*": 20, "m*": 20})
+    with play.trigger(f"{old} is drained"):
+        play.weigh({old: 0, "new-*": 20, "m*": 20})
+    with play.trigger(f"{old} ends") as stage:
+        stage.stop(old)
+
+
 SCENARIOS: dict[str, Scenario] = {
     "bounce": bounce,
     "scale-out": scale_out,
@@ -69,4 +88,10 @@ SCENARIOS: dict[str, Scenario] = {
     "takeover": takeover,
     "partitions": partitions,
     "coordinator": coordinator,
+    "deploy": deploy,
 }
+
+
+def possible(trial: Trial) -> bool:
+    """Whether the broker can be asked for it: weights are ours alone, and of the consumer protocol."""
+    return trial.scenario != "deploy" or (trial.protocol == "consumer" and trial.broker != "kafka")

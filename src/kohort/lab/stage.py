@@ -44,6 +44,8 @@ class Stage:
         self.members: dict[str, Member] = {}
         self.events: list[Event] = []
         self.triggers: list[Trigger] = []
+        self.weights: dict[str, float] = {}
+        """What share of the partitions a member is to have, where it is not 1 as the others'."""
         self._client = client
         self._order = order
         self._tick_ms = tick_ms
@@ -64,9 +66,9 @@ class Stage:
 
     # -- what is done to the group
 
-    def start(self, count: int = 1) -> list[str]:
-        """So many more members; their names."""
-        names = [f"m{next(self._numbers)}" for _ in range(count)]
+    def start(self, count: int = 1, prefix: str = "m") -> list[str]:
+        """So many more members; their names, which are their client ids."""
+        names = [f"{prefix}{next(self._numbers)}" for _ in range(count)]
         for name in names:
             log = self._logs / f"{name}.log"
             self.members[name] = Member(self._client, replace(self._order, name=name), log, self._hear)
@@ -118,7 +120,7 @@ class Stage:
         deadline = time.monotonic() + self._settle_s
         with self._heard:
             while True:
-                since = self._view.settled_since(self.members, self.partitions)
+                since = self._view.settled_since(self._shares(), self.partitions)
                 now = time.monotonic()
                 if since is not None and now - since / 1e9 >= _QUIET_S:
                     return since
@@ -127,6 +129,9 @@ class Stage:
                 self._check_alive()
                 wait = _QUIET_S if since is None else _QUIET_S - (now - since / 1e9)
                 self._heard.wait(max(0.01, min(wait, deadline - now)))
+
+    def _shares(self) -> dict[str, float]:
+        return {name: self.weights.get(name, 1.0) for name in self.members}
 
     def _check_alive(self) -> None:
         for member in self.members.values():

@@ -55,11 +55,18 @@ class Outcome:
     events: Sequence[Event]
     broker_cpu_s: float | None = None
     """Of the broker's process from the first trigger to the end; None where it is not ours to look at."""
+    group: str = ""
+    """As it was called on the broker."""
 
     def save(self, path: Path) -> None:
         """As JSON lines; a file that exists is whole."""
         triggers = [asdict(one) for one in self.triggers]
-        head = {"trial": asdict(self.trial), "triggers": triggers, "broker_cpu_s": self.broker_cpu_s}
+        head = {
+            "trial": asdict(self.trial),
+            "triggers": triggers,
+            "broker_cpu_s": self.broker_cpu_s,
+            "group": self.group,
+        }
         new = path.with_suffix(".new")
         new.write_text("\n".join([json.dumps(head), *map(line, self.events)]) + "\n")
         new.rename(path)
@@ -71,9 +78,8 @@ class Outcome:
         head = json.loads(first)
         known = {field.name for field in fields(Trial)}
         trial = Trial(**{name: value for name, value in head["trial"].items() if name in known})
-        return cls(
-            trial, [Trigger(**one) for one in head["triggers"]], [parse(one) for one in rest], head["broker_cpu_s"]
-        )
+        triggers, events = [Trigger(**one) for one in head["triggers"]], [parse(one) for one in rest]
+        return cls(trial, triggers, events, head["broker_cpu_s"], head["group"])
 
 
 def prepare(trial: Trial, bootstrap: str) -> Order:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Revoked
 
@@ -46,13 +46,17 @@ class View:
         """What each of these has."""
         return {name: frozenset(self._owned.get(name, ())) for name in members}
 
-    def settled_since(self, members: Collection[str], partitions: int) -> int | None:
-        """Since when (monotonic ns) these members share the partitions evenly and read all; None if they do not."""
-        sizes = [len(self._owned.get(name, ())) for name in members]
-        if sum(sizes) != partitions or max(sizes) - min(sizes) > 1:
+    def settled_since(self, weights: Mapping[str, float], partitions: int) -> int | None:
+        """Since when (monotonic ns) these members share the partitions by their weights and read all of them.
+
+        None if they do not. Nobody may be a whole partition away from its share.
+        """
+        owned = [self._owned.get(name, set()) for name in weights]
+        if sum(map(len, owned)) != partitions or len(set().union(*owned)) != partitions:
             return None
-        if any(self._unread.get(name) for name in members):
+        if any(self._unread.get(name) for name in weights):
             return None
-        if len(set().union(*(self._owned.get(name, set()) for name in members))) != partitions:
+        each = partitions / (sum(weights.values()) or 1.0)
+        if any(abs(len(has) - each * weight) >= 1 for has, weight in zip(owned, weights.values(), strict=True)):
             return None
         return self._changed_at

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from kohort.broker.groups import group_partition
-from kohort.coordinator import Effects, GroupShard, GroupState, Record, RequestContext, Timer
+from kohort.coordinator import Effects, GroupShard, GroupState, Held, Record, RequestContext, Timer, Token
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
@@ -224,11 +224,11 @@ class Watched:
         return group if isinstance(group, ClassicGroup) else None
 
     def quiet_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, now: Millis
-    ) -> ConsumerGroupHeartbeatResponse | None:
+        self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
+    ) -> ConsumerGroupHeartbeatResponse | Held | None:
         """A consumer group's heartbeat that has nothing to say; `handle` takes all others."""
         group = self.group(request.group_id)
-        answer = self.machine.quiet_heartbeat(request, now)
+        answer = self.machine.quiet_heartbeat(request, now, token)
         if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
             raise Violation("S5", f"{request} was taken")
         return answer
@@ -266,6 +266,18 @@ class Watched:
     def disconnected(self, token: Any, now: Millis) -> Effects:
         """A parked request's connection is gone."""
         return self._take(self.machine.disconnected(token, now), None, now)
+
+    # Held heartbeats
+
+    def tell(self, now: Millis) -> Effects:
+        """Members hear the news."""
+        effects = self.machine.tell(now)
+        written = {getattr(record.key, "group_id", None) for record in effects.records}
+        return self._take(effects, written.pop() if len(written) == 1 else None, now)
+
+    def release(self, token: Token, now: Millis, *, others: bool) -> Effects:
+        """A request waits behind a held heartbeat."""
+        return self._take(self.machine.release(token, now, others=others), None, now)
 
     # What follows
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kohort.model import Millis
 from kohort.wire.batch import BatchHeader
 from kohort.wire.compression import Buffer, compress
-from kohort.wire.record_reader import malformed, more, unpacked
+from kohort.wire.record_reader import MOST_OFFSET_DELTA, check_time, malformed, more, unpacked
 from kohort.wire.record_writer import sealed, signed_varint
 
 
@@ -81,8 +81,10 @@ def _scan(data: bytes, start: int, header: BatchHeader) -> Scanned:
     size, at = _signed(data, at)
     key = None if size < 0 else data[at : at + size]
     value_size, at = _signed(data, at + max(size, 0))
-    if offset_delta < 0:
-        raise malformed(header, "a record lies before the batch's base offset")
+    if not 0 <= offset_delta < MOST_OFFSET_DELTA:
+        raise malformed(header, "a record's offset is none of the batch's")
+    check_time(header, header.base_timestamp)
+    check_time(header, time_delta)
     if at + max(value_size, 0) >= end:
         raise malformed(header, "a record's fields do not fill its length")
     offset, timestamp = header.base_offset + offset_delta, header.base_timestamp + time_delta

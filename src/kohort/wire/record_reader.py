@@ -10,6 +10,12 @@ from kohort.wire.compression import MAX_INFLATED_BYTES, BatchError, Buffer, deco
 
 Header = tuple[str, bytes | None]
 
+_UINT64 = 2**64 - 1
+MOST_TIME = 2**62
+"""No record's time is as far from 1970, in milliseconds; nanoseconds by mistake are not. The sum of a batch's time and
+a record's distance from it, each below this, is still an int64."""
+MOST_OFFSET_DELTA = 2**31
+
 
 class Record(NamedTuple):
     """One record; a value of None is a tombstone."""
@@ -68,12 +74,19 @@ def malformed(header: BatchHeader, what: str) -> BatchError:
     return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is malformed: {what}")
 
 
+def check_time(header: BatchHeader, time: Millis) -> None:
+    """Refuse a time that no sum with another could be stored of: it would stop compaction, or a reader's columns."""
+    if not -MOST_TIME < time < MOST_TIME:
+        raise malformed(header, f"{time} ms is no time")
+
+
 def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
     """All records and where the last one ends. IndexError where they pass the end of the data."""
     records: list[Record] = []
     add, new = records.append, tuple.__new__
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.is_log_append_time else None
+    check_time(header, base_timestamp)
     total = len(data)
     at = 0
     for _ in range(header.record_count):
@@ -90,14 +103,16 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         at += 1
         if delta > 127:
             delta, at = more(data, at, delta)
+            if delta > MOST_TIME:
+                check_time(header, (delta >> 1) ^ -(delta & 1))
         timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
 
         delta = data[at]
         at += 1
         if delta > 127:
             delta, at = more(data, at, delta)
-        if delta & 1:
-            raise malformed(header, "a record lies before the batch's base offset")
+        if delta & 1 or delta >= 2 * MOST_OFFSET_DELTA:
+            raise malformed(header, "a record's offset is none of the batch's")
         offset = base_offset + (delta >> 1)
 
         size = data[at]
@@ -146,7 +161,7 @@ def more(data: bytes, at: int, low: int) -> tuple[int, int]:
         byte = data[at]
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at + 1
+            return value & _UINT64, at + 1  # as Java's, a long: what a tenth byte has too much is lost
         shift += 7
     raise IndexError
 

@@ -25,12 +25,15 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
         return
     broker.topics_image.tell()
     shard = broker.groups.shard(request.group_id)
-    if shard.quiet_heartbeat(request, call):
-        return
     connection = call.connection
-    shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+    may_hold = not connection.speaks_for_many
+    if not shard.quiet_heartbeat(request, call, call if may_hold else None):
+        context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold)
+        shard.handle(request, call, context)
     if call.open:
         call.on_abandon = lambda: shard.abandoned(call)
+        if may_hold:
+            connection.may_wait = call
 
 
 def describe(broker: "Broker", call: Call, request: ConsumerGroupDescribeRequest) -> None:

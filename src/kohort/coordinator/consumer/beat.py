@@ -141,7 +141,7 @@ class Beat:
             changed = update_target(self.groups, group, epoch, self.coming, self.now, self.out)
         else:
             group.planning.begin_anew()
-            changed = write_target(group, epoch, computed, self.now, self.out)
+            changed = write_target(self.groups, group, epoch, computed, self.now, self.out)
         target_epoch = group.target_epoch if changed is None else epoch
         if changed is not None and self.after.member_id in changed:
             return target_epoch, changed[self.after.member_id]

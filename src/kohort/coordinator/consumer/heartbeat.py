@@ -11,6 +11,7 @@ from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.holding import answer_or_hold, hold_quietly, is_silent
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
 from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.partitions import Partitions
@@ -18,8 +19,9 @@ from kohort.coordinator.consumer.requests import check_request
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import look_up
 from kohort.coordinator.consumer.target import is_due
-from kohort.coordinator.effects import Effects, RequestContext
+from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.holds import Held
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
@@ -34,20 +36,49 @@ from kohort.wire.consumer_group_heartbeat import (
 def consumer_heartbeat(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> None:
-    """Answer one heartbeat."""
-    response = quiet_heartbeat(groups, request, now)
-    if response is None:
-        try:
-            response = _heartbeat(groups, request, context, now, out)
-        except KafkaError as refused:
-            response = ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
-    out.replies[context.token] = response
+    """Answer one heartbeat, or hold it."""
+    answer_or_hold(groups, request, context, _answered(groups, request, context, now, out), now, out)
+
+
+def _answered(
+    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        return _heartbeat(groups, request, context, now, out)
+    except KafkaError as refused:
+        return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
+
+
+def tell_next(groups: Groups, now: Millis, out: Effects) -> None:
+    """Answer held heartbeats for which there is news, until what one of them brings about must be replayed."""
+    while not out.records and (held := groups.holds.next_news()) is not None:
+        request = held.request
+        if not isinstance(request, ConsumerGroupHeartbeatRequest):
+            continue
+        group, member_id = groups.consumer(request.group_id), request.member_id
+        member = None if group is None else group.members.get(member_id)
+        context = _as_it_came(held, member)
+        deadline = None if member is None else member.session_deadline
+        response = _answered(groups, request, context, now, out)
+        if member is not None and deadline is not None:
+            member.session_deadline = deadline  # it was heard of when the heartbeat came, not now
+        groups.holds.drop(held)
+        answer_or_hold(groups, request, context, response, now, out, held)
+
+
+def _as_it_came(held: Held, member: ConsumerMember | None) -> RequestContext:
+    """The facts of a held request, which said nothing: so they are what the member said before."""
+    client_id, client_host = ("", "") if member is None else (member.client_id, member.client_host)
+    return RequestContext(held.token, held.api_version, client_id, client_host, may_hold=True)
 
 
 def quiet_heartbeat(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis
-) -> ConsumerGroupHeartbeatResponse | None:
-    """Answer a heartbeat that has nothing to say, of a member that has nothing to hear: most are. None if it is not."""
+    groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
+) -> ConsumerGroupHeartbeatResponse | Held | None:
+    """Answer a heartbeat that has nothing to say, of a member that has nothing to hear: most are. None if it is not.
+
+    With a token it is held where it may be.
+    """
     group = groups.by_id.get(request.group_id)
     if type(group) is not ConsumerGroup:
         return None
@@ -59,19 +90,15 @@ def quiet_heartbeat(
         or member.epoch != group.target_epoch
         or member.epoch != group.epoch
         or member.state is not MemberState.STABLE
-        or request.topic_partitions is not None
-        or request.subscribed_topic_names is not None
-        or request.subscribed_topic_regex is not None
-        or request.rebalance_timeout_ms != -1
-        or request.server_assignor is not None
-        or request.rack_id is not None
-        or request.offered_assignors is not None
-        or request.weight != -1
+        or not is_silent(request)
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
     ):
         return None
     settings = groups.settings(request.group_id)
     member.session_deadline = now + settings.session_timeout_ms
+    if groups.config.heartbeat_hold_ms:
+        # With Effects, where it may not be held without: it may have to be held all the same.
+        return None if token is None else hold_quietly(groups, request, token, now)
     answer, interval = member.last_answer, settings.heartbeat_interval_ms
     if answer is None or answer.member_epoch != member.epoch or answer.heartbeat_interval_ms != interval:
         answer = member.last_answer = ConsumerGroupHeartbeatResponse(

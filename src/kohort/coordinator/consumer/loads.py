@@ -48,7 +48,7 @@ def loads_measured(groups: Groups, extents: Mapping[str, Sequence[Extent]], now:
             if group.target_epoch == group.epoch and is_due(groups, group, now):
                 changed = group.planning.weighed()
                 if changed:
-                    write_target(group, bump(groups, group, Why(Cause.LOAD_CHANGED), out), changed, now, out)
+                    write_target(groups, group, bump(groups, group, Why(Cause.LOAD_CHANGED), out), changed, now, out)
 
 
 def _tell(group: ConsumerGroup, topic: str, extents: Sequence[Extent]) -> None:

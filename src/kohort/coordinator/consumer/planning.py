@@ -34,7 +34,17 @@ class Coming:
 class Planning:
     """One group's plan, and what it has not been told yet."""
 
-    __slots__ = ("_assignor", "_failure", "_members", "_plan", "_told", "_topics", "_weights", "failed_at")
+    __slots__ = (
+        "_assignor",
+        "_failure",
+        "_members",
+        "_plan",
+        "_told",
+        "_topics",
+        "_weights",
+        "crowd_since",
+        "failed_at",
+    )
 
     def __init__(self) -> None:
         self._members: dict[str, None] = {}
@@ -46,6 +56,8 @@ class Planning:
         self._told: dict[str, Topic] = {}
         """The topics that the plan knows."""
         self._weights = EVEN
+        self.crowd_since: Millis = 0
+        """When the first of the targets was computed that followed each other within the interval (KIP-1263)."""
         self.failed_at: Millis = 0
         """When a user's assignor failed the last time."""
         self._failure: str | None = None

@@ -59,6 +59,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         case ConsumerGroupMetadataKey():
             assert isinstance(value, ConsumerGroupMetadataValue)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
+            groups.holds.stir(key.group_id)
         case ConsumerGroupPartitionMetadataKey():
             group.has_partition_metadata = True
         case ConsumerGroupMemberMetadataKey():
@@ -67,12 +68,16 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         case ConsumerGroupTargetAssignmentMetadataKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
             group.target_epoch, group.target_at = value.assignment_epoch, value.assignment_timestamp
+            groups.holds.stir(key.group_id)
         case ConsumerGroupTargetAssignmentMemberKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
+            groups.holds.look_at(key.group_id, key.member_id)  # before those for whom only the epoch is new
         case ConsumerGroupCurrentMemberAssignmentKey():
             assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            before = group.members.get(key.member_id)
             _put_current(group, key.member_id, value)
+            _tell_freed(groups, group, before, key.member_id)
         case ConsumerGroupRegularExpressionKey():
             assert isinstance(value, ConsumerGroupRegularExpressionValue)
             resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp)
@@ -85,11 +90,16 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
     match key:
         case ConsumerGroupMetadataKey():
             groups.forget_consumer(group)
+            groups.holds.stir(key.group_id)
         case ConsumerGroupPartitionMetadataKey():
             group.has_partition_metadata = False
         case ConsumerGroupMemberMetadataKey():
+            before = group.members.get(key.member_id)
             groups.list_topics(group, group.remove(key.member_id))
             group.planning.member_changed(key.member_id)
+            _tell_freed(groups, group, before, key.member_id)
+            groups.holds.look_at(key.group_id, key.member_id)
+            groups.holds.paces.pop((key.group_id, key.member_id), None)
         case ConsumerGroupTargetAssignmentMetadataKey():
             group.target_epoch, group.target_at = FIRST_EPOCH, 0
         case ConsumerGroupTargetAssignmentMemberKey():
@@ -106,6 +116,18 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             groups.list_topics(group, group.resolve(key.regular_expression, None))
         case _:
             assert_never(key)
+
+
+def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
+    """A member may have given up what a held heartbeat's member waits for."""
+    if before is None or not groups.holds.anybody_waits:
+        return
+    has = group.members.get(member_id)
+    given_up = before.assigned | before.revoking
+    if has is not None:
+        given_up = given_up - (has.assigned | has.revoking)
+    for topic_id, partitions in given_up.by_topic.items():
+        groups.holds.freed(group.group_id, topic_id, partitions)
 
 
 def _put_metadata(

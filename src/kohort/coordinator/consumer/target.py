@@ -13,6 +13,9 @@ from kohort.coordinator.groups import Groups
 from kohort.errors import AssignorError
 from kohort.model import Millis
 
+_LEAST_WAIT: Millis = 20
+"""Members that are started by one command join within so much time."""
+
 
 def update_target(
     groups: Groups, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis, out: Effects
@@ -41,11 +44,11 @@ def update_target(
         group.planning.failed(str(problem), now)
         return None
     group.computing.made_by = None
-    return write_target(group, epoch, changed, now, out)
+    return write_target(groups, group, epoch, changed, now, out)
 
 
 def write_target(
-    group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
+    groups: Groups, group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
 ) -> Mapping[str, Partitions]:
     """Write what changes in the target at a group epoch; returns the targets that change, by member id."""
     targets = {
@@ -54,6 +57,8 @@ def write_target(
     group.concern(targets)
     out.records += [records.target(group.group_id, member_id, target) for member_id, target in targets.items()]
     out.records.append(records.target_epoch(group.group_id, epoch, now))
+    if now > group.target_at + groups.settings(group.group_id).assignment_interval_ms:
+        group.planning.crowd_since = now
     return targets
 
 
@@ -75,6 +80,19 @@ def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = N
 
 def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
     """Whether the interval since the last target is over."""
+    return now >= due_at(groups, group)
+
+
+def due_at(groups: Groups, group: ConsumerGroup) -> Millis:
+    """When the next target may be computed.
+
+    Where heartbeats are held, members hear of a target at once, and the interval would be most of what they wait for.
+    It is there for changes that come in crowds: so a target waits at most for as long as changes have been coming.
+    """
     since = max(group.target_at, group.planning.failed_at)
     interval = groups.settings(group.group_id).assignment_interval_ms
-    return since == 0 or interval == 0 or now >= since + interval
+    if since == 0 or interval == 0:
+        return 0
+    if groups.config.heartbeat_hold_ms and since == group.target_at:
+        interval = min(interval, max(_LEAST_WAIT, since - group.planning.crowd_since))
+    return since + interval

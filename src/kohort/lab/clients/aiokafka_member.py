@@ -1,0 +1,74 @@
+"""A member by aiokafka; it knows eager groups alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import aiokafka
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import KafkaError
+
+from kohort.lab.clients.application import POLL_S, Application
+from kohort.lab.order import Order
+
+
+def run(order: Order) -> None:
+    """Until SIGTERM."""
+    asyncio.run(_run(order))
+
+
+async def _run(order: Order) -> None:
+    loop = asyncio.get_running_loop()
+    # Its rebalances run in a task of their own: the lock lets them wait for records that are being worked on.
+    working = asyncio.Lock()
+
+    async def send(ends: Mapping[int, int]) -> bool:
+        try:
+            await consumer.commit({aiokafka.TopicPartition(order.topic, one): end for one, end in ends.items()})
+        except KafkaError:
+            return False
+        return True
+
+    def commit(ends: Mapping[int, int]) -> bool:
+        # The application runs in a thread, so that its restoring does not hold up the client's heartbeats.
+        return asyncio.run_coroutine_threadsafe(send(ends), loop).result()
+
+    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+        async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            async with working:
+                await asyncio.to_thread(application.assigned, _numbers(assigned))
+
+        async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            async with working:
+                await asyncio.to_thread(application.revoked, _numbers(revoked))
+
+    application = Application(order, commit)
+    consumer: Any = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=order.bootstrap,
+        client_id=order.name,
+        group_id=order.group,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=order.metadata_ms,
+        enable_auto_commit=False,
+        partition_assignment_strategy=(RangePartitionAssignor,),
+        heartbeat_interval_ms=order.heartbeat_ms,
+        session_timeout_ms=order.session_ms,
+    )
+    application.joining()
+    consumer.subscribe([order.topic], listener=Listener())
+    await consumer.start()
+    while not application.stopping.is_set():
+        polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+        async with working:
+            application.read((one.partition, one.offset, one.key or b"") for one in chain(*polled.values()))
+            await asyncio.to_thread(application.polled)
+    async with working:
+        await asyncio.to_thread(application.leaving)
+    await consumer.stop()
+
+
+def _numbers(partitions: Iterable[Any]) -> list[int]:
+    return [one.partition for one in partitions]

@@ -1,0 +1,83 @@
+"""A member by kafka-python; it has no consumer protocol."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import kafka
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from kohort.lab.clients.application import POLL_S, Application
+from kohort.lab.order import Order
+
+
+def run(order: Order) -> None:
+    """Until SIGTERM."""
+
+    inside: list[Any] = []
+    """Commits that a callback sent: it runs where the client's I/O does, so it cannot wait but by `await`."""
+    calling_back = False
+
+    def commit(ends: Mapping[int, int]) -> bool:
+        offsets = {TopicPartition(order.topic, one): OffsetAndMetadata(end, "", -1) for one, end in ends.items()}
+        try:
+            if calling_back:
+                inside.append(consumer.commit_async(offsets))
+            else:
+                consumer.commit(offsets)
+        except KafkaError:
+            return False
+        return True
+
+    class Listener(kafka.AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+        async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            application.assigned(_numbers(assigned))
+
+        async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            nonlocal calling_back
+            calling_back = True
+            application.revoked(_numbers(revoked))
+            calling_back = False
+            while inside:
+                with contextlib.suppress(KafkaError):  # refused: who gets the partition reads it again
+                    await inside.pop()
+            if order.protocol == "eager":
+                # Version 3.0.12 keeps its position in what it has given up, and goes on from there if it gets it back:
+                # what another member read in between it reads again. Java forgets all of it here, as this does.
+                consumer._subscription.assign_from_subscribed([])
+
+        async def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            application.lost(_numbers(lost))
+
+    application = Application(order, commit)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=order.bootstrap,
+        client_id=order.name,
+        group_id=order.group,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=order.metadata_ms,
+        enable_auto_commit=False,
+        partition_assignment_strategy=[
+            RangePartitionAssignor if order.protocol == "eager" else CooperativeStickyAssignor
+        ],
+        heartbeat_interval_ms=order.heartbeat_ms,
+        session_timeout_ms=order.session_ms,
+    )
+    application.joining()
+    consumer.subscribe([order.topic], listener=Listener())
+    while not application.stopping.is_set():
+        polled = consumer.poll(timeout_ms=POLL_S * 1000)
+        application.read((one.partition, one.offset, one.key or b"") for one in chain(*polled.values()))
+        application.polled()
+    application.leaving()
+    consumer.close()
+
+
+def _numbers(partitions: Iterable[Any]) -> list[int]:
+    return [one.partition for one in partitions]

@@ -1,0 +1,81 @@
+"""The raw data as Parquet: what members said and what was made of it, for whoever asks something else of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kohort.errors import KohortError
+from kohort.lab.events import Assigned, Event, Lost, Read, Revoked
+from kohort.lab.measure import measure
+from kohort.lab.trial import Outcome
+
+
+def write_parquet(outcomes: Iterable[Outcome], out: Path) -> list[Path]:
+    """`events.parquet`, `dark.parquet` and `triggers.parquet`. Times are seconds since the trial's first trigger."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as missing:
+        raise KohortError("Parquet needs pyarrow: pip install 'kohort[lab]'.") from missing
+    listed = list(outcomes)
+    written = []
+    for name, rows in (("events", _events(listed)), ("dark", _dark(listed)), ("triggers", _triggers(listed))):
+        path = out / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+        written.append(path)
+    return written
+
+
+def _events(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
+    """One row per event and partition; `first` and `last` are the offsets of a run of records."""
+    for one in outcomes:
+        begin = one.triggers[0].at
+        for event in one.events:
+            at = (event.at - begin) / 1e9
+            row = {**_of(one), "at_s": at, "member": event.member, "event": type(event).__name__.lower()}
+            for partition, first, last in _places(event):
+                yield {**row, "partition": partition, "first": first, "last": last}
+
+
+def _places(event: Event) -> list[tuple[int | None, int | None, int | None]]:
+    match event:
+        case Read():
+            return list(event.runs)
+        case Assigned() | Revoked() | Lost():
+            return [(partition, None, None) for partition in event.partitions]
+    return [(None, None, None)]
+
+
+def _dark(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
+    for one in outcomes:
+        begin = one.triggers[0].at
+        for dark in measure(one.events, one.triggers).dark:
+            yield {
+                **_of(one),
+                "partition": dark.partition,
+                "begin_s": (dark.begin - begin) / 1e9,
+                "end_s": (dark.end - begin) / 1e9,
+                "before": dark.before,
+                "after": dark.after,
+            }
+
+
+def _triggers(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
+    for one in outcomes:
+        begin = one.triggers[0].at
+        for trigger in one.triggers:
+            settled = None if trigger.settled_at is None else (trigger.settled_at - begin) / 1e9
+            yield {**_of(one), "at_s": (trigger.at - begin) / 1e9, "what": trigger.what, "settled_s": settled}
+
+
+def _of(one: Outcome) -> dict[str, Any]:
+    trial = one.trial
+    return {
+        "scenario": trial.scenario,
+        "broker": trial.broker,
+        "client": trial.client,
+        "protocol": trial.protocol,
+        "repetition": trial.repetition,
+    }

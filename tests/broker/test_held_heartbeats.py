@@ -1,0 +1,234 @@
+"""Heartbeats of consumer groups that are held until there is news (group.heartbeat.hold.ms)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.broker.conftest import Connect, MakeBroker
+from tests.broker.peer import Peer, talking_to, until
+
+SHORT = 50
+USUAL = 5_000
+HOUR = 3_600_000
+"""Milliseconds; a session of an hour would be held for 20 minutes, so that nothing here ends by time."""
+
+FOR_LONG = {
+    "group.heartbeat.hold.ms": str(HOUR),
+    "group.consumer.session.timeout.ms": str(HOUR),
+    "group.consumer.max.session.timeout.ms": str(HOUR),
+    "group.consumer.heartbeat.interval.ms": str(HOUR // 4),
+    "group.consumer.max.heartbeat.interval.ms": str(HOUR // 4),
+}
+
+
+@pytest.fixture
+async def broker(start_broker: MakeBroker) -> Broker:
+    return await start_broker(BrokerOptions(port=0, settings=FOR_LONG))
+
+
+class Member:
+    """One member on a connection of its own, whose client does what it is told at once."""
+
+    def __init__(self, peer: Peer, member_id: str, topic: str = "orders") -> None:
+        self.peer = peer
+        self.member_id = member_id
+        self.epoch = 0
+        self._topic = topic
+
+    def say(self, **fields: Any) -> None:
+        """Send a heartbeat, with nothing in it but what is given."""
+        self.peer.send(
+            ConsumerGroupHeartbeatRequest(group_id="g", member_id=self.member_id, member_epoch=self.epoch, **fields),
+            1,
+        )
+
+    async def hear(self) -> ConsumerGroupHeartbeatResponse:
+        answer = await self.peer.answer(ConsumerGroupHeartbeatResponse)
+        if answer.error_code == ErrorCode.NONE:
+            self.epoch = answer.member_epoch
+        return answer
+
+    async def join(self) -> "Member":
+        self.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=[self._topic])
+        await self.acknowledge(await self.hear())
+        return self
+
+    async def acknowledge(self, answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
+        """Report that it has what it was told to have, until it is told nothing new."""
+        while answer.assignment is not None:
+            self.say(topic_partitions=answer.assignment.topic_partitions)
+            answer = await self.hear()
+        return answer
+
+
+Join = Callable[..., Awaitable[Member]]
+
+
+@pytest.fixture
+def join(connect: Connect, broker: Broker) -> Join:
+    """A new member on a connection of its own."""
+
+    async def join_one(member_id: str, **fields: Any) -> Member:
+        return await Member(await connect(), member_id, **fields).join()
+
+    return join_one
+
+
+async def held(broker: Broker, *members: Member) -> None:
+    """Let each send a heartbeat with nothing in it, and let the broker hold it."""
+    before = holding(broker)
+    for member in members:
+        member.say()
+    await until(lambda: holding(broker) == before + len(members))
+
+
+def holding(broker: Broker) -> int:
+    """How many heartbeats the broker holds."""
+    return sum(len(shard.waiting) for shard in broker.groups)
+
+
+def numbers(partitions: list[TopicPartitions]) -> list[int]:
+    return sorted(number for one in partitions for number in one.partitions)
+
+
+async def test_a_member_hears_at_once_that_another_has_joined(broker: Broker, join: Join) -> None:
+    broker.topics.create("orders", 2)
+    a = await join("a")
+    await held(broker, a)
+    b = await join("b")
+    told = await a.hear()
+    assert told.assignment is not None and len(numbers(told.assignment.topic_partitions)) == 1
+    assert told.heartbeat_interval_ms == SHORT
+    await held(broker, b)  # it waits for what `a` is to give up
+    await a.acknowledge(told)
+    got = await b.hear()
+    assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1
+
+
+async def test_a_member_that_owes_an_acknowledgement_is_never_held(broker: Broker, join: Join) -> None:
+    broker.topics.create("orders", 2)
+    a = await join("a")
+    await held(broker, a)
+    await join("b")
+    told = await a.hear()
+    waits = []
+    for _ in range(6):
+        a.say()
+        waits.append((await a.hear()).heartbeat_interval_ms)
+    assert waits == sorted(waits) and waits[-1] > 10 * waits[0], "it is asked for patience, ever more"
+    assert told.assignment is not None
+    a.say(topic_partitions=told.assignment.topic_partitions)
+    assert (await a.hear()).heartbeat_interval_ms == SHORT
+    await held(broker, a)
+
+
+async def test_a_client_that_never_acknowledges_what_it_was_given_is_held_all_the_same(
+    broker: Broker, connect: Connect
+) -> None:
+    broker.topics.create("orders", 1)
+    a = Member(await connect(), "a")
+    a.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
+    assert (await a.hear()).assignment is not None
+    for _ in range(3):
+        a.say()
+        await a.hear()
+    await held(broker, a)
+
+
+async def test_new_partitions_and_topics_are_told_at_once(broker: Broker, join: Join) -> None:
+    topic = broker.topics.create("orders", 1)
+    a = await join("a")
+    await held(broker, a)
+    broker.topics.grow(topic, 3)
+    told = await a.hear()
+    assert told.assignment is not None and numbers(told.assignment.topic_partitions) == [0, 1, 2]
+
+
+async def test_a_request_behind_it_releases_it_and_answers_stay_in_order(broker: Broker, join: Join) -> None:
+    a = await join("a")
+    await held(broker, a)
+    a.peer.send(ListGroupsRequest(), 4)
+    released = await a.hear()
+    assert released.error_code == ErrorCode.NONE and released.assignment is None
+    assert SHORT <= released.heartbeat_interval_ms <= 1_000
+    assert [group.group_id for group in (await a.peer.answer(ListGroupsResponse)).groups] == ["g"]
+
+
+async def test_members_that_share_a_connection_are_served_plainly(broker: Broker, join: Join, connect: Connect) -> None:
+    shared = await connect()
+    first, second = await Member(shared, "a").join(), await Member(shared, "b").join()
+    first.say()
+    second.say()
+    assert (await first.hear()).heartbeat_interval_ms == HOUR // 4
+    assert (await second.hear()).heartbeat_interval_ms == HOUR // 4
+    first.say()
+    assert (await first.hear()).heartbeat_interval_ms == HOUR // 4
+
+
+async def test_a_hold_ends_when_the_next_heartbeat_would_come(start_broker: MakeBroker) -> None:
+    often = {"group.consumer.heartbeat.interval.ms": "200", "group.consumer.min.heartbeat.interval.ms": "200"}
+    broker = await start_broker(BrokerOptions(port=0, settings=often))
+    async with talking_to(broker) as peer:
+        a = await Member(peer, "a").join()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(3):
+            a.say()
+            assert (await a.hear()).heartbeat_interval_ms == SHORT
+    assert 0.5 < loop.time() - began < 5.0
+
+
+async def test_a_member_that_is_removed_hears_it_at_once(broker: Broker, join: Join, peer: Peer) -> None:
+    a = await join("a")
+    await held(broker, a)
+    identity = MemberIdentity(member_id="a", reason="member was removed by an admin")
+    await peer.ask(LeaveGroupRequest(group_id="g", members=[identity]), 5, LeaveGroupResponse)
+    assert (await a.hear()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_broker_that_stops_lets_nobody_wait(broker: Broker, join: Join) -> None:
+    a = await join("a")
+    await held(broker, a)
+    await broker.stop()
+    assert (await a.hear()).error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_member_may_come_on_another_connection_while_it_is_held(
+    broker: Broker, join: Join, connect: Connect
+) -> None:
+    broker.topics.create("orders", 2)
+    a = await join("a")
+    await held(broker, a)
+    again = Member(await connect(), "a")
+    again.epoch = a.epoch
+    again.say()
+    assert (await a.hear()).error_code == ErrorCode.NONE, "the old one is answered, be it that nobody hears it"
+    await join("b")
+    told = await again.hear()
+    assert told.assignment is not None and len(numbers(told.assignment.topic_partitions)) == 1
+
+
+async def test_a_client_that_does_not_live_with_it_is_served_plainly(
+    broker: Broker, join: Join, connect: Connect
+) -> None:
+    a = await join("a")
+    for _ in range(2):
+        await held(broker, a)
+        a.peer.writer.close()
+        await until(lambda: holding(broker) == 0)
+        a.peer = await connect()
+        a.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
+        await a.acknowledge(await a.hear())
+    a.say()
+    assert (await a.hear()).heartbeat_interval_ms == HOUR // 4
