@@ -24,6 +24,7 @@ SETTINGS: Mapping[str, Setting] = {
     "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
     "broker.rack": Setting("", "where this broker stands, such as its zone (KIP-36); empty: nobody knows"),
+    "broker.session.timeout.ms": Setting(9_000, "in a cluster, end a broker that stood still for so long", 1, INT32),
     "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, INT64),
     "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, INT64),
     "compression.type": Setting(

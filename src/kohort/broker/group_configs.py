@@ -14,7 +14,8 @@ from kohort.coordinator import GroupSettings, Weights
 from kohort.errors import ConfigError
 from kohort.log.api import LogStore
 
-_KIND = "group"
+GROUP_CONFIGS = "group"
+"""The kind of resource under which the store keeps them."""
 _WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 BROKER_NAMES: Mapping[str, str] = {name.removeprefix("group."): name for name in BOUNDS}
@@ -52,7 +53,7 @@ class GroupConfigs:
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """By group id, those that set something."""
-        return self._store.configs(_KIND)
+        return self._store.configs(GROUP_CONFIGS)
 
     def of(self, group_id: str) -> Mapping[str, str]:
         """What the group sets."""
@@ -60,7 +61,7 @@ class GroupConfigs:
 
     def change(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Make these all that the group sets; they were checked. Durable when it returns."""
-        self._store.keep_configs(_KIND, group_id, configs)
+        self._store.keep_configs(GROUP_CONFIGS, group_id, configs)
         if configs:
             self._of_group[group_id] = _settings(configs, self._broker)
         else:

@@ -1,12 +1,14 @@
 """The group coordinator's shell: which shard a group belongs to, and the requests that span several shards."""
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kohort.broker.shard import Shard
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.coordinator import MetadataImage
+from kohort.errors import ErrorCode
+from kohort.log.cluster import Node
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -35,15 +37,13 @@ class Groups:
     def __init__(self, broker: "Broker") -> None:
         topic = broker.topics.named(OFFSETS_TOPIC)
         assert topic is not None
-        self._shards: list[Shard] = []
-        for partition in range(topic.partitions):
-            log = broker.topics.log(topic, partition)
-            assert log is not None
-            self._shards.append(Shard(broker, partition, log))
+        self._topic = topic
+        self._broker = broker
+        self._shards = [Shard(broker, partition) for partition in range(topic.partitions)]
         self._of_group: dict[str, Shard] = {}
 
     def __iter__(self) -> Iterator[Shard]:
-        return iter(self._shards)
+        return (shard for shard in self._shards if shard.leads)
 
     def shard(self, group_id: str) -> Shard:
         """The shard that coordinates the group."""
@@ -54,22 +54,35 @@ class Groups:
             shard = self._of_group[group_id] = self._shards[group_partition(group_id, len(self._shards))]
         return shard
 
+    def coordinator(self, group_id: str) -> Node | None:
+        """The broker that leads the group's partition; None while there is none."""
+        leadership = self._broker.leadership
+        leader = leadership.leader(self._topic, group_partition(group_id, len(self._shards)))
+        return leadership.node(leader.node_id)
+
     def topics_deleted(self, names: Collection[str]) -> None:
         """Forget what any group committed for these topics, as Kafka does."""
-        for shard in self._shards:
+        for shard in self:
             shard.topics_deleted(names)
 
     def topics_changed(self, image: MetadataImage) -> None:
         """These are the topics from now on: consumer groups that ask for others than before are assigned anew."""
-        for shard in self._shards:
+        for shard in self:
             shard.topics_changed(image)
 
-    def load(self) -> None:
-        """Begin to load every shard; requests meanwhile get COORDINATOR_LOAD_IN_PROGRESS."""
-        for shard in self._shards:
-            shard.load()
+    def lead(self, partitions: Iterable[int] | None = None) -> None:
+        """Begin to load these shards, or all of this broker's; requests meanwhile get COORDINATOR_LOAD_IN_PROGRESS."""
+        for partition in range(len(self._shards)) if partitions is None else partitions:
+            log = self._broker.topics.log(self._topic, partition)
+            if log is not None:
+                self._shards[partition].lead(log)
+
+    def give_up(self, partitions: Iterable[int]) -> None:
+        """Other brokers coordinate these groups from now on: whoever is parked is told so."""
+        for partition in partitions:
+            self._shards[partition].resign()
 
     def resign(self) -> None:
         """The broker stops: whoever is parked is told to look for another coordinator."""
-        for shard in self._shards:
-            shard.resign()
+        for shard in self:
+            shard.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)

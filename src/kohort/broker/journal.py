@@ -67,12 +67,16 @@ class BrokerJournal:
             return
         topics = self._broker.topics
         try:
-            topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, 1)
+            topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, len(self._broker.leadership.nodes))
         except (OSError, KafkaError) as error:  # the group, whose event this is, must go on
             log.error("the journal of rebalances cannot be kept: %s", error)
             return
-        partition = topics.log(topic, 0)
-        assert partition is not None
+        # In a cluster each broker writes to what it leads: who reads the journal reads all of it.
+        led = (topics.log(topic, index) for index in range(topic.partitions))
+        partition = next((found for found in led if found is not None), None)
+        if partition is None:
+            log.warning("this broker leads no partition of the journal: %d rebalances are not in it", len(records))
+            return
         now = self._broker.now()
         entries = [
             Record(number, now, record.group_id.encode("utf-8", "surrogateescape"), record.to_json(), ())

@@ -23,21 +23,24 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import BadFrame, Connection, FlushQueue
 from kohort.broker.durability import Writer
 from kohort.broker.fetch_sessions import FetchSessions
-from kohort.broker.group_configs import GroupConfigs
+from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs
 from kohort.broker.groups import Groups
 from kohort.broker.journal import BrokerJournal
+from kohort.broker.leadership import Alone, Leadership
 from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
 from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
+from kohort.broker.shared import Shared
 from kohort.broker.timers import Timers
 from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
 from kohort.coordinator import GroupConfig, GroupShard, MigrationPolicy
 from kohort.errors import ConfigError, ErrorCode, KohortError
-from kohort.log import FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
 from kohort.wire.api_versions import ApiVersionsRequest
 from kohort.wire.codec import Message
@@ -65,6 +68,8 @@ class BrokerOptions:
     port: int = 9092
     data: Path | None = None
     node_id: int = 1
+    shared: bool = False
+    """Whether other brokers may lie over the same `data`."""
     settings: dict[str, str] = field(default_factory=dict)
 
 
@@ -117,6 +122,8 @@ class Broker:
                     "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
                 }
                 self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
+            self.leadership = self._new_leadership()
+            self.topics.leads = self.leadership.leads
             self.topics_image = TopicsImage(self, loop)
             self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
@@ -131,7 +138,8 @@ class Broker:
         except BaseException:
             self.store.close()
             raise
-        self.groups.load()
+        await self.leadership.join()
+        self.groups.lead()
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
         self._retention = Retention(self)
         self.loads = Loads(self)
@@ -150,6 +158,8 @@ class Broker:
         self.journal.close()
         self.parked_fetches.expire_all()
         self.groups.resign()
+        await self.writer.drain()
+        await self.leadership.leave()
         await self.writer.close()
         self.timers.close()
         self._flushes.run()
@@ -167,7 +177,12 @@ class Broker:
 
     def _open_store(self) -> LogStore:
         data = self._options.data
-        return MemoryStore() if data is None else FileStore(data)
+        if data is None:
+            return MemoryStore()
+        return ClusterStore(data, self.node_id) if self._options.shared else FileStore(data)
+
+    def _new_leadership(self) -> Leadership:
+        return Shared(self, self.store) if isinstance(self.store, ClusterStore) else Alone(self)
 
     async def _listen(self) -> None:
         self._flushes = FlushQueue(self._loop)
@@ -202,10 +217,11 @@ class Broker:
         found = self.topics.named(topic)
         return None if found is None else self.topics.log(found, partition)
 
-    def leader_epoch(self, topic: Topic, partition: int) -> int:
-        """The epoch at which this broker leads the partition."""
-        found = self.topics.log(topic, partition)
-        return -1 if found is None else found.leader_epoch
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode:
+        """Why `topics.log` found none."""
+        if topic is None or not 0 <= partition < topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def max_batch_bytes(self, topic: Topic) -> int:
         """The largest batch that the topic takes."""
@@ -256,6 +272,17 @@ class Broker:
         for source, name in self._kept_as.items():
             self.live_config.restore(source, kept.get(name, {}))
         self._follow_config()
+
+    def configs_changed(self, before: AllConfigs, now: AllConfigs) -> None:
+        """Another broker of the cluster changed configs that are kept."""
+        if now.get(_BROKER_CONFIGS) != before.get(_BROKER_CONFIGS):
+            self._restore_config()
+            self.store.change_defaults(store_defaults(self.config))
+        self.group_configs.follow(self.config)
+        groups, were = now.get(GROUP_CONFIGS, {}), before.get(GROUP_CONFIGS, {})
+        for group_id in sorted(groups.keys() | were.keys()):
+            if groups.get(group_id) != were.get(group_id):
+                self.groups.shard(group_id).settings_changed(group_id)
 
     def change_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Have the group follow these configs and no others from now on; they were checked. Durable when it returns."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kohort.broker.durability import Commit
 from kohort.broker.loading import load
 from kohort.broker.refusals import refusal
-from kohort.coordinator import Effects, Extent, MetadataImage, Record, RequestContext, Timer
+from kohort.coordinator import Effects, Extent, GroupShard, MetadataImage, Record, RequestContext, Timer
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
@@ -49,18 +49,21 @@ class Waiter(Protocol):
 class Shard:
     """The shell around one `GroupShard`."""
 
-    def __init__(self, broker: "Broker", partition: int, partition_log: PartitionLog) -> None:
+    _log: PartitionLog
+    _machine: GroupShard
+    # Both from `lead` on.
+
+    def __init__(self, broker: "Broker", partition: int) -> None:
         self.partition = partition
         self.ready = False
         self._broker = broker
-        self._log = partition_log
-        self._machine = broker.new_group_shard()
         self._commit: Commit | None = None
         """The last commit that this shard appended to; None once it is known to be settled."""
         self._pairs: list[tuple[bytes, bytes | None]] = []
         self._loading: asyncio.Task[None] | None = None
         self._deleted_meanwhile: dict[str, None] = {}
-        self._resigned = False
+        self._unready = ErrorCode.NOT_COORDINATOR
+        """What requests are told while it is not ready."""
         self._telling = False
         """Members are told the news, in this turn of the event loop or the next."""
         self._lost_at = -_LOAD_AGAIN_S
@@ -71,9 +74,7 @@ class Shard:
     def handle(self, request: Message, waiter: Waiter, context: RequestContext) -> None:
         """Pass one request to the coordinator; `waiter` gets the answer now, after a sync, or much later."""
         if not self.ready:
-            # A broker that stops loads nothing any more: waiting for it would be for nothing.
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._resigned else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            waiter.reply(refusal(request, waiter.version, code))
+            waiter.reply(refusal(request, waiter.version, self._unready))
             return
         now = self._broker.now()
         self._apply(self._machine.handle(request, context, now), now)
@@ -82,7 +83,7 @@ class Shard:
         """`handle` for the most frequent request, which has no effects but its answer."""
         if not self.ready:
             # As Kafka: while the group loads nobody knows better, and after it every member has a whole session.
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._resigned else ErrorCode.NONE
+            code = ErrorCode.NONE if self._loads else self._unready
             waiter.reply(HeartbeatResponse(error_code=code))
             return
         code = self._machine.heartbeat(request, self._broker.now())
@@ -126,7 +127,7 @@ class Shard:
 
     def topics_changed(self, image: MetadataImage) -> None:
         """These are the topics from now on; a shard that is loading looks at its groups when it has loaded."""
-        if not self._resigned:
+        if self.ready or self._loads:
             now = self._broker.now()
             self._apply(self._machine.metadata_changed(image, now), now)
 
@@ -216,10 +217,11 @@ class Shard:
         """The log took none of `commit`: what the machine lived through since did not happen."""
         if self._commit is commit:
             self._commit = None
-            self.resign()
+            # A broker that stops loads nothing any more: waiting for it would be for nothing.
+            self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._machine = self._broker.new_group_shard()
             if self._log.stopped is None:
-                self._resigned = False
+                self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 loop = asyncio.get_running_loop()
                 # On a full disk the next append fails too, and each load is work: they come at most so often.
                 wait_s = max(0.0, self._lost_at + _LOAD_AGAIN_S - loop.time())
@@ -228,19 +230,31 @@ class Shard:
 
     # Loading and stopping
 
-    def load(self) -> None:
+    @property
+    def leads(self) -> bool:
+        """Whether this broker coordinates these groups, though it may be loading them."""
+        return self._unready is not ErrorCode.NOT_COORDINATOR
+
+    @property
+    def _loads(self) -> bool:
+        return self._unready is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def lead(self, partition_log: PartitionLog) -> None:
         """Replay the partition, in slices that let other work go on; at once where it is empty."""
-        self._resigned = False
+        self._log = partition_log
+        self._machine = self._broker.new_group_shard()
+        self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self._log.stable_offset == self._log.start_offset:
             self._loaded()
         else:
             self._loading = asyncio.get_running_loop().create_task(self._load(0))
 
-    def resign(self) -> None:
-        """Answer nobody any more: parked requests are told that this is not their coordinator."""
-        self._resigned = True
+    def resign(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """Coordinate no more: parked requests are told that this is not their coordinator, later ones `code`."""
+        self._unready = code
         if self._loading is not None:
             self._loading.cancel()
+            self._loading = None
         if self.ready:
             self.ready = False
             effects = self._machine.resign()

@@ -1,7 +1,7 @@
 """The topics of this broker: look-ups by name and id, the partitions' logs, creation and deletion."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -9,7 +9,7 @@ from uuid import UUID
 from kohort.broker.config import BrokerConfig
 from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
-from kohort.log.api import LogStore, PartitionLog, Topic
+from kohort.log.api import LogStore, PartitionLog, Topic, TopicExists
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
@@ -43,6 +43,8 @@ class Topics:
         self._logs: dict[tuple[UUID, int], PartitionLog] = {}
         self.changed: Callable[[], None] = lambda: None
         """Called when topics came, grew or went."""
+        self.leads: Callable[[Topic, int], bool] = lambda topic, partition: True
+        """Whether this broker leads a partition."""
 
     def all(self) -> Mapping[str, Topic]:
         """Every topic by name."""
@@ -57,10 +59,11 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def log(self, topic: Topic, partition: int) -> PartitionLog | None:
-        """The partition's log; None if the topic has no such partition."""
+        """The partition's log; None if there is no such partition, or another broker leads it."""
         key = PartitionKey(topic.topic_id, partition)
         log = self._logs.get(key)
-        if log is None and 0 <= partition < topic.partitions and topic.topic_id in self._by_id:
+        exists = 0 <= partition < topic.partitions and topic.topic_id in self._by_id
+        if log is None and exists and self.leads(topic, partition):
             log = self._logs[key] = self._store.partition(topic.topic_id, partition)
         return log
 
@@ -89,7 +92,10 @@ class Topics:
     def create(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> Topic:
         """Make a topic; durable when it returns. Raises KafkaError."""
         topic = self.check_new(name, partitions, configs or {})
-        self._store.create_topic(topic)
+        try:
+            self._store.create_topic(topic)
+        except TopicExists:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
         self._keep(topic)
         self.changed()
         return topic
@@ -116,6 +122,22 @@ class Topics:
         for partition in range(topic.partitions):
             self._logs.pop(PartitionKey(topic.topic_id, partition), None)
         self.changed()
+
+    def refresh(self) -> list[str]:
+        """Other brokers changed the topics; returns the names of those that are gone."""
+        before, self._by_id = self._by_id, {topic.topic_id: topic for topic in self._store.topics().values()}
+        self._by_name = {topic.name: topic for topic in self._by_id.values()}
+        gone = [topic for topic_id, topic in before.items() if topic_id not in self._by_id]
+        for topic in gone:
+            for partition in range(topic.partitions):
+                self._logs.pop(PartitionKey(topic.topic_id, partition), None)
+        self.changed()
+        return [topic.name for topic in gone]
+
+    def let_go(self, partitions: Iterable[tuple[UUID, int]]) -> list[PartitionLog]:
+        """Other brokers lead these from now on; returns the logs of those that were open."""
+        found = [self._logs.pop(one, None) for one in partitions]
+        return [log for log in found if log is not None]
 
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

@@ -26,6 +26,9 @@ def broker(
     ] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory; it ends with the process.")] = False,
     node_id: Annotated[int, typer.Option(min=0, metavar="N", help="This broker's number in the cluster.")] = 1,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Be one of several brokers over --data, as kohort cluster starts them.")
+    ] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting, by Kafka's name; repeatable.")
     ] = None,
@@ -39,10 +42,12 @@ def broker(
     """
     if memory and data is not None:
         raise ConfigError("--memory and --data contradict each other: give one of them.")
+    if memory and shared:
+        raise ConfigError("--memory and --shared contradict each other: what is in memory cannot be shared.")
     host, port = read_listen(listen)
     from kohort.broker import BrokerOptions, read_settings, run
 
     settings = read_settings(config) if config else {}
     settings |= read_pairs("--set", set_ or ())
     where = None if memory else data or _DEFAULT_DATA
-    return run(BrokerOptions(host=host, port=port, data=where, node_id=node_id, settings=settings))
+    return run(BrokerOptions(host=host, port=port, data=where, node_id=node_id, shared=shared, settings=settings))

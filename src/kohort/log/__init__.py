@@ -14,6 +14,7 @@ from kohort.log.api import (
     Topic,
     TornTail,
 )
+from kohort.log.cluster.store import ClusterStore
 from kohort.log.descriptors import FileSlice
 from kohort.log.files import FileStore
 from kohort.log.memory import MemoryStore
@@ -23,6 +24,7 @@ from kohort.log.segment import CorruptBatch
 __all__ = [
     "Accepted",
     "BadDataDirectory",
+    "ClusterStore",
     "CorruptBatch",
     "DataDirectoryInUse",
     "Duplicate",

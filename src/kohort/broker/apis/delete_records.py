@@ -66,7 +66,7 @@ def _move_start(broker: "Broker", name: str, wanted: DeleteRecordsPartition) -> 
     topic = broker.topics.named(name)
     log = None if topic is None else broker.topics.log(topic, wanted.partition_index)
     if topic is None or log is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(broker.no_log(topic, wanted.partition_index))
     if "delete" not in topic_text("cleanup.policy", topic.configs, broker.live_config):
         raise KafkaError(ErrorCode.POLICY_VIOLATION)  # a compacted topic is a table: its head is no history
     offset = log.stable_offset if wanted.offset == _TO_THE_END else wanted.offset

@@ -15,7 +15,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> None:
-    """This broker is all there is; it is never fenced."""
+    """The brokers that live; none is ever fenced."""
     if request.endpoint_type != _BROKERS:
         call.reply(_refused(request))
         return
@@ -23,9 +23,10 @@ def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> Non
     call.reply(
         DescribeClusterResponse(
             cluster_id=broker.cluster_id,
-            controller_id=broker.node_id,
+            controller_id=broker.leadership.controller_id,
             brokers=[
-                DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+                DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+                for node in broker.leadership.nodes
             ],
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )

@@ -34,7 +34,8 @@ def handle(broker: "Broker", call: Call, request: DescribeProducersRequest) -> N
 def _describe(broker: "Broker", name: str, index: int) -> PartitionResponse:
     log = broker.partition(name, index)
     if log is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+        why = broker.no_log(broker.topics.named(name), index)
+        code = why if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
         return PartitionResponse(partition_index=index, error_code=code, error_message=code.sentence)
     producers = [_state(number, producer) for number, producer in log.producers.snapshot().items()]
     return PartitionResponse(partition_index=index, active_producers=producers)

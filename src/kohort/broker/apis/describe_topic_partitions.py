@@ -8,6 +8,7 @@ from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
 from kohort.errors import ErrorCode
 from kohort.log.api import Topic
+from kohort.log.cluster import NOBODY
 from kohort.wire.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -60,24 +61,27 @@ def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> Desc
 
 
 def _describe(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
-    here = [broker.node_id]
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS,
-        partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                partition_index=index,
-                leader_id=broker.node_id,
-                leader_epoch=broker.leader_epoch(topic, index),
-                replica_nodes=here,
-                isr_nodes=here,
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-            )
-            for index in partitions
-        ],
+        partitions=[_partition(broker, topic, index) for index in partitions],
+    )
+
+
+def _partition(broker: "Broker", topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+    leader = broker.leadership.leader(topic, index)
+    there = [] if leader.node_id == NOBODY else [leader.node_id]
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if there else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=leader.node_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=there,
+        isr_nodes=there,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from kohort.broker.apis.elsewhere import current_leader, endpoints
 from kohort.broker.call import Call
 from kohort.broker.fetch_sessions import TOPIC_IDS_FROM, FetchSession, Place, places_of
 from kohort.broker.parked_fetches import LogWatch, ParkedFetch
@@ -130,7 +131,8 @@ class _Fetch:
         if session is not None:
             _let_rest(session, gathered.read)
         session_id = 0 if session is None else session.id
-        self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told)))
+        nodes = endpoints(self._broker, (data.current_leader for _, data in told)) if gathered.failed else []
+        self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told), node_endpoints=nodes))
 
     def _tell_journal(self) -> None:
         """A fetch counts as a read when it arrives.
@@ -192,7 +194,7 @@ class _Gathered:
         place.topic = topic.name
         log = self._broker.topics.log(topic, wanted.partition)
         if log is None:
-            return self._failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), None
+            return self._failed_elsewhere(topic, wanted), None
         if 0 <= wanted.current_leader_epoch < log.leader_epoch:
             return self._failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, None), None
         if wanted.current_leader_epoch > log.leader_epoch:
@@ -214,6 +216,11 @@ class _Gathered:
             records=records,
         )
         return data, log
+
+    def _failed_elsewhere(self, topic: Topic, wanted: FetchPartition) -> PartitionData:
+        data = self._failed(wanted, self._broker.no_log(topic, wanted.partition), [])
+        data.current_leader = current_leader(self._broker, topic, wanted.partition)
+        return data
 
     def _topic(self, place: Place) -> tuple[Topic | None, ErrorCode]:
         topics = self._broker.topics

@@ -1,4 +1,4 @@
-"""FindCoordinator: the broker that leads the group's partition of `__consumer_offsets`; so far always this one."""
+"""FindCoordinator: the broker that leads the group's partition of `__consumer_offsets`."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,11 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
 
 def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
     if key_type == _GROUP:
-        return Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_message="")
+        node = broker.groups.coordinator(key)
+        if node is None:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.sentence)
+        return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
     if key_type == _TRANSACTION:
         # There is none, and no client must wait for it: at any other code librdkafka asks until its timeout.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -54,7 +54,7 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     log = broker.partition(name, index)
     if log is None:
-        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _failed(index, broker.no_log(broker.topics.named(name), index))
     if 0 <= wanted.current_leader_epoch < log.leader_epoch:
         return _failed(index, ErrorCode.FENCED_LEADER_EPOCH)
     if wanted.current_leader_epoch > log.leader_epoch:

@@ -7,6 +7,7 @@ from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
+from kohort.log.cluster import NOBODY
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import NOT_ASKED
 from kohort.wire.metadata import (
@@ -47,10 +48,11 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
     call.reply(
         MetadataResponse(
             brokers=[
-                MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+                MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+                for node in broker.leadership.nodes
             ],
             cluster_id=broker.cluster_id,
-            controller_id=broker.node_id,
+            controller_id=broker.leadership.controller_id,
             topics=topics,
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked_of_cluster else NOT_ASKED,
         )
@@ -93,20 +95,24 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
 
 
 def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
-    here = [broker.node_id]
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=broker.node_id,
-                leader_epoch=broker.leader_epoch(topic, index),
-                replica_nodes=here,
-                isr_nodes=here,
-            )
-            for index in range(topic.partitions)
-        ],
+        partitions=[_partition(broker, topic, index) for index in range(topic.partitions)],
+    )
+
+
+def _partition(broker: "Broker", topic: Topic, index: int) -> MetadataResponsePartition:
+    """As Kafka names its replicas: the leader is the only one, for all brokers write to one store."""
+    leader = broker.leadership.leader(topic, index)
+    there = [] if leader.node_id == NOBODY else [leader.node_id]
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if there else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=leader.node_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=there,
+        isr_nodes=there,
     )

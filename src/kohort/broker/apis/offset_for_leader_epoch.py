@@ -34,7 +34,8 @@ def handle(broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest) -
 def _look_up(broker: "Broker", name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     log = broker.partition(name, wanted.partition)
     if log is None:
-        return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        code = broker.no_log(broker.topics.named(name), wanted.partition)
+        return EpochEndOffset(partition=wanted.partition, error_code=code)
     if 0 <= wanted.current_leader_epoch < log.leader_epoch:
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.FENCED_LEADER_EPOCH)
     if wanted.current_leader_epoch > log.leader_epoch:

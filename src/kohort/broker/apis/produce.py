@@ -1,7 +1,9 @@
 """Produce: check each batch from outside, append it as it came, answer when it is on disk."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, assert_never
 
+from kohort.broker.apis.elsewhere import current_leader, endpoints
 from kohort.broker.call import Call
 from kohort.broker.durability import Commit
 from kohort.broker.topics import INTERNAL_TOPICS
@@ -11,6 +13,7 @@ from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.batch import BatchHeader
 from kohort.wire.codec import Buffer
+from kohort.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from kohort.wire.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -36,11 +39,19 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
         _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
         return
     answers = [_append_topic(broker, topic, call.version) for topic in request.topic_data]
+    nodes = endpoints(broker, _leaders(answers))
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
-        _reply_when_durable(broker.writer.current(), call, request, answers)
+        _reply_when_durable(broker.writer.current(), call, request, answers, nodes)
     else:
-        _reply(call, request, answers)
+        _reply(call, request, answers, nodes)
+
+
+def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
+    for answer in answers:
+        for partition in answer.partition_responses:
+            if partition.current_leader is not None:
+                yield partition.current_leader
 
 
 def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> TopicProduceResponse:
@@ -63,7 +74,7 @@ def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> Top
 def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
     log = broker.topics.log(topic, data.index)
     if log is None:
-        return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _refused_elsewhere(broker, topic, data.index)
     try:
         (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
         keyless = _keyless(data.records) if broker.compacts(topic) else []
@@ -141,19 +152,33 @@ def _writable(records: Buffer) -> bytearray | memoryview:
 
 
 def _reply_when_durable(
-    commit: Commit, call: Call, request: ProduceRequest, answers: list[TopicProduceResponse]
+    commit: Commit,
+    call: Call,
+    request: ProduceRequest,
+    answers: list[TopicProduceResponse],
+    nodes: list[NodeEndpoint],
 ) -> None:
-    commit.then(lambda: _reply(call, request, answers), lambda: _reply(call, request, _unwritten(answers)))
+    commit.then(
+        lambda: _reply(call, request, answers, nodes), lambda: _reply(call, request, _unwritten(answers), nodes)
+    )
 
 
-def _reply(call: Call, request: ProduceRequest, answers: list[TopicProduceResponse]) -> None:
+def _reply(
+    call: Call, request: ProduceRequest, answers: list[TopicProduceResponse], nodes: Iterable[NodeEndpoint] = ()
+) -> None:
     if request.acks != 0:
-        call.reply(ProduceResponse(responses=answers))
+        call.reply(ProduceResponse(responses=answers, node_endpoints=list(nodes)))
     elif any(p.error_code != ErrorCode.NONE for answer in answers for p in answer.partition_responses):
         # As Kafka: with acks=0 a closed connection is the only way to tell the producer.
         call.connection.refuse("a batch with acks=0 was refused")
     else:
         call.reply_nothing()
+
+
+def _refused_elsewhere(broker: "Broker", topic: Topic, index: int) -> PartitionProduceResponse:
+    refused = _refused(index, broker.no_log(topic, index))
+    refused.current_leader = current_leader(broker, topic, index)
+    return refused
 
 
 def _unwritten(answers: list[TopicProduceResponse]) -> list[TopicProduceResponse]:

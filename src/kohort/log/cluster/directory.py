@@ -35,7 +35,7 @@ from kohort.log.directory import (
 )
 from kohort.log.memory import fresh_cluster_id
 
-_PATIENCE_S = 1.0
+_PATIENCE_S = 0.1
 """A change takes a few milliseconds; whoever holds the image longer stands still."""
 _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
 
@@ -47,6 +47,10 @@ class Beat:
     process_id: int
     at_ms: int
     """By the monotonic clock, which all processes of a host share."""
+
+    def age_ms(self) -> int:
+        """How long ago that was."""
+        return _monotonic_ms() - self.at_ms
 
 
 class ClusterDirectory:
@@ -120,11 +124,7 @@ class ClusterDirectory:
     def read(self) -> ClusterImage:
         """The image as it is now. Raises BadDataDirectory."""
         self._seen = self._identity()
-        path = self.path / "cluster.json"
-        try:
-            return decode_image(path.read_bytes())
-        except ValueError as error:
-            raise BadDataDirectory(f"{path} is damaged: {error}") from None
+        return read_image(self.path)
 
     def change(self, transition: Transition) -> ClusterImage:
         """Change the image, durably, and return it. What `transition` raises leaves it as it was. Raises OSError."""
@@ -163,6 +163,15 @@ class ClusterDirectory:
 
     def _life_of(self, node_id: int) -> Path:
         return self.path / "brokers" / f"{node_id}.lock"
+
+
+def read_image(directory: Path) -> ClusterImage:
+    """The image of the cluster in that directory, for whoever only looks. Raises BadDataDirectory, OSError."""
+    path = directory / "cluster.json"
+    try:
+        return decode_image(path.read_bytes())
+    except ValueError as error:
+        raise BadDataDirectory(f"{path} is damaged: {error}") from None
 
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})

@@ -97,6 +97,8 @@ class ClusterImage:
 
     def gone(self, node_id: int) -> "ClusterImage":
         """Without a broker that closed its partitions or is dead: the others lead them at the next epoch."""
+        if node_id not in self.nodes:
+            return self
         left = replace(self, nodes={number: node for number, node in self.nodes.items() if number != node_id})
         return left._adopted(node_id)
 

@@ -61,6 +61,11 @@ class ClusterStore(PartitionFiles):
         """Take nothing more for these; `give_up` follows when what is queued is settled."""
         self._giving.update(ones)
 
+    def compacts(self, one: PartitionId) -> bool:
+        """Whether a compaction still has the partition's files."""
+        log = self._logs.get(one)
+        return log is not None and log.compacting
+
     def give_up(self, ones: Collection[PartitionId], transition: Transition) -> None:
         """Close partitions that were stopped, and let others have them by that transition."""
         for one in ones:

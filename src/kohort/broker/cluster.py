@@ -1,0 +1,139 @@
+"""Several broker processes over one directory: start them, say where they are, stop them one after the other."""
+
+import asyncio
+import logging
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kohort.errors import KohortError
+from kohort.log.cluster.directory import read_image
+
+log = logging.getLogger("kohort.cluster")
+
+_READY_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.02
+_STOP_WITHIN_S = 30.0
+_AGAIN_AFTER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How the brokers are started: one per address, with node ids from 1 on."""
+
+    listen: Sequence[str]
+    """HOST:PORT each; port 0 takes a free one."""
+    data: Path
+    arguments: Sequence[str] = ()
+    """Further ones of `kohort broker`, for all."""
+    racks: Sequence[str] = ()
+    """Of each broker in turn; as many as there are brokers, or none."""
+    restart: bool = False
+    """Start a broker that ended again."""
+
+
+@dataclass(slots=True)
+class _Broker:
+    node_id: int
+    listen: str
+    process: Process | None = None
+    address: str = ""
+    watching: "asyncio.Task[None] | None" = None
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The processes of one cluster: `async with Cluster(options) as cluster: cluster.bootstrap`."""
+
+    options: ClusterOptions
+    brokers: list[_Broker] = field(init=False)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last broker has ended and none is started again."""
+    _stopping: bool = False
+
+    def __post_init__(self) -> None:
+        self.brokers = [_Broker(number + 1, listen) for number, listen in enumerate(self.options.listen)]
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT,HOST:PORT,..."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    async def __aenter__(self) -> "Cluster":
+        try:
+            async with asyncio.timeout(_READY_WITHIN_S):
+                for broker in self.brokers:
+                    await self._start(broker)
+                await self._settle()
+        except TimeoutError:
+            await self.stop()
+            raise KohortError(f"The cluster was not ready after {_READY_WITHIN_S:.0f} s; its log says why.") from None
+        except BaseException:
+            await self.stop()
+            raise
+        for broker in self.brokers:
+            broker.watching = asyncio.create_task(self._watch(broker))
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """SIGTERM to one after the other, so that each gives what it leads to those that are left."""
+        self._stopping = True
+        for broker in self.brokers:
+            if broker.watching is not None:
+                broker.watching.cancel()
+            process = broker.process
+            if process is None or process.returncode is not None:
+                continue
+            process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(_STOP_WITHIN_S):
+                    await process.wait()
+            except TimeoutError:
+                log.error("broker %d did not end within %.0f s: it is killed", broker.node_id, _STOP_WITHIN_S)
+                process.kill()
+                await process.wait()
+
+    async def _start(self, broker: _Broker) -> None:
+        options = self.options
+        command = ["-m", "kohort", "broker", "--shared", "--data", str(options.data)]
+        command += ["--listen", broker.address or broker.listen, "--node-id", str(broker.node_id)]
+        if options.racks:
+            command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
+        # A process group of its own: Ctrl-C is this process's to pass on, in turn.
+        broker.process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, *options.arguments, stdout=PIPE, start_new_session=True
+        )
+        assert broker.process.stdout is not None
+        line = (await broker.process.stdout.readline()).decode().split()
+        if line[:1] != ["ready"]:
+            raise KohortError(f"Broker {broker.node_id} did not start; what it said above tells why.")
+        broker.address = line[1]
+
+    async def _settle(self) -> None:
+        """Wait until every partition has the leader that keeps it."""
+        while True:
+            image = read_image(self.options.data)
+            if len(image.nodes) == len(self.brokers) and image.settled:
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _watch(self, broker: _Broker) -> None:
+        while True:
+            assert broker.process is not None
+            code = await broker.process.wait()
+            log.warning("broker %d (%s) ended with code %d", broker.node_id, broker.address, code)
+            if not self.options.restart:
+                break
+            await asyncio.sleep(_AGAIN_AFTER_S)
+            try:
+                await self._start(broker)
+            except KohortError as problem:
+                log.error("%s", problem)
+        if all(one.process is None or one.process.returncode is not None for one in self.brokers):
+            self.over.set()

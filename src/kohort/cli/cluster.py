@@ -1,0 +1,83 @@
+"""`kohort cluster`: several brokers over one directory."""
+
+import asyncio
+import logging
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.options import read_listen, read_pairs
+from kohort.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kohort.broker.cluster import ClusterOptions
+
+_MOST = 32
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("cluster", epilog="Example: kohort cluster --brokers 3 --data /var/lib/kohort --restart")(cluster)
+
+
+def cluster(
+    brokers: Annotated[int, typer.Option(min=1, max=_MOST, metavar="N", help="How many brokers.")] = 3,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Where a broker listens, once for each. Default: free ports."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The directory that they share. Default: one that ends with the cluster."),
+    ] = None,
+    racks: Annotated[
+        str | None, typer.Option(metavar="RACK,...", help="Where the brokers stand (broker.rack), one after the other.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Start a broker that ended again.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of all brokers; repeatable.")
+    ] = None,
+) -> int:
+    """Run several brokers over one directory until SIGTERM or Ctrl-C.
+
+    It prints 'ready HOST:PORT,HOST:PORT,...' when all of them answer. A broker that dies is left dead unless
+    --restart is given; the others lead its partitions within a fraction of a second, and its groups go on.
+    """
+    addresses = listen or ["127.0.0.1:0"] * brokers
+    if len(addresses) != brokers:
+        raise ConfigError(f"--listen is given {len(addresses)} times for {brokers} brokers: give it once for each.")
+    for address in addresses:
+        read_listen(address)
+    places = racks.split(",") if racks else []
+    if places and len(places) != brokers:
+        raise ConfigError(f"--racks names {len(places)} racks for {brokers} brokers: name one for each.")
+    arguments = [
+        word for name, value in read_pairs("--set", set_ or ()).items() for word in ("--set", f"{name}={value}")
+    ]
+    from kohort.broker.cluster import ClusterOptions
+
+    with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
+        where = Path(scratch) / "data" if data is None else data
+        return asyncio.run(_serve(ClusterOptions(addresses, where, arguments, places, restart)))
+
+
+async def _serve(options: "ClusterOptions") -> int:
+    from kohort.broker.cluster import Cluster
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with Cluster(options) as cluster:
+        sys.stdout.write(f"ready {cluster.bootstrap}\n")
+        sys.stdout.flush()
+        ends = [asyncio.create_task(event.wait()) for event in (stop, cluster.over)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+    return 0 if stop.is_set() else 1
