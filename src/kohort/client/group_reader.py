@@ -89,8 +89,7 @@ class GroupReader(PartitionReader):
     def _subscribe_to(self, topics: frozenset[str]) -> None:
         assert self._driver is not None
         self._topics = topics
-        if topics:  # else: it joins when something matches, or had what is deleted and so has it no more
-            self._driver.subscribe(topics)
+        self._driver.subscribe(topics)
 
     def _stop_matching(self) -> None:
         if self._matcher is not None:
