@@ -25,6 +25,7 @@ from kohort.log.memory import fresh_cluster_id
 from kohort.model import UUID
 
 FORMAT = 1
+_MAX_EPOCH = 2**31 - 1
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -55,11 +56,14 @@ class DataDirectory:
         if meta.get("format") != FORMAT:
             detail = f"has format {meta.get('format')!r}, this version of kohort reads {FORMAT}"
             raise BadDataDirectory(f"the data directory {self.path} {detail}; use the version that made it")
-        if cluster_id is not None and meta["cluster_id"] != cluster_id:
-            detail = f"belongs to cluster {meta['cluster_id']}, not {cluster_id}"
+        its_cluster, epoch = meta.get("cluster_id"), meta.get("epoch")
+        if not isinstance(its_cluster, str) or not isinstance(epoch, int) or not -1 <= epoch < _MAX_EPOCH:
+            raise BadDataDirectory(f"{self.path / 'kohort.json'} is damaged: cluster {its_cluster!r}, epoch {epoch!r}")
+        if cluster_id is not None and its_cluster != cluster_id:
+            detail = f"belongs to cluster {its_cluster}, not {cluster_id}"
             raise BadDataDirectory(f"the data directory {self.path} {detail}")
-        self.cluster_id: str = meta["cluster_id"]
-        self.leader_epoch: int = meta["epoch"] + 1
+        self.cluster_id = its_cluster
+        self.leader_epoch = epoch + 1
         self._write_meta(clean=False)
 
     def close(self, *, clean: bool) -> None:
@@ -170,7 +174,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadDataDirectory(f"{path} is damaged: {error}") from None
     if not isinstance(value, dict):
         raise BadDataDirectory(f"{path} is damaged: it holds no object")
