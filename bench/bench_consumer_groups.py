@@ -62,7 +62,7 @@ class Bench:
     def send(self, member: Member, frame: bytes) -> None:
         """One heartbeat with everything that a shard does for it."""
         request, _ = read(frame, 0)
-        context = RequestContext(member, VERSION, member.member_id, "/127.0.0.1")
+        context = RequestContext(member, VERSION, "bench", "/127.0.0.1")
         response = self.shard.quiet_heartbeat(request, self.now)
         if response is None:
             reply = self.apply(self.shard.handle(request, context, self.now)).replies[member]

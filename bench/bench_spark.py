@@ -1,6 +1,7 @@
 """Rows per second of the Spark source and sink, beside what Spark itself can do on the same machine in the same run.
 
     python bench/bench_spark.py [--rows 1000000] [--bootstrap HOST:PORT]
+    python bench/run.py spark --peer    # beside spark-sql-kafka on Apache Kafka (bench/spark_versus.py)
 
 Ratios travel between machines, rows per second do not. `range` is Spark's own engine making seven columns from nothing:
 nobody is faster. `tuples` is a Python data source that yields tuples, as most do. All go to a noop sink on local[2].
@@ -129,8 +130,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--bootstrap", help="a cluster to read from (default: a broker of ours, in memory)")
+    parser.add_argument("--peer", action="store_true", help="the JVM connector and ours in turns, on Apache Kafka")
+    parser.add_argument("--rounds", type=int, default=3, help="of the comparison with the JVM connector")
+    parser.add_argument("--case", action="append", default=[], help="of that comparison only this; may be repeated")
     chosen = parser.parse_args()
     rows: int = chosen.rows
+    if chosen.peer:
+        from bench.spark_versus import compare
+
+        compare(rows, chosen.rounds, chosen.case)
+        return
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g"}
     with broker(chosen.bootstrap) as bootstrap, tempfile.TemporaryDirectory() as home:

@@ -39,8 +39,13 @@ def last_done(checkpoint: Path) -> list[dict[str, Any]]:
         done = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
         if not done:
             return []
-        # A version, a line about the batch, then a line for each source; a dash where it gave nothing.
-        lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[2:]
-        return [json.loads(line) for line in lines if line != "-"]
+        return planned(checkpoint, max(done))
     except (OSError, ValueError):
         return []  # not there yet, or pruned while we looked
+
+
+def planned(checkpoint: Path, batch: int) -> list[dict[str, Any]]:
+    """The sources' end offsets of a batch that Spark has begun. Raises OSError or ValueError where it has not."""
+    # A version, a line about the batch, then a line for each source; a dash where it gave nothing.
+    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+    return [json.loads(line) for line in lines if line != "-"]

@@ -130,8 +130,11 @@ class Ledger:
             if tp in self._next:
                 self._committed[tp] = offset
 
-    def advance(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
-        """Plan the next batch, up to `rows` records; `start` itself where there is none to run."""
+    def advance(self, start: Offset, ends: Positions, rows: int | None, epoch: int | None = None) -> Offset:
+        """Plan the next batch, up to `rows` records; `start` itself where there is none to run.
+
+        `epoch` is the generation or member epoch in which all that we own is ours.
+        """
         assert self._resumed
         assert not self._reading
         ends = {tp: ends.get(tp, begin) for tp, begin in self._next.items()}
@@ -145,7 +148,7 @@ class Ledger:
         self._skipped = False
         self._reading = {tp: untils[tp] for tp, begin in self._next.items() if untils[tp] > begin}
         self._next.update(self._reading)
-        self._end = end if end is start else replace(end, query=self.query)
+        self._end = end if end is start else replace(end, query=self.query, epoch=epoch)
         self._last_word = self._end.positions
         self._replayed = None
         return self._end

@@ -3,7 +3,8 @@
 A checkpoint's offset is spark-sql-kafka's JSON, `{"flights": {"0": 17}}`: where the next batch goes on. A batch that
 begins elsewhere than where the last one ended, because its partition was won from another member or is new, pins that
 beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range. A member's offsets name
-their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own.
+their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own, and the
+generation or member epoch in which the batch was planned, `{"@epoch": 7}`, by which sinks fence it.
 """
 
 import json
@@ -19,7 +20,7 @@ LATEST, EARLIEST = -1, -2
 
 Positions = Mapping[TopicPartition, int]
 
-_QUERY = "@query"  # no topic can have that name
+_QUERY, _EPOCH = "@query", "@epoch"  # no topic can have these names
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,13 @@ class Offset:
     positions: Positions = field(default_factory=dict)
     pins: Positions = field(default_factory=dict)
     query: str | None = None
+    epoch: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
-        topics: dict[str, Any] = {_QUERY: self.query} if self.query else {}
+        topics: dict[str, Any] = {} if self.epoch is None else {_EPOCH: self.epoch}
+        if self.query:
+            topics[_QUERY] = self.query
         for tp in sorted(self.positions):
             partitions = topics.setdefault(tp.topic, {})
             partitions[str(tp.partition)] = self.positions[tp]
@@ -47,13 +51,15 @@ def offset_from_json(data: object) -> Offset:
     pins: dict[TopicPartition, int] = {}
     try:
         topics = dict(data) if isinstance(data, dict) else data
-        query = topics.pop(_QUERY, None) if isinstance(topics, dict) else None
+        query, epoch = (
+            (topics.pop(_QUERY, None), topics.pop(_EPOCH, None)) if isinstance(topics, dict) else (None, None)
+        )
         for tp, name, number in _entries(topics):
             (pins if name.endswith("@") else positions)[tp] = number
     except ValueError as error:
         text = json.dumps(data)
         raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
-    return Offset(positions, pins, query)
+    return Offset(positions, pins, query, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def parse_numbers(text: str, option: str, *, least: int = 0) -> dict[TopicPartit
     """`{"flights": {"0": 17}}` as a mapping."""
     try:
         numbers = {tp: number for tp, _, number in _entries(json.loads(text), least)}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         example = '{"flights": {"0": 17, "1": -2}}'
         raise ConfigError(f"Option {option} must be like {example}, not {text:.200}: {error}.") from None
     return numbers

@@ -106,7 +106,7 @@ class Stay:
 
     async def plan(self, start: Offset, ends: Positions, rows: int | None) -> Offset:
         await self._commit()  # what was just won is ours from here on
-        end = self.ledger.advance(start, ends, rows)
+        end = self.ledger.advance(start, ends, rows, self._joined().generation)
         await self._planned()
         return end
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
-from kohort import Admin, NewTopic, TopicPartition, blocking
-from kohort.client import ClusterMetadata
+from kohort import Admin, Consumer, NewTopic, TopicPartition, blocking
+from kohort.client import ClusterMetadata, Phase
 from kohort.client.matching import matching_topics
 from kohort.errors import ErrorCode
 from kohort.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -79,14 +80,26 @@ async def test_members_by_pattern_share_what_matches(any_broker: Broker, new_top
     assert one.subscription == two.subscription == topics
 
 
-async def test_a_pattern_that_matches_nothing_waits(any_broker: Broker, admin: Admin, fresh: str) -> None:
-    async with consumer_of(any_broker, group_id=fresh, metadata_max_age_ms=200) as consumer:
+async def test_a_pattern_that_matches_nothing_makes_a_member_that_waits(
+    any_broker: Broker, admin: Admin, fresh: str, protocol: dict[str, Any]
+) -> None:
+    # As Java's: a group that waits for its topics can be seen, and its first topic costs one rebalance.
+    options: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 200, **protocol}
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, **options) as consumer:
         consumer.subscribe(re.compile(f"{fresh}.*"))
-        assert await consumer.poll(timeout=0.3) == []
-        assert consumer.subscription == frozenset()
+        async with asyncio.timeout(20):
+            while consumer.state is not Phase.STABLE:
+                assert await consumer.poll(timeout=0.05) == []
+        assert (consumer.subscription, consumer.assignment) == (frozenset(), frozenset())
+        assert [one.member_id for one in (await admin.describe_groups([fresh]))[fresh].members] == [consumer.member_id]
         await admin.create_topics([NewTopic(fresh, 1)])
         await fill(any_broker.bootstrap, fresh, 1)
         await take(consumer, 1)
+        await admin.delete_topics([fresh])
+        async with asyncio.timeout(20):
+            while consumer.assignment or consumer.subscription:
+                await consumer.poll(timeout=0.05)
+        assert consumer.generation is not None
 
 
 async def test_when_topics_are_noticed_is_metadata_max_age_ms(any_broker: Broker, admin: Admin, fresh: str) -> None:

@@ -63,7 +63,7 @@ class Epochs:
 def _check_owners(group: ConsumerGroup) -> None:
     owned = [(t, p) for m in group.members.values() for t, p in m.assigned | m.revoking]
     assert len(owned) == len(set(owned)), "a partition has two owners"
-    noted = {(topic_id, number) for topic_id, owners in group.owners.items() for number in owners}
+    noted = set(group.owners)
     assert noted == set(owned), "somebody is noted as owner who is none"
     targets = [one for target in group.targets.values() for one in target]
     assert len(targets) == len(set(targets)), "two members should own one partition"
@@ -105,7 +105,7 @@ def is_of_use(timer: Timer, group: ConsumerGroup | None) -> bool:
 def durable(group: ConsumerGroup) -> tuple[object, dict[TopicPartition, OffsetCommitValue]]:
     """What of a group survives a failover."""
     epochs = (group.epoch, group.metadata_hash, group.target_epoch, group.target_at)
-    owners = {(t, p): owner for t, owners in group.owners.items() for p, owner in owners.items()}
+    owners = {(t, p): group.owner(t, p) for t, p in group.owners}
     return (epochs, dict(group.members), dict(group.targets), owners, dict(group.topics.resolved)), committed(group)
 
 

@@ -25,6 +25,7 @@ from kohort.coordinator import (
 )
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.timers import (
+    CollectingEnds,
     ExpressionRefresh,
     HoldsEnd,
     InitialDelay,
@@ -33,6 +34,7 @@ from kohort.coordinator.timers import (
     PendingMemberTimeout,
     RebalanceTimeout,
     SessionTimeout,
+    SyncsHeldEnd,
     SyncTimeout,
     TargetDue,
 )
@@ -244,6 +246,10 @@ class Shell:
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+            case CollectingEnds():
+                return group.rebalance.collecting
+            case SyncsHeldEnd():
+                return group.rebalance.givers is not None
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 return False
             case _:

@@ -123,7 +123,7 @@ SETTINGS: Mapping[str, Setting] = {
     "group.consumer.min.assignment.interval.ms": Setting(0, "the least that a group may set for it", 0, INT32),
     "group.consumer.max.assignment.interval.ms": Setting(15_000, "the most that a group may set for it", 0, INT32),
     "group.heartbeat.hold.ms": Setting(
-        15_000, "hold a heartbeat that has nothing to say so long at most; 0 answers at once, as Kafka (ours)", 0, INT32
+        9_000, "hold a heartbeat that has nothing to say so long at most; 0 answers at once, as Kafka (ours)", 0, INT32
     ),
     **IDLE,
 }

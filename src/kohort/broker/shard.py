@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kohort.broker.durability import Commit
 from kohort.broker.loading import load
 from kohort.broker.refusals import refusal
-from kohort.coordinator import Effects, Extent, GroupShard, MetadataImage, Record, RequestContext, Timer
+from kohort.coordinator import (
+    Effects,
+    Extent,
+    GroupShard,
+    Held,
+    HoldsEnd,
+    MetadataImage,
+    Record,
+    RequestContext,
+    Timer,
+)
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.group_bytes import encode_records
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.records import encode_pairs
@@ -64,6 +74,8 @@ class Shard:
         self._deleted_meanwhile: dict[str, None] = {}
         self._unready = ErrorCode.NOT_COORDINATOR
         """What requests are told while it is not ready."""
+        self._holds_end_at: Millis | None = None
+        """When the timer `HoldsEnd` fires."""
         self._telling = False
         """Members are told the news, in this turn of the event loop or the next."""
         self._lost_at = -_LOAD_AGAIN_S
@@ -79,15 +91,18 @@ class Shard:
         now = self._broker.now()
         self._apply(self._machine.handle(request, context, now), now)
 
-    def heartbeat(self, request: HeartbeatRequest, waiter: Waiter) -> None:
-        """`handle` for the most frequent request, which has no effects but its answer."""
+    def heartbeat(self, request: HeartbeatRequest, waiter: Waiter, token: Hashable | None) -> None:
+        """`handle` for the most frequent request, which has no effects but its answer; with a token, hold it."""
         if not self.ready:
             # As Kafka: while the group loads nobody knows better, and after it every member has a whole session.
             code = ErrorCode.NONE if self._loads else self._unready
             waiter.reply(HeartbeatResponse(error_code=code))
             return
-        code = self._machine.heartbeat(request, self._broker.now())
-        self._answer(waiter, _ALIVE if code == ErrorCode.NONE else HeartbeatResponse(error_code=code))
+        answer = self._machine.heartbeat(request, self._broker.now(), token)
+        if isinstance(answer, Held):
+            self._held()
+        else:
+            self._answer(waiter, _ALIVE if answer is ErrorCode.NONE else HeartbeatResponse(error_code=answer))
 
     def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, token: Hashable | None) -> bool:
         """Answer what a member of a consumer group sends that has nothing to say and nothing to hear; with a token,
@@ -96,9 +111,19 @@ class Shard:
         if not self.ready:
             return False
         answer = self._machine.quiet_heartbeat(request, self._broker.now(), token)
-        if isinstance(answer, ConsumerGroupHeartbeatResponse):
+        if isinstance(answer, Held):
+            self._held()
+        elif answer is not None:
             self._answer(waiter, answer)
         return answer is not None
+
+    def _held(self) -> None:
+        """A heartbeat is held, without Effects: it may have to end first, or be the last that others waited for."""
+        at = self._machine.holds_end_at
+        if at is not None and (self._holds_end_at is None or at < self._holds_end_at):
+            self._set_timer(HoldsEnd(), at)
+        if self._machine.has_news and not self._telling:
+            self._tell()
 
     def release(self, token: Hashable, *, others: bool) -> None:
         """A request waits behind one that may be a held heartbeat; `others`: it speaks for another member."""
@@ -149,6 +174,8 @@ class Shard:
             self._apply(self._machine.loads_measured(extents, now), now)
 
     def _fire(self, timer: Timer, now: Millis) -> None:
+        if isinstance(timer, HoldsEnd):
+            self._holds_end_at = None
         self._apply(self._machine.fire(timer, now), now)
 
     def _apply(self, effects: Effects, now: Millis) -> None:
@@ -178,11 +205,16 @@ class Shard:
             self._append(effects.records, now)
             self._machine.replay_all(effects.records)
         for timer, at in effects.timers.items():
-            self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
+            self._set_timer(timer, at)
         for event in effects.events:
             self._broker.journal.observe(event, now)
         for token, response in effects.replies.items():
             self._answer(cast("Waiter", token), response)
+
+    def _set_timer(self, timer: Timer, at: Millis | None) -> None:
+        if isinstance(timer, HoldsEnd):
+            self._holds_end_at = at
+        self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
 
     def _answer(self, waiter: Waiter, response: Message) -> None:
         commit = self._commit

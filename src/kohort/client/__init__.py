@@ -23,6 +23,7 @@ from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.partition_batch import PartitionBatch
+from kohort.client.partitions import Partitions
 from kohort.client.producer import Producer
 from kohort.client.producers import ActiveProducer
 from kohort.client.strangers import NotKafkaError
@@ -70,6 +71,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetSpec",
     "PartitionBatch",
+    "Partitions",
     "Phase",
     "Producer",
     "ProducerOptions",

@@ -8,8 +8,8 @@ from kohort.client.acceleration import columns_loading
 from kohort.client.closing import undisturbed
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader, check_callbacks
-from kohort.client.membership import PartitionsCallback
 from kohort.client.partition_batch import PartitionBatch
+from kohort.client.partitions import OffsetsCallback
 from kohort.errors import KohortError
 from kohort.member import PollEnded, PollStarted
 
@@ -33,15 +33,16 @@ class Consumer(GroupReader):
 
     Callbacks (plain or async) run inside `poll`, so never while the application works on records that it returned:
     a commit of what was processed, in `on_revoked`, makes each record count once. `on_lost` is told what is gone
-    already (default: `on_revoked`).
+    already (default: `on_revoked`). They are told `Partitions`: a set, whose `offsets` has the committed offset of each
+    that is won, and the position of each that goes.
     """
 
     def __init__(
         self,
         *topics: str,
-        on_assigned: PartitionsCallback | None = None,
-        on_revoked: PartitionsCallback | None = None,
-        on_lost: PartitionsCallback | None = None,
+        on_assigned: OffsetsCallback | None = None,
+        on_revoked: OffsetsCallback | None = None,
+        on_lost: OffsetsCallback | None = None,
         **options: Any,
     ) -> None:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)

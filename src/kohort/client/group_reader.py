@@ -1,6 +1,8 @@
 """Partitions read as a member of a group, or because the application named them; and commits."""
 
 import asyncio
+import inspect
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -10,17 +12,22 @@ from kohort.client.committed import committed_offsets
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.matching import TopicMatcher
-from kohort.client.membership import PartitionsCallback, call_back, member_config
+from kohort.client.membership import member_config
 from kohort.client.partition_reader import PartitionReader
+from kohort.client.partitions import OffsetsCallback, Partitions
 from kohort.client.rebalances import Rebalances
 from kohort.client.subscription_pattern import SubscriptionPattern
-from kohort.errors import ConfigError, KohortError
+from kohort.errors import ConfigError, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.member.callbacks import CallbackKind
 from kohort.model import TopicPartition
 
+_log = logging.getLogger(__name__)
+
 LEAVE_TIMEOUT = 30.0
 """Seconds."""
+_STARTS_WITHIN = 5.0
+"""Seconds that on_assigned waits to be told what is committed; a broker that is away must not hold the group up."""
 _NO_GROUP = "group_id is missing: only a group has committed offsets."
 
 
@@ -32,7 +39,7 @@ class GroupReader(PartitionReader):
         self._driver: MemberDriver | None = None
         self._matcher: TopicMatcher | None = None
         self._topics: frozenset[str] = frozenset()
-        self._callbacks: dict[CallbackKind, PartitionsCallback | None] = {}
+        self._callbacks: dict[CallbackKind, OffsetsCallback | None] = {}
         self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
         self._commits = Commits(self.cluster, self._options, self._to_commit)
         self._leaving = False
@@ -44,9 +51,9 @@ class GroupReader(PartitionReader):
         self,
         topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         *,
-        on_assigned: PartitionsCallback | None = None,
-        on_revoked: PartitionsCallback | None = None,
-        on_lost: PartitionsCallback | None = None,
+        on_assigned: OffsetsCallback | None = None,
+        on_revoked: OffsetsCallback | None = None,
+        on_lost: OffsetsCallback | None = None,
     ) -> None:
         """Share these topics with the other members of the group, instead of what was subscribed before.
 
@@ -82,8 +89,7 @@ class GroupReader(PartitionReader):
     def _subscribe_to(self, topics: frozenset[str]) -> None:
         assert self._driver is not None
         self._topics = topics
-        if topics:  # else: it joins when something matches, or had what is deleted and so has it no more
-            self._driver.subscribe(topics)
+        self._driver.subscribe(topics)
 
     def _stop_matching(self) -> None:
         if self._matcher is not None:
@@ -197,15 +203,44 @@ class GroupReader(PartitionReader):
 
     async def _carry_out(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
         if kind is CallbackKind.ASSIGN:
-            self._fetcher.add(partitions)
-            self._positioner.go_on()
+            await self._take_over(partitions)
+            return
         try:
             if kind is CallbackKind.REVOKE:
                 await self._commits.commit_automatically()
-            await call_back(self._callbacks.get(kind), partitions)
+            positions = self.positions()
+            await self._call_back(kind, {partition: positions.get(partition) for partition in partitions})
         finally:
-            if kind is not CallbackKind.ASSIGN:
-                self._drop(partitions)
+            self._drop(partitions)
+
+    async def _take_over(self, partitions: frozenset[TopicPartition]) -> None:
+        self._fetcher.add(partitions)
+        try:
+            if self._callbacks.get(CallbackKind.ASSIGN) is not None:
+                await self._call_back(CallbackKind.ASSIGN, await self._committed_starts(partitions))
+        finally:
+            # Not earlier: an application that seeks where nothing is committed must not be told that there is nothing.
+            self._positioner.go_on()
+
+    async def _committed_starts(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The committed offsets, where fetching begins at once; None for those that have none or are not known yet."""
+        try:
+            async with asyncio.timeout(_STARTS_WITHIN):
+                committed = await self.committed(partitions)
+        except (KafkaError, TimeoutError) as problem:
+            _log.warning("on_assigned is not told what is committed: group=%s %s", self._options.group_id, problem)
+            return dict.fromkeys(partitions)
+        for partition, position in committed.items():
+            state = self._fetcher.states.get(partition)
+            if state is not None and position is not None and state.position is None and state.reset is None:
+                state.move(position.offset, position.leader_epoch)
+        self._fetcher.go_on()
+        return {partition: position and position.offset for partition, position in committed.items()}
+
+    async def _call_back(self, kind: CallbackKind, offsets: Mapping[TopicPartition, int | None]) -> None:
+        callback = self._callbacks.get(kind)
+        if callback is not None and inspect.isawaitable(result := callback(Partitions(offsets))):
+            await result
 
     def _carried_out(self) -> None:
         assert self._driver is not None

@@ -11,7 +11,7 @@ from kohort.coordinator.events import GroupEvent
 from kohort.coordinator.holds import Held
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.timers import Timer
+from kohort.coordinator.timers import HoldsEnd, Timer
 
 __all__ = [
     "Effects",
@@ -22,6 +22,7 @@ __all__ = [
     "GroupShard",
     "GroupState",
     "Held",
+    "HoldsEnd",
     "MetadataImage",
     "MigrationPolicy",
     "Record",

@@ -15,6 +15,8 @@ from kohort.model import UUID, Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.heartbeat import HeartbeatRequest
 
+PLAIN_AFTER = 2
+"""After so many holds in a row that its client did not live to see, a member is served plainly."""
 _TICK: Millis = 25
 """Holds that end within one tick end together: one timer serves all members of a shard."""
 
@@ -85,10 +87,6 @@ class Holds:
     def pace(self, group_id: str, member_id: str) -> Pace:
         """What is remembered of a member."""
         return self.paces.setdefault((group_id, member_id), Pace())
-
-    def ends_in_time(self, until: Millis) -> bool:
-        """Whether the shell's timer is set so that it ends a hold until then."""
-        return self.ends_at is not None and self.ends_at <= until // _TICK * _TICK
 
     def add(self, held: Held) -> bool:
         """Hold a heartbeat. Returns whether the shell's timer must be set to `ends_at`, which is earlier than it was.

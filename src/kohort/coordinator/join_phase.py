@@ -4,6 +4,7 @@ The assignment comes after that: see sync.
 """
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.collecting import tell_of_rebalance, tell_when_all_are_in_hand
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceStarted, Why
 from kohort.coordinator.groups import Groups
@@ -12,7 +13,14 @@ from kohort.coordinator.records import empty_generation
 from kohort.coordinator.replies import joined, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SessionTimeout, SyncTimeout
+from kohort.coordinator.timers import (
+    CollectingEnds,
+    InitialDelay,
+    RebalanceTimeout,
+    SessionTimeout,
+    SyncsHeldEnd,
+    SyncTimeout,
+)
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 
@@ -28,7 +36,7 @@ def begin(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effec
         groups.answer(parked, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
         # While it waited for its assignment nothing was expected of the member.
         expect_heartbeat(group, group.members[member_id], now, out)
-    out.timers[SyncTimeout(group.group_id)] = None
+    out.timers[SyncTimeout(group.group_id)] = out.timers[SyncsHeldEnd(group.group_id)] = None
     if group.state is GroupState.EMPTY:
         group.rebalance = Rebalance(initial=True, delay_ms=groups.config.initial_rebalance_delay_ms)
     else:
@@ -46,6 +54,8 @@ def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: 
     Only the beginning of a rebalance sets the time by which it ends; who comes later does not prolong it.
     """
     rebalance = group.rebalance
+    if began:
+        tell_of_rebalance(groups, group, now, out)
     if not began:
         complete_if_all_joined(groups, group, now, out)
     elif rebalance.initial:
@@ -64,8 +74,12 @@ def begin_and_proceed(groups: Groups, group: ClassicGroup, why: Why, now: Millis
 
 def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """End the join phase when nobody is missing; the first one of a group lasts its delay whoever is there."""
-    if group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial and group.all_have_joined:
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    if not group.rebalance.initial and group.all_have_joined:
         complete(groups, group, now, out)
+    else:
+        tell_when_all_are_in_hand(groups, group)
 
 
 def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
@@ -94,7 +108,7 @@ def complete(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> 
 
     Static members stay though they did not join: they are restarting, and their session decides (KAFKA-8220).
     """
-    out.timers[InitialDelay(group.group_id)] = None
+    out.timers[InitialDelay(group.group_id)] = out.timers[CollectingEnds(group.group_id)] = None
     out.timers[RebalanceTimeout(group.group_id)] = None
     _remove_absent(group, out)
     if not group.members:

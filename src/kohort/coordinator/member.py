@@ -27,6 +27,12 @@ class Member:
     assignment: bytes = b""
     session_deadline: Millis = field(default=0, compare=False)
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
+    heard_at: Millis = field(default=0, compare=False)
+    """When its last heartbeat came, or its generation began; 0 where no heartbeat is held."""
+    rhythm_ms: Millis = field(default=0, compare=False)
+    """How often it sends heartbeats, as learned from them; 0 for unknown."""
+    strikes: int = field(default=0, compare=False)
+    """Holds of its heartbeats in a row that its client did not wait for."""
     is_new: bool = False
     """It waits for the answer to its first join: it has no generation yet, so it cannot send heartbeats."""
 

@@ -30,7 +30,17 @@ def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCo
     group = groups.by_id.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         return heartbeat_of_classic_member(groups, group, request, now)
-    if group is None:
+    code = standing(groups, request)
+    if group is not None and (code is ErrorCode.NONE or code is ErrorCode.REBALANCE_IN_PROGRESS):
+        member = group.members[request.member_id]
+        member.session_deadline = now + member.session_timeout_ms
+    return code
+
+
+def standing(groups: Groups, request: HeartbeatRequest) -> ErrorCode:
+    """What a heartbeat of a classic group's member is answered now, be it that it came a while ago."""
+    group = groups.by_id.get(request.group_id)
+    if not isinstance(group, ClassicGroup):
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
     member = group.members.get(request.member_id)
     if member is None or request.group_instance_id is not None:
@@ -40,7 +50,6 @@ def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCo
         assert member is not None
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    member.session_deadline = now + member.session_timeout_ms
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -30,5 +30,9 @@ class Rebalance:
     """By member id: who has joined and waits for the others."""
     syncing: dict[str, Parked] = field(default_factory=dict)
     """By member id: who waits for the leader's assignment."""
+    collecting: bool = False
+    """Held heartbeats are not told yet that the members shall join again: some members cannot be told now."""
+    givers: frozenset[str] | None = None
+    """Who was told to give up something, while the answers of all others wait for them to join again."""
     sync_due: set[str] = field(default_factory=set)
     """Who was told the generation and has not sent SyncGroup yet."""

@@ -1,26 +1,40 @@
-"""How a held heartbeat ends without news: its time is over, a request waits behind it, or its client is gone."""
+"""How held heartbeats end: there is news, their time is over, a request waits behind them, or their client is gone."""
 
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.heartbeat import tell
 from kohort.coordinator.consumer.holding import SHORT, interval_after_release, nothing_new
 from kohort.coordinator.effects import Effects, Token
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.holds import Held
+from kohort.coordinator.membership import heartbeat, standing
 from kohort.coordinator.timers import HoldsEnd
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.heartbeat import HeartbeatResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-_ALIVE = HeartbeatResponse()
 _AS_USUAL: Millis = 1 << 31
 """As an interval: the one that the group is set to."""
+
+
+def tell_next(groups: Groups, now: Millis, out: Effects) -> None:
+    """Answer held heartbeats for which there is news, until what one of them brings about must be replayed."""
+    while not out.records and (held := groups.holds.next_news()) is not None:
+        if isinstance(held.request, HeartbeatRequest):
+            code = _code(groups, held.request, now)
+            if code is not ErrorCode.NONE:
+                groups.holds.drop(held)
+                out.replies[held.token] = HeartbeatResponse(error_code=code)
+        else:
+            tell(groups, held, held.request, now, out)
 
 
 def end_holds(groups: Groups, now: Millis, out: Effects) -> None:
     """Answer those whose time is over: the client has waited for them, so it may be made to wait again."""
     for held in groups.holds.take_due(now):
-        groups.holds.paces.pop((held.request.group_id, held.request.member_id), None)
-        out.replies[held.token] = _nothing(groups, held, SHORT)
+        _waited_for(groups, held)
+        out.replies[held.token] = _now(groups, held, SHORT, now)
     if groups.holds.ends_at is not None:
         out.timers[HoldsEnd()] = groups.holds.ends_at
 
@@ -30,8 +44,8 @@ def release(groups: Groups, token: Token, now: Millis, out: Effects, *, others: 
     held = groups.holds.of_token(token)
     if held is not None:
         groups.holds.drop(held)
-        groups.holds.paces.pop((held.request.group_id, held.request.member_id), None)
-        out.replies[token] = _nothing(groups, held, _AS_USUAL if others else interval_after_release(held, now))
+        _waited_for(groups, held)
+        out.replies[token] = _now(groups, held, _AS_USUAL if others else interval_after_release(held, now), now)
 
 
 def given_up(groups: Groups, token: Token) -> None:
@@ -39,7 +53,12 @@ def given_up(groups: Groups, token: Token) -> None:
     held = groups.holds.of_token(token)
     if held is not None:
         groups.holds.drop(held)
-        groups.holds.pace(held.request.group_id, held.request.member_id).strikes += 1
+        group_id, member_id = held.request.group_id, held.request.member_id
+        group = groups.classic(group_id)
+        if group is None:
+            groups.holds.pace(group_id, member_id).strikes += 1
+        elif member_id in group.members:
+            group.members[member_id].strikes += 1
 
 
 def refuse_held(groups: Groups, out: Effects) -> None:
@@ -48,15 +67,31 @@ def refuse_held(groups: Groups, out: Effects) -> None:
         out.replies[held.token] = _refused(held, ErrorCode.NOT_COORDINATOR)
 
 
-def _nothing(groups: Groups, held: Held, interval_ms: Millis) -> Message:
+def _waited_for(groups: Groups, held: Held) -> None:
+    """The member's client lives with a hold."""
+    group_id, member_id = held.request.group_id, held.request.member_id
+    groups.holds.paces.pop((group_id, member_id), None)
+    group = groups.classic(group_id)
+    if group is not None and member_id in group.members:
+        group.members[member_id].strikes = 0
+
+
+def _now(groups: Groups, held: Held, interval_ms: Millis, now: Millis) -> Message:
     request = held.request
-    if not isinstance(request, ConsumerGroupHeartbeatRequest):
-        return _ALIVE
+    if isinstance(request, HeartbeatRequest):
+        return HeartbeatResponse(error_code=_code(groups, request, now))
     group = groups.consumer(request.group_id)
     member = None if group is None else group.members.get(request.member_id)
     if member is None:
         return _refused(held, ErrorCode.UNKNOWN_MEMBER_ID)
     return nothing_new(groups, request.group_id, member, interval_ms)
+
+
+def _code(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+    """What it is answered now. Its member was heard of when it came: its session counts from then."""
+    if isinstance(groups.by_id.get(request.group_id), ClassicGroup):
+        return standing(groups, request)
+    return heartbeat(groups, request, now)  # the group migrates
 
 
 def _refused(held: Held, code: ErrorCode) -> Message:

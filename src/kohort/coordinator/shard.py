@@ -5,12 +5,13 @@ from typing import assert_never
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.collecting import collecting_ended
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.describe import describe_consumer_groups
 from kohort.coordinator.consumer.fencing import rebalance_timed_out as member_rebalance_timed_out
 from kohort.coordinator.consumer.fencing import session_timed_out as consumer_session_timed_out
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat, tell_next
+from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
 from kohort.coordinator.consumer.loading import resume
 from kohort.coordinator.consumer.loads import Extent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.metadata import MetadataImage
@@ -22,18 +23,20 @@ from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.expiry import expire
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.holding import heartbeat_or_hold
 from kohort.coordinator.holds import Held
 from kohort.coordinator.join import join
 from kohort.coordinator.join_phase import begin_and_proceed, initial_delay_passed, rebalance_timed_out
-from kohort.coordinator.membership import heartbeat, leave, pending_member_timed_out, session_timed_out
+from kohort.coordinator.membership import leave, pending_member_timed_out, session_timed_out
 from kohort.coordinator.offsets import commit, fetch
-from kohort.coordinator.releasing import end_holds, given_up, refuse_held, release
+from kohort.coordinator.releasing import end_holds, given_up, refuse_held, release, tell_next
 from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.sync import sync, sync_timed_out
+from kohort.coordinator.sync import held_syncs_end, sync, sync_timed_out
 from kohort.coordinator.timers import (
+    CollectingEnds,
     ExpressionRefresh,
     GroupTimer,
     HoldsEnd,
@@ -43,6 +46,7 @@ from kohort.coordinator.timers import (
     PendingMemberTimeout,
     RebalanceTimeout,
     SessionTimeout,
+    SyncsHeldEnd,
     SyncTimeout,
     TargetDue,
     Timer,
@@ -118,7 +122,9 @@ class GroupShard:
         groups = self._groups
         match request:
             case HeartbeatRequest():
-                out.replies[context.token] = HeartbeatResponse(error_code=heartbeat(groups, request, now))
+                code = heartbeat_or_hold(groups, request, now, None)
+                assert not isinstance(code, Held), "there was no token"
+                out.replies[context.token] = HeartbeatResponse(error_code=code)
             case OffsetCommitRequest():
                 commit(groups, request, context, now, out)
             case ConsumerGroupHeartbeatRequest():
@@ -146,9 +152,12 @@ class GroupShard:
                 raise AssertionError(f"{type(request).__name__} is no request to a group coordinator")
         return out
 
-    def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
-        """`handle` for a heartbeat, without Effects: it needs no record, no timer and no second thought."""
-        return heartbeat(self._groups, request, now)
+    def heartbeat(self, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode | Held:
+        """`handle` for a heartbeat, without Effects: it needs no record.
+
+        With a token, which says that the shell calls `release`, it may be held; then the shell sees to `holds_end_at`.
+        """
+        return heartbeat_or_hold(self._groups, request, now, token)
 
     def quiet_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
@@ -161,6 +170,11 @@ class GroupShard:
         return quiet_heartbeat(self._groups, request, now, token)
 
     # Held heartbeats
+
+    @property
+    def holds_end_at(self) -> Millis | None:
+        """When `HoldsEnd` must be fired; a heartbeat that is held without Effects may bring it forward."""
+        return self._groups.holds.ends_at
 
     @property
     def has_news(self) -> bool:
@@ -211,6 +225,10 @@ class GroupShard:
                 sync_timed_out(groups, group, now, out)
             case PendingMemberTimeout():
                 pending_member_timed_out(groups, group, timer.member_id, now, out)
+            case CollectingEnds():
+                collecting_ended(groups, group)
+            case SyncsHeldEnd():
+                held_syncs_end(groups, group, now, out)
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 pass  # of a consumer group that had this id before
             case _:
@@ -323,7 +341,13 @@ class GroupShard:
 
 def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
     group_id = group.group_id
-    for timer in (InitialDelay(group_id), RebalanceTimeout(group_id), SyncTimeout(group_id)):
+    for timer in (
+        InitialDelay(group_id),
+        RebalanceTimeout(group_id),
+        SyncTimeout(group_id),
+        CollectingEnds(group_id),
+        SyncsHeldEnd(group_id),
+    ):
         out.timers[timer] = None
     for member_id in group.members:
         out.timers[SessionTimeout(group_id, member_id)] = None

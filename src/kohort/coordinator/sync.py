@@ -13,14 +13,17 @@ from kohort.coordinator.records import generation
 from kohort.coordinator.replies import sync_refused, synced
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.subscriptions import assigned_partitions
-from kohort.coordinator.timers import SessionTimeout, SyncTimeout
+from kohort.coordinator.subscriptions import assigned_partitions, owned_partitions
+from kohort.coordinator.timers import SessionTimeout, SyncsHeldEnd, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.sync_group import SyncGroupRequest
 
 _PROTOCOL_REQUIRED = 5
 """From this version of SyncGroup on, a member must say which protocol it believes to be in (KIP-559)."""
+
+_GIVING_UP_TAKES: Millis = 500
+"""How long the others wait for members that were told to give up something, and to join again."""
 
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
@@ -39,12 +42,12 @@ def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now
     group.rebalance.sync_due.discard(member_id)
     if not group.rebalance.sync_due:
         out.timers[SyncTimeout(group.group_id)] = None
-    if group.state is GroupState.STABLE:
+    if group.state is GroupState.STABLE and not _waits_for_givers(group, member_id):
         # A late SyncGroup: the leader's came before, so the answer is ready.
         out.replies[context.token] = synced(group, group.members[member_id].assignment)
         return
     _park(groups, group, member_id, context, out)
-    if member_id == group.leader_id:
+    if member_id == group.leader_id and group.state is GroupState.COMPLETING_REBALANCE:
         _distribute(groups, group, request, now, out)
 
 
@@ -89,11 +92,44 @@ def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, 
     assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
     out.records.append(generation(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
-    waiting, group.rebalance.syncing = group.rebalance.syncing, {}
-    for member_id, parked in waiting.items():
-        groups.answer(parked, synced(group, assignment[member_id]), out)
-        # While it waited for this, nothing was expected of the member.
-        expect_heartbeat(group, group.members[member_id], now, out)
+    if groups.config.heartbeat_hold_ms and (givers := _givers(group, assignment)):
+        group.rebalance.givers = givers
+        out.timers[SyncsHeldEnd(group.group_id)] = now + _GIVING_UP_TAKES
+    for member_id in [one for one in group.rebalance.syncing if not _waits_for_givers(group, one)]:
+        _answer(groups, group, member_id, assignment[member_id], now, out)
+
+
+def _answer(groups: Groups, group: ClassicGroup, member_id: str, assignment: bytes, now: Millis, out: Effects) -> None:
+    groups.answer(group.rebalance.syncing.pop(member_id), synced(group, assignment), out)
+    # While it waited for this, nothing was expected of the member.
+    expect_heartbeat(group, group.members[member_id], now, out)
+
+
+def _givers(group: ClassicGroup, assignment: Mapping[str, bytes]) -> frozenset[str]:
+    """Members of a cooperative assignor that must give up something, and then join again: the next rebalance is near.
+
+    Whoever is told now would hear of it only at its next heartbeat, and what moves would be dark until then. So the
+    others wait for their answers (they go on processing meanwhile), and join again as soon as the first giver does.
+    """
+    givers = set()
+    for member in group.members.values():
+        owned = owned_partitions(group.protocol_type or "", member.protocols)
+        if owned and owned - assigned_partitions(group.protocol_type, assignment[member.member_id]):
+            givers.add(member.member_id)
+    return frozenset(givers)
+
+
+def _waits_for_givers(group: ClassicGroup, member_id: str) -> bool:
+    givers = group.rebalance.givers
+    return givers is not None and member_id not in givers
+
+
+def held_syncs_end(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Those that were to give up something take their time: tell the others what they have."""
+    if group.state is GroupState.STABLE and group.rebalance.givers is not None:
+        group.rebalance.givers = None
+        for member_id in list(group.rebalance.syncing):
+            _answer(groups, group, member_id, group.members[member_id].assignment, now, out)
 
 
 def assignment_made(group: ClassicGroup, assignment: Mapping[str, bytes]) -> AssignmentMade:

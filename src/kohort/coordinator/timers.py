@@ -63,6 +63,20 @@ class TargetDue:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectingEnds:
+    """Members of an eager assignor are told of a rebalance, though some of them cannot be told now."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncsHeldEnd:
+    """SyncGroups are answered that waited for members of a cooperative assignor to give up partitions."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class HoldsEnd:
     """Held heartbeats of the shard are to be answered, since their members would send the next ones soon."""
 
@@ -81,6 +95,8 @@ GroupTimer = (
     | MemberRebalanceTimeout
     | ExpressionRefresh
     | TargetDue
+    | CollectingEnds
+    | SyncsHeldEnd
 )
 """Those of one group."""
 

@@ -27,6 +27,7 @@ from kohort.model import UUID
 FORMAT = 1
 CLUSTER_FORMAT = 2
 """The directory that several brokers share: see `kohort.log.cluster`."""
+_MAX_EPOCH = 2**31 - 1
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -56,9 +57,9 @@ class DataDirectory:
             meta = {"format": FORMAT, "cluster_id": cluster_id or fresh_cluster_id(), "epoch": -1, "clean": True}
         if meta.get("format") == CLUSTER_FORMAT:
             raise BadDataDirectory(f"the data directory {self.path} is a cluster's; start it with kohort cluster")
-        check_meta(self.path, meta, FORMAT, cluster_id)
-        self.cluster_id: str = meta["cluster_id"]
-        self.leader_epoch: int = meta["epoch"] + 1
+        self.cluster_id = check_meta(self.path, meta, FORMAT, cluster_id)
+        epoch = last_epoch(self.path, meta)
+        self.leader_epoch = epoch + 1
         self._write_meta(clean=False)
 
     def close(self, *, clean: bool) -> None:
@@ -101,14 +102,25 @@ def refuse_foreign_files(path: Path, ours: Set[str] = frozenset()) -> None:
         raise BadDataDirectory(f"{path} {detail}")
 
 
-def check_meta(path: Path, meta: Mapping[str, Any], format_: int, cluster_id: str | None) -> None:
-    """Refuse a directory of another format, or of another cluster than the one that is asked for."""
+def check_meta(path: Path, meta: Mapping[str, Any], format_: int, cluster_id: str | None) -> str:
+    """The cluster id. Refuses a directory of another format, or of another cluster than the one that is asked for."""
     if meta.get("format") != format_:
         detail = f"has format {meta.get('format')!r}, this version of kohort reads {format_}"
         raise BadDataDirectory(f"the data directory {path} {detail}; use the version that made it")
-    if cluster_id is not None and meta["cluster_id"] != cluster_id:
-        detail = f"belongs to cluster {meta['cluster_id']}, not {cluster_id}"
-        raise BadDataDirectory(f"the data directory {path} {detail}")
+    found = meta.get("cluster_id")
+    if not isinstance(found, str):
+        raise BadDataDirectory(f"{path / 'kohort.json'} is damaged: cluster {found!r}")
+    if cluster_id is not None and found != cluster_id:
+        raise BadDataDirectory(f"the data directory {path} belongs to cluster {found}, not {cluster_id}")
+    return found
+
+
+def last_epoch(path: Path, meta: Mapping[str, Any]) -> int:
+    """The leader epoch of the last broker that had the directory alone; -1 where there was none."""
+    epoch = meta.get("epoch")
+    if not isinstance(epoch, int) or not -1 <= epoch < _MAX_EPOCH:
+        raise BadDataDirectory(f"{path / 'kohort.json'} is damaged: epoch {epoch!r}")
+    return epoch
 
 
 def read_topics(path: Path) -> list[Topic]:
@@ -199,7 +211,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadDataDirectory(f"{path} is damaged: {error}") from None
     if not isinstance(value, dict):
         raise BadDataDirectory(f"{path} is damaged: it holds no object")

@@ -32,6 +32,7 @@ from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read
 
 _CHUNK = 1 << 20
 _MAGIC_AT = 16
+_MAX_OFFSET = 2**62
 log = logging.getLogger("kohort.log")
 
 
@@ -237,9 +238,12 @@ def _remove_segment(directory: Path, base_offset: int) -> None:
 
 def _read_offset(path: Path) -> int:
     try:
-        return int(path.read_text())
+        offset = int(path.read_text())
     except FileNotFoundError:
         return 0
     except ValueError:
-        log.warning("%s is damaged; 0 is assumed", path)
-        return 0
+        offset = -1
+    if 0 <= offset <= _MAX_OFFSET:
+        return offset
+    log.warning("%s is damaged; 0 is assumed", path)
+    return 0

@@ -78,11 +78,16 @@ def decode_sidecar(data: bytes, base_offset: int, size: int) -> Sidecar | None:
         return None
     at = _HEAD.size
     base, end, length, first_time, max_time, max_time_at, index_size, count = _FACTS.unpack_from(data, at)
-    if base != base_offset or length > size:
+    if base != base_offset or end < base or not 0 <= max_time_at <= length <= size:
         return None
     at += _FACTS.size
-    index = SparseIndex.from_bytes(data[at : at + index_size])
-    producers = _decode_producers(data, at + index_size, count)
+    try:
+        index = SparseIndex.from_bytes(data[at : at + index_size])
+        producers = _decode_producers(data, at + index_size, count)
+    except (struct.error, ValueError):
+        return None
+    if index.last is not None and not 0 <= index.last[1] < length:
+        return None
     return Sidecar(base, end, length, first_time, max_time, max_time_at, index, producers)
 
 

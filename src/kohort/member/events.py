@@ -23,6 +23,7 @@ class MemberTimer(Enum):
 class Subscribe:
     """The application wants these topics, instead of what it wanted before.
 
+    None is as good as some: a pattern that matches nothing yet makes a member that waits, as Java's.
     `expression` is what else it wants: all topics whose names match, as the coordinator finds them (RE2; KIP-848).
     """
 

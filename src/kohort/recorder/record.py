@@ -170,7 +170,7 @@ class RebalanceRecord:
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),
             }
             return _made(cls, {"started_at": None, **value, **nested})
-        except (ValueError, TypeError, AttributeError) as problem:
+        except (ValueError, TypeError, AttributeError, RecursionError) as problem:
             raise MalformedRecord(f"This is no record of a rebalance: {problem}.") from problem
 
 

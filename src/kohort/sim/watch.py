@@ -155,16 +155,17 @@ class Watched:
 
     # Requests
 
-    def heartbeat(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode | Held:
         """As `handle`, for the most frequent request."""
         group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return self.machine.heartbeat(request, now)  # of a member that migrates
+            return self.machine.heartbeat(request, now, token)  # of a member that migrates
         stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
-        code = self.machine.heartbeat(request, now)
-        self._watch.errors["Heartbeat", code] += 1
+        code = self.machine.heartbeat(request, now, token)
+        if not isinstance(code, Held):
+            self._watch.errors["Heartbeat", code] += 1
         if stale:
-            if not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
+            if isinstance(code, Held) or not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
                 raise Violation("S5", f"{request} was taken")
         else:
             self._heard[request.group_id, request.member_id] = now

@@ -5,7 +5,7 @@ kinds is an integer with one bit each, and "the lightest subscriber of this topi
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from math import inf
 
 from kohort.assignor.server.api import MemberShape, TopicShape
@@ -29,7 +29,7 @@ class Topic:
 class Kind:
     """Members that are interchangeable."""
 
-    __slots__ = ("bit", "having", "held", "rack", "size", "topics")
+    __slots__ = ("bit", "having", "held", "rack", "shape", "size", "topics")
 
     def __init__(self, bit: int, topics: frozenset[UUID], rack: str | None) -> None:
         self.bit = bit
@@ -40,6 +40,15 @@ class Kind:
         """By load, in no order that means anything; no empty lists."""
         self.held: dict[Topic, int] = {}
         """How many partitions of a topic its members have together."""
+        self.shape: MemberShape | None = None
+        """Of the last that came."""
+
+    def alike(self, shape: MemberShape) -> MemberShape:
+        """The same, as the very value that another member has, where most members say the same of themselves."""
+        if self.shape != shape:
+            self.shape = shape
+        assert self.shape is not None
+        return self.shape
 
 
 class Member:
@@ -165,9 +174,12 @@ class Levels:
             del self._loads[bisect_left(self._loads, load)]
 
 
-def singletons(count: int, known: Sequence[frozenset[int]] = ()) -> list[frozenset[int]]:
-    """A set of one number for every number below `count`; those of `known` are used again.
+class Singletons(dict[int, frozenset[int]]):
+    """A set of one number for every number that somebody asks for; of one update.
 
-    Most members have one partition of a topic. Shared, these sets cost nothing; made anew, 216 bytes each.
+    Where members have one partition of each of many topics, most targets are made of these, so they share them.
     """
-    return [*known[:count], *(frozenset((number,)) for number in range(len(known), count))]
+
+    def __missing__(self, number: int) -> frozenset[int]:
+        made = self[number] = frozenset((number,))
+        return made

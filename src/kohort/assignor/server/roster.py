@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Set
 from typing import cast
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape
-from kohort.assignor.server.levels import Kind, Levels, Member, Topic, singletons
+from kohort.assignor.server.levels import Kind, Levels, Member, Singletons, Topic
 from kohort.model import UUID
 
 _MANY = 64
@@ -35,7 +35,7 @@ class Roster:
         """Members with a set in their target that can still be changed."""
         self._turn = 0
         """Counts what was told: a target of this turn is still ours alone."""
-        self._one: list[frozenset[int]] = []
+        self._one = Singletons()
         self._shares: dict[frozenset[UUID], tuple[int, int, int] | None] = {}
 
     def set_topic(self, topic_id: UUID, shape: TopicShape) -> None:
@@ -55,7 +55,6 @@ class Roster:
             topic.free += range(topic.shape.partitions, shape.partitions)
             topic.shape = shape
         self.to_deal[topic] = None
-        self._one = singletons(max(shape.partitions, len(self._one)), self._one)
 
     def remove_topic(self, topic_id: UUID) -> None:
         """See `Plan.remove_topic`. Members lose it when it is collected, all such topics in one go."""
@@ -74,7 +73,7 @@ class Roster:
         member = self.members.get(member_id)
         if member is None:
             kind = kind or self._new_kind(topics, shape.rack)
-            member = self.members[member_id] = Member(member_id, shape, kind)
+            member = self.members[member_id] = Member(member_id, kind.alike(shape), kind)
             self._before.setdefault(member_id, None)
         else:
             member.shape = shape
@@ -139,6 +138,7 @@ class Roster:
             one.target = {topic_id: frozenset(numbers) for topic_id, numbers in one.target.items()}
         self._open = {}
         self._shares = {}
+        self._one = Singletons()
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
@@ -252,9 +252,10 @@ class Roster:
             topic = self.topics.get(topic_id)
             if topic is not None and topic.kinds & kind.bit:
                 others = taken.setdefault(topic, set())
-                if free := frozenset(n for n in numbers - others if 0 <= n < topic.shape.partitions):
+                free = frozenset(n for n in numbers - others if 0 <= n < topic.shape.partitions)
+                if free:
                     others |= free
-                    claimed[topic_id] = free
+                    claimed[topic_id] = numbers if len(free) == len(numbers) else free
         return claimed
 
     def _enter(self, member: Member) -> None:

@@ -1,5 +1,6 @@
 """Requests of a group's members, passed to the shard that coordinates it; and the two that span shards."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.apis.operations import GROUP_OPERATIONS
@@ -22,7 +23,15 @@ MemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGr
 
 def heartbeat(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
     """The most frequent of all requests."""
-    broker.groups.shard(request.group_id).heartbeat(request, call)
+    connection = call.connection
+    shard = broker.groups.shard(request.group_id)
+    if connection.speaks_for_many:
+        shard.heartbeat(request, call, None)
+        return
+    shard.heartbeat(request, call, call)
+    if call.answer is None:
+        call.on_abandon = partial(shard.abandoned, call)
+        connection.may_wait = call
 
 
 def member(broker: "Broker", call: Call, request: MemberRequest) -> None:

@@ -14,6 +14,7 @@ from kohort.client.failures import ClosedError
 from kohort.client.group_reader import check_callbacks
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition_batch import PartitionBatch
+from kohort.client.partitions import Partitions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
@@ -21,8 +22,8 @@ from kohort.model import Millis, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Callback = Callable[[frozenset[TopicPartition]], None]
-_AsyncCallback = Callable[[frozenset[TopicPartition]], Coroutine[Any, Any, None]]
+Callback = Callable[[Partitions], None]
+_AsyncCallback = Callable[[Partitions], Coroutine[Any, Any, None]]
 
 
 class Consumer(Face):
@@ -226,7 +227,7 @@ class Consumer(Face):
         if callback is None:
             return None
 
-        async def relay(partitions: frozenset[TopicPartition]) -> None:
+        async def relay(partitions: Partitions) -> None:
             ran: Future[None] = Future()
 
             def run() -> bool:

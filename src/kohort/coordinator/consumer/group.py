@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
 from kohort.coordinator.consumer.computing import Computing
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, ConsumerMember
+from kohort.coordinator.consumer.owners import Owner, Owners
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
 from kohort.coordinator.consumer.search import Search
@@ -26,14 +26,6 @@ FIRST_EPOCH = 1
 
 MOST_WEIGHED = 50
 """Members of one rebalance that the journal says this of; nobody reads more, and a large group has thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who has a partition, and the epoch that it had when it was given it (KIP-1251). Shared by many partitions."""
-
-    member_id: str
-    since_epoch: int
 
 
 class ConsumerGroup:
@@ -55,6 +47,7 @@ class ConsumerGroup:
         "group_id",
         "handed_out",
         "has_partition_metadata",
+        "made",
         "members",
         "metadata_hash",
         "offsets",
@@ -85,7 +78,9 @@ class ConsumerGroup:
         """Member id by instance id."""
         self.targets: dict[str, Partitions] = {}
         """What each member should own; who is not in it should own nothing."""
-        self.owners: dict[UUID, dict[int, Owner]] = {}
+        self.made: dict[str, Partitions] = {}
+        """Targets that are about to be written: replay takes these very values, which the plan has, too."""
+        self.owners = Owners()
         """Who has each partition, be it that it was told to give it up."""
         self.topics = SubscribedTopics()
         self.assignors: Counter[str] = Counter()
@@ -139,16 +134,11 @@ class ConsumerGroup:
 
     def taken(self, wanted: Partitions) -> Partitions:
         """Those of `wanted` that somebody has."""
-        found: list[tuple[UUID, frozenset[int]]] = []
-        for topic_id, partitions in wanted.by_topic.items():
-            owners = self.owners.get(topic_id)
-            if owners:
-                found.append((topic_id, frozenset(one for one in partitions if one in owners)))
-        return Partitions.of(found)
+        return self.owners.taken(wanted)
 
     def owner(self, topic_id: UUID, partition: int) -> Owner | None:
         """Who has a partition."""
-        return self.owners.get(topic_id, {}).get(partition)
+        return self.owners.of(topic_id, partition)
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member asks for a topic, by its name or by an expression."""
@@ -180,7 +170,7 @@ class ConsumerGroup:
     # What replay writes
 
     def put(self, member: ConsumerMember) -> Collection[str]:
-        """Have this member as it is now. What it has no longer is free; what it has anew is noted by `give`.
+        """Have this member as it is now. What it has no longer is free; what it has anew is noted in `owners`.
 
         As `remove` and `resolve` do, returns the topics that nobody in the group asked for before, or asks for now.
         """
@@ -189,7 +179,7 @@ class ConsumerGroup:
         self.members[member_id] = member
         self._name(old, member)
         if old is not None and not (old.assigned is member.assigned and old.revoking is member.revoking):
-            self._release(member_id, (old.assigned | old.revoking) - (member.assigned | member.revoking))
+            self.owners.release(member_id, (old.assigned | old.revoking) - (member.assigned | member.revoking))
         return self._count(old, member)
 
     def remove(self, member_id: str) -> Collection[str]:
@@ -200,17 +190,12 @@ class ConsumerGroup:
         self.computing.left(member_id)
         self.answers_due.pop(member_id, None)
         self._name(old, None)
-        self._release(member_id, old.assigned | old.revoking)
+        self.owners.release(member_id, old.assigned | old.revoking)
         return self._count(old, None)
 
     def give(self, member_id: str, partitions: Iterable[tuple[UUID, int, int]]) -> None:
         """A member has these partitions, each with the epoch in which it was given it."""
-        by_epoch: dict[int, Owner] = {}
-        for topic_id, partition, epoch in partitions:
-            owner = by_epoch.get(epoch)
-            if owner is None:
-                owner = by_epoch[epoch] = Owner(member_id, epoch)
-            self.owners.setdefault(topic_id, {})[partition] = owner
+        self.owners.give(member_id, partitions)
 
     def resolve(self, expression: str, resolved: ResolvedExpression | None) -> Collection[str]:
         """An expression that members subscribe to matches these topics now."""
@@ -232,6 +217,8 @@ class ConsumerGroup:
             _subtract(self._arrived, old.epoch)
         if new is not None and new.state is MemberState.STABLE:
             self._arrived[new.epoch] += 1
+        if old is not None and new is not None and old.describes_as(new):
+            return ()
         if old is not None and old.server_assignor is not None:
             _subtract(self.assignors, old.server_assignor)
         if new is not None and new.server_assignor is not None:
@@ -257,17 +244,6 @@ class ConsumerGroup:
             del self.static_ids[old.instance_id]
         if new is not None and new.instance_id is not None:
             self.static_ids[new.instance_id] = new.member_id
-
-    def _release(self, member_id: str, partitions: Partitions) -> None:
-        """Free what this member has; what another was given meanwhile stays the other's."""
-        for topic_id, numbers in partitions.by_topic.items():
-            owners = self.owners.get(topic_id, {})
-            for number in numbers:
-                owner = owners.get(number)
-                if owner is not None and owner.member_id == member_id:
-                    del owners[number]
-            if not owners:
-                self.owners.pop(topic_id, None)
 
 
 def _subtract(counts: Counter[_Key], key: _Key) -> None:

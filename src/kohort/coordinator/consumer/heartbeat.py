@@ -49,21 +49,17 @@ def _answered(
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
 
 
-def tell_next(groups: Groups, now: Millis, out: Effects) -> None:
-    """Answer held heartbeats for which there is news, until what one of them brings about must be replayed."""
-    while not out.records and (held := groups.holds.next_news()) is not None:
-        request = held.request
-        if not isinstance(request, ConsumerGroupHeartbeatRequest):
-            continue
-        group, member_id = groups.consumer(request.group_id), request.member_id
-        member = None if group is None else group.members.get(member_id)
-        context = _as_it_came(held, member)
-        deadline = None if member is None else member.session_deadline
-        response = _answered(groups, request, context, now, out)
-        if member is not None and deadline is not None:
-            member.session_deadline = deadline  # it was heard of when the heartbeat came, not now
-        groups.holds.drop(held)
-        answer_or_hold(groups, request, context, response, now, out, held)
+def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects) -> None:
+    """Answer a held heartbeat if there is news."""
+    group, member_id = groups.consumer(request.group_id), request.member_id
+    member = None if group is None else group.members.get(member_id)
+    context = _as_it_came(held, member)
+    deadline = None if member is None else member.session_deadline
+    response = _answered(groups, request, context, now, out)
+    if member is not None and deadline is not None:
+        member.session_deadline = deadline  # it was heard of when the heartbeat came, not now
+    groups.holds.drop(held)
+    answer_or_hold(groups, request, context, response, now, out, held)
 
 
 def _as_it_came(held: Held, member: ConsumerMember | None) -> RequestContext:

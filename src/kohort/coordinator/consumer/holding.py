@@ -13,7 +13,7 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import due_at
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.holds import Held, Place
+from kohort.coordinator.holds import PLAIN_AFTER, Held, Place
 from kohort.coordinator.timers import HoldsEnd, TargetDue
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -24,8 +24,6 @@ _AT_MOST_EVERY: Millis = 1_000
 """A member whose other requests release its heartbeats sends one in so much time, however many requests it sends."""
 _PATIENCE = 4
 """So many heartbeats of a member are answered at once while its acknowledgement is awaited; a client may send none."""
-_STRIKES = 2
-"""After so many holds in a row that its client did not live to see, a member is served plainly."""
 
 
 def hold_ms(groups: Groups, group_id: str) -> Millis:
@@ -45,7 +43,7 @@ def may_be_held(groups: Groups, group_id: str, member_id: str) -> bool:
     if not groups.config.heartbeat_hold_ms:
         return False
     pace = groups.holds.paces.get((group_id, member_id))
-    return pace is None or (pace.owing == 0 and pace.strikes < _STRIKES)
+    return pace is None or (pace.owing == 0 and pace.strikes < PLAIN_AFTER)
 
 
 def answer_or_hold(
@@ -75,7 +73,7 @@ def answer_or_hold(
     if pace.owing > _PATIENCE and not owes:
         pace.owing = 0
     settings = groups.settings(group_id)
-    if pace.strikes >= _STRIKES:
+    if pace.strikes >= PLAIN_AFTER:
         response.heartbeat_interval_ms = settings.heartbeat_interval_ms
     elif pace.owing or owes:
         # Ever more rarely, so that one that takes its time does not ask all the time whether it may.
@@ -107,8 +105,6 @@ def hold_quietly(groups: Groups, request: ConsumerGroupHeartbeatRequest, token: 
     if not may_be_held(groups, group_id, member_id) or holds.holds(group_id, member_id):
         return None
     until = now + hold_ms(groups, group_id)
-    if not holds.ends_in_time(until):
-        return None
     held = Held(token, request, 0, now, until)
     holds.add(held)
     return held

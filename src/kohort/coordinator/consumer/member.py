@@ -103,6 +103,14 @@ class ConsumerMember:
         moved.assigned, moved.revoking = assigned, revoking
         return moved
 
+    def describes_as(self, other: ConsumerMember) -> bool:
+        """Whether both ask for the same, as two values of a member do of which one is a step after the other."""
+        return (
+            self.subscription is other.subscription
+            and self.server_assignor is other.server_assignor
+            and self.classic is other.classic
+        )
+
     def look_again_at(self, now: Millis) -> Millis:
         """When its deadlines are to be looked at: when its session ends, or before what it may be told now is due.
 

@@ -4,7 +4,7 @@ Compaction may have taken any record that a later one of the same key replaced, 
 partition may have two holders for a moment while the log is loaded, and the later record wins.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -35,13 +35,13 @@ from kohort.wire.group_records import (
     TopicPartitions,
 )
 
-ConsumerGroupKey = (
-    ConsumerGroupMetadataKey
-    | ConsumerGroupPartitionMetadataKey
-    | ConsumerGroupMemberMetadataKey
-    | ConsumerGroupTargetAssignmentMetadataKey
+ConsumerGroupKey = (  # the most frequent first, as they are looked at in order
+    ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupTargetAssignmentMemberKey
-    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupPartitionMetadataKey
     | ConsumerGroupRegularExpressionKey
 )
 
@@ -55,7 +55,12 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         return
     if group is None:
         group = groups.make_consumer(key.group_id)
-    match key:
+    match key:  # the most frequent first
+        case ConsumerGroupCurrentMemberAssignmentKey():
+            assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            before = group.members.get(key.member_id)
+            _put_current(group, key.member_id, value)
+            _tell_freed(groups, group, before, key.member_id)
         case ConsumerGroupMetadataKey():
             assert isinstance(value, ConsumerGroupMetadataValue)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
@@ -68,16 +73,12 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         case ConsumerGroupTargetAssignmentMetadataKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
             group.target_epoch, group.target_at = value.assignment_epoch, value.assignment_timestamp
+            group.made = {}
             groups.holds.stir(key.group_id)
         case ConsumerGroupTargetAssignmentMemberKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
             groups.holds.look_at(key.group_id, key.member_id)  # before those for whom only the epoch is new
-        case ConsumerGroupCurrentMemberAssignmentKey():
-            assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
-            before = group.members.get(key.member_id)
-            _put_current(group, key.member_id, value)
-            _tell_freed(groups, group, before, key.member_id)
         case ConsumerGroupRegularExpressionKey():
             assert isinstance(value, ConsumerGroupRegularExpressionValue)
             resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp)
@@ -157,6 +158,9 @@ def _classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
 
 def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
     target = Partitions.of((one.topic_id, one.partitions) for one in value.topic_partitions)
+    made = group.made.pop(member_id, None)
+    if made == target:
+        target = made
     if target:
         group.targets[member_id] = target
     else:
@@ -165,7 +169,8 @@ def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTarget
 
 def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
     member = group.members.get(member_id) or ConsumerMember(member_id)
-    assigned = Partitions.of((one.topic_id, one.partitions) for one in value.assigned_partitions)
+    given, owed = value.assigned_partitions, value.partitions_pending_revocation
+    assigned = _partitions(given)
     target = group.targets.get(member_id)
     moved = member.standing(
         value.member_epoch,
@@ -173,14 +178,19 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
         _STATES.get(value.state, MemberState.UNKNOWN),
         # Most members own exactly their target; a large group then keeps one value for both.
         target if target is not None and target == assigned else assigned,
-        Partitions.of((one.topic_id, one.partitions) for one in value.partitions_pending_revocation),
+        _partitions(owed),
     )
     before = (member.state, member.assigned, member.revoking)
     if not member.epoch or before != (moved.state, moved.assigned, moved.revoking):
         moved.since = group.written_at
     group.put(moved)
-    group.give(member_id, _given(value.assigned_partitions, value.member_epoch))
-    group.give(member_id, _given(value.partitions_pending_revocation, value.member_epoch))
+    for topics in (given, owed):
+        if topics:
+            group.give(member_id, _given(topics, value.member_epoch))
+
+
+def _partitions(topics: Collection[TopicPartitions]) -> Partitions:
+    return Partitions.of([(one.topic_id, one.partitions) for one in topics]) if topics else NOTHING
 
 
 _STATES = {state.value: state for state in MemberState}

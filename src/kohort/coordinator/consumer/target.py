@@ -55,6 +55,7 @@ def write_target(
         member_id: Partitions(by_topic) if by_topic else NOTHING for member_id, by_topic in sorted(changed.items())
     }
     group.concern(targets)
+    group.made = targets
     out.records += [records.target(group.group_id, member_id, target) for member_id, target in targets.items()]
     out.records.append(records.target_epoch(group.group_id, epoch, now))
     if now > group.target_at + groups.settings(group.group_id).assignment_interval_ms:

@@ -22,6 +22,12 @@ def tell_move(
     group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember, image: MetadataImage, out: Effects
 ) -> None:
     """A member takes a step. Who was away had left everything behind."""
+    if (
+        before.assigned is moved.assigned
+        and before.revoking is moved.revoking
+        and AWAY not in (before.epoch, moved.epoch)
+    ):
+        return  # its epoch moved, and nothing else
     had, owed = (NOTHING, NOTHING) if before.epoch == AWAY else (before.assigned, before.revoking)
     has, owes = (NOTHING, NOTHING) if moved.epoch == AWAY else (moved.assigned, moved.revoking)
     step = MemberMoved(
@@ -45,6 +51,11 @@ def will_be_settled(group: ConsumerGroup, before: ConsumerMember, moved: Consume
     return moved.is_at(epoch) and others == arrived
 
 
+_NONE: frozenset[TopicPartition] = frozenset()
+
+
 def _named(partitions: Partitions, image: MetadataImage) -> frozenset[TopicPartition]:
+    if not partitions:
+        return _NONE
     topics = image.by_id
     return frozenset(TopicPartition(topics[t].name, number) for t, number in partitions if t in topics)

@@ -27,6 +27,7 @@ from kohort.log.directory import (
     CLUSTER_FORMAT,
     FORMAT,
     check_meta,
+    last_epoch,
     read_configs,
     read_json,
     read_topics,
@@ -37,6 +38,8 @@ from kohort.log.memory import fresh_cluster_id
 
 _PATIENCE_S = 0.1
 """A change takes a few milliseconds; whoever holds the image longer stands still."""
+_START_PATIENCE_S = 2.0
+"""Nobody waits for a broker that starts."""
 _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
 
 
@@ -80,12 +83,12 @@ class ClusterDirectory:
         except Busy:
             detail = "is in use by a broker alone; stop it, or choose another directory"
             raise DataDirectoryInUse(f"the data directory {self.path} {detail}") from None
-        with locked(self.path / "cluster.lock", _PATIENCE_S):
+        with locked(self.path / "cluster.lock", _START_PATIENCE_S):
             self.cluster_id = self._begin(cluster_id)
         (self.path / "brokers").mkdir(exist_ok=True)
         try:
             # Whoever looks whether a broker lives holds its lock for a moment.
-            self._life = FileLock(self._life_of(self.node_id), patience_s=_PATIENCE_S)
+            self._life = FileLock(self._life_of(self.node_id), patience_s=_START_PATIENCE_S)
         except Busy:
             detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
             raise DataDirectoryInUse(f"the cluster in {self.path} {detail}") from None
@@ -100,15 +103,13 @@ class ClusterDirectory:
             "epoch": -1,
         }
         if meta.get("format") == FORMAT:
-            image = ClusterImage(first_epoch=meta["epoch"] + 1, configs=read_configs(self.path))
+            image = ClusterImage(first_epoch=last_epoch(self.path, meta) + 1, configs=read_configs(self.path))
             for topic in read_topics(self.path):
                 image = image.created(topic)
             write_durably(self.path / "cluster.json", encode_image(image))
-            meta = {"format": CLUSTER_FORMAT, "cluster_id": meta["cluster_id"]}
-            write_durably(self.path / "kohort.json", _json(meta))
-        check_meta(self.path, meta, CLUSTER_FORMAT, cluster_id)
-        found: str = meta["cluster_id"]
-        return found
+            meta = {"format": CLUSTER_FORMAT, "cluster_id": check_meta(self.path, meta, FORMAT, cluster_id)}
+            write_durably(self.path / "kohort.json", json.dumps(meta).encode())
+        return check_meta(self.path, meta, CLUSTER_FORMAT, cluster_id)
 
     def close(self) -> None:
         """Let go of everything: for the others this broker is dead now."""
@@ -179,7 +180,3 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-def _json(meta: dict[str, Any]) -> bytes:
-    return json.dumps(meta).encode()

@@ -93,7 +93,6 @@ class ClassicMember(Standing):
                 assert_never(event)
 
     def _subscribe(self, topics: frozenset[str]) -> None:
-        assert topics, "to want nothing is to leave"
         self.topics = topics
         if self.phase in (Phase.UNSUBSCRIBED, Phase.FATAL):
             self.prepare("the member is new")

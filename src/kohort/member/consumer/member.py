@@ -83,7 +83,6 @@ class ConsumerMember(ConsumerStanding):
                 assert_never(event)
 
     def _subscribe(self, wanted: Subscribe) -> None:
-        assert wanted.topics or wanted.expression, "to want nothing is to leave"
         self.topics, self.expression = wanted.topics, wanted.expression
         if self.phase in (Phase.UNSUBSCRIBED, Phase.FATAL):
             self.join("the member is new")

@@ -1,0 +1,112 @@
+"""One Spark session that runs the cases it reads from stdin, a JSON line each, and answers each by a JSON line.
+
+It knows no kohort, so that it also runs under the older Spark for which Maven has the JVM connector.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+
+def main() -> None:
+    """Takes the connector's jars, comma-separated, or nothing."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("contestant").master("local[2]")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    if jars := sys.argv[1]:
+        builder = builder.config("spark.jars", jars)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        print(json.dumps(CASES[asked.pop("case")](spark, **asked)), flush=True)
+    spark.stop()
+
+
+def _reader(spark: SparkSession, form: str, options: dict[str, str], schema: str | None) -> DataFrame:
+    reader = spark.read.format(form).options(**options)
+    return (reader.schema(schema) if schema else reader).load()
+
+
+def batch(spark: SparkSession, form: str, options: dict[str, str], schema: str | None = None) -> dict[str, Any]:
+    """Read everything once. `schema` narrows what is read where the source can; else a select does."""
+    frame = _reader(spark, form, options, schema if form == "kohort" else None)
+    if schema:
+        frame = frame.select(schema.split()[0])
+    begin = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return {"seconds": time.perf_counter() - begin}
+
+
+def stream(spark: SparkSession, form: str, options: dict[str, str]) -> dict[str, Any]:
+    """Trigger.AvailableNow to its end; the duration of each batch in ms, as Spark has it."""
+    home = tempfile.mkdtemp(prefix="bench-stream-")
+    given = options | ({"checkpointLocation": home} if form == "kohort" else {})
+    begin = time.perf_counter()
+    frame = spark.readStream.format(form).options(**given).load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", home)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    seconds = time.perf_counter() - begin
+    batches = [(found.numInputRows, found.batchDuration) for found in query.recentProgress if found.numInputRows]
+    shutil.rmtree(home, ignore_errors=True)
+    return {"seconds": seconds, "batches": batches}
+
+
+def latency(spark: SparkSession, form: str, options: dict[str, str], seconds: float) -> dict[str, Any]:
+    """Follow the topic's end for that long: for each batch how many records are done, and when, in s since 1970."""
+    home = tempfile.mkdtemp(prefix="bench-latency-")
+    given = options | ({"checkpointLocation": home} if form == "kohort" else {})
+    frame = spark.readStream.format(form).options(**given).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", home).start()
+    time.sleep(seconds)
+    query.stop()
+    done = []
+    for found in query.recentProgress:
+        if not found.numInputRows:
+            continue
+        at = time.mktime(time.strptime(found.timestamp[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+        at += float(found.timestamp[19:].rstrip("Z")) + found.durationMs["triggerExecution"] / 1000
+        ends = json.loads(found.sources[0].endOffset)
+        done.append(
+            (sum(n for topic in ends.values() if isinstance(topic, dict) for p, n in topic.items() if p.isdigit()), at)
+        )
+    shutil.rmtree(home, ignore_errors=True)
+    return {"done": done}
+
+
+def sink(spark: SparkSession, form: str, options: dict[str, str], rows: int) -> dict[str, Any]:
+    """Write so many rows of 100 bytes with 8-byte keys."""
+    frame = spark.range(rows).selectExpr(
+        "cast(lpad(cast(id as string), 8, '0') as binary) key", "cast(repeat('v', 100) as binary) value"
+    )
+    begin = time.perf_counter()
+    frame.write.format(form).options(**options).mode("append").save()
+    return {"seconds": time.perf_counter() - begin}
+
+
+CASES: dict[str, Callable[..., dict[str, Any]]] = {"batch": batch, "stream": stream, "latency": latency, "sink": sink}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""From raw records of `__consumer_offsets` to rows of the history, batches of Arrow in and out.
+
+This is what runs on executors: inside our source, or as `mapInArrow` over raw records from anywhere. Records of one
+shard must come in the order of their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kohort.analytics import kernels
+from kohort.analytics.group_rows import CHANGES_OWNERS, Row, group_rows
+from kohort.analytics.runs import Runs
+from kohort.analytics.schema import HISTORY, Kind
+from kohort.model import UUID, Millis
+from kohort.wire.codec import DecodeError
+
+ROWS_AT_ONCE = 1 << 20
+"""Commits that are summed up together. More make fewer rows for Spark, at 60 bytes each."""
+
+
+class Decoder:
+    """Takes raw batches, gives rows of the history. `unreadable` counts records that no Kafka wrote."""
+
+    def __init__(self, window_ms: Millis, rows_at_once: int = ROWS_AT_ONCE) -> None:
+        self.unreadable = 0
+        self._runs = Runs(window_ms)
+        self._most = rows_at_once
+        self._rows: list[Row] = []
+        self._prefixes: dict[bytes, int] = {}
+        self._last_ids = np.zeros(0, np.int64)
+        self._told: set[tuple[str, str]] = set()
+
+    def decode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All batches, to the end."""
+        for batch in batches:
+            self._take(batch)
+            if len(self._runs) >= self._most:
+                yield from self._flush()
+        yield from self._flush()
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        yield from self._runs.take()
+        if self._rows:
+            yield pa.RecordBatch.from_pylist(self._rows, schema=HISTORY)
+            self._rows = []
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        keys, values = batch.column("key"), batch.column("value")
+        value_ends, value_bytes = _binary(values)
+        kinds, partitions = np.empty(rows, np.int32), np.empty(rows, np.int32)
+        positions, times, topic_ids, id_ends = (np.empty(rows, np.int64) for _ in range(4))
+        out = (kinds, partitions, positions, times, topic_ids, id_ends)
+        kernels.decode_commits(*_binary(keys), value_ends, value_bytes, _valid(values), *out)
+
+        stamps = batch.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        offsets, shards = batch.column("offset").to_numpy(), batch.column("partition").to_numpy()
+        self._take_groups(keys, values, kinds, (shards, offsets, stamps))
+        picked = np.flatnonzero(kinds == kernels.COMMIT)
+        if not len(picked):
+            return
+        numbers = self._numbers(keys if len(picked) == rows else keys.take(picked))
+        self._runs.add(
+            number=numbers,
+            partition=partitions[picked],
+            shard=shards[picked],
+            position=offsets[picked],
+            at=np.where(times < 0, stamps, times)[picked],
+            committed=positions[picked],
+        )
+        self._note_topic_ids(numbers, id_ends[picked], topic_ids[picked], value_bytes)
+
+    def _take_groups(self, keys: Any, values: Any, kinds: Any, places: tuple[Any, Any, Any]) -> None:
+        """The records that are no commits, one by one."""
+        for row in np.flatnonzero(kinds != kernels.COMMIT).tolist():
+            try:
+                group_id, found = group_rows(keys[row].as_py() or b"", values[row].as_py())
+            except DecodeError:
+                self.unreadable += 1
+                continue
+            shard, position, at = (int(column[row]) for column in places)
+            self._rows += [{"shard": shard, "position": position, "at": at} | one for one in found]
+            if group_id is not None and kinds[row] in CHANGES_OWNERS:
+                self._runs.split(group_id, position)
+
+    def _numbers(self, keys: Any) -> Any:
+        """Of each commit the number of its group and topic: what its key is without the partition."""
+        encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
+        numbers = np.empty(len(encoded.dictionary), np.int32)
+        for i, prefix in enumerate(encoded.dictionary.to_pylist()):
+            known = self._prefixes.get(prefix)
+            if known is None:
+                known = self._prefixes[prefix] = self._runs.number(*_group_and_topic(prefix))
+            numbers[i] = known
+        return numbers[encoded.indices.to_numpy()]
+
+    def _note_topic_ids(self, numbers: Any, id_ends: Any, at: Any, value_bytes: Any) -> None:
+        """A row for each id that a topic is seen with: consumer groups name topics by id alone."""
+        self._last_ids.resize(self._runs.numbers, refcheck=False)
+        for row in np.flatnonzero((id_ends != 0) & (id_ends != self._last_ids[numbers])).tolist():
+            number = int(numbers[row])
+            if self._last_ids[number] == id_ends[row]:
+                continue  # a row before said so
+            self._last_ids[number] = id_ends[row]
+            begin = int(at[row])
+            topic_id = str(UUID(bytes=value_bytes[begin : begin + 16].tobytes()))
+            _, topic = self._runs.name(number)
+            if (topic, topic_id) not in self._told:
+                self._told.add((topic, topic_id))
+                self._rows.append({"kind": Kind.TOPIC, "topic": topic, "topic_id": topic_id})
+
+
+def _group_and_topic(prefix: bytes) -> tuple[str, str]:
+    """Of a commit's key whose lengths are known to fit; names that are no UTF-8 are still names."""
+    end = 4 + int.from_bytes(prefix[2:4], "big")
+    return prefix[4:end].decode(errors="replace"), prefix[end + 2 :].decode(errors="replace")
+
+
+def _binary(array: Any) -> tuple[Any, Any]:
+    """Ends and bytes of a binary column, as the kernels want them."""
+    _, ends, data = array.buffers()
+    first = array.offset
+    content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    return np.frombuffer(ends, np.int32)[first : first + len(array) + 1], _read_only(content)
+
+
+def _read_only(content: Any) -> Any:
+    content.flags.writeable = False
+    return content
+
+
+def _valid(array: Any) -> Any:
+    if not array.null_count:
+        return np.ones(len(array), np.uint8)
+    return array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)

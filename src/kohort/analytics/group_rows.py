@@ -1,0 +1,148 @@
+"""Records about groups, which are few, one by one: as rows of the history.
+
+Deletions count as rows that are not alive. Types that say nothing about who has what are passed over.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+from kohort.analytics.schema import Kind
+from kohort.wire.codec import DecodeError, Message
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.group_bytes import decode_key, decode_value
+from kohort.wire.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    TopicPartitions,
+)
+
+Row = dict[str, Any]
+
+CHANGES_OWNERS = frozenset({GroupMetadataKey.KEY, ConsumerGroupCurrentMemberAssignmentKey.KEY})
+"""Types of records after which a partition may be another member's: a run of commits ends there."""
+
+
+def group_rows(key: bytes, value: bytes | None) -> tuple[str | None, list[Row]]:
+    """The group that a record is about (None: of a type unknown here) and its rows. Raises DecodeError."""
+    decoded = decode_key(key)
+    if decoded is None:
+        return None, []
+    content = None if value is None else decode_value(decoded, value)
+    group_id: str = getattr(decoded, "group" if hasattr(decoded, "group") else "group_id")
+    read = _READERS.get(type(decoded))
+    return group_id, [] if read is None else [{"group_id": group_id, **row} for row in read(decoded, content)]
+
+
+def _generation(_key: Message, value: Message | None) -> Iterator[Row]:
+    found = cast(GroupMetadataValue | None, value)
+    if found is None:
+        yield {"kind": Kind.GENERATION, "alive": False, "members": []}
+        return
+    consumers = found.protocol_type in ("consumer", "")
+    yield {
+        "kind": Kind.GENERATION,
+        "alive": True,
+        "epoch": found.generation,
+        "protocol_type": found.protocol_type,
+        "protocol": found.protocol,
+        "leader_id": found.leader,
+        "members": [_classic_member(member, consumers) for member in found.members],
+    }
+
+
+def _classic_member(member: MemberMetadata, consumers: bool) -> Row:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed": _topics(member.subscription) if consumers else [],
+        "assigned": _partitions(member.assignment) if consumers else [],
+    }
+
+
+@lru_cache(maxsize=8192)
+def _topics(subscription: bytes) -> list[str]:
+    """Topics of a subscription, none where the bytes are not the consumer protocol's: other protocols own them."""
+    try:
+        return sorted(decode_subscription(subscription).topics)
+    except DecodeError:
+        return []
+
+
+@lru_cache(maxsize=8192)
+def _partitions(assignment: bytes) -> list[str]:
+    try:
+        return [str(partition) for partition in decode_assignment(assignment).partitions]
+    except DecodeError:
+        return []
+
+
+def _epoch(_key: Message, value: Message | None) -> Iterator[Row]:
+    found = cast(ConsumerGroupMetadataValue | None, value)
+    yield {"kind": Kind.EPOCH, "alive": found is not None, "epoch": None if found is None else found.epoch}
+
+
+def _named_topics(_key: Message, value: Message | None) -> Iterator[Row]:
+    found = cast(ConsumerGroupPartitionMetadataValue | None, value)
+    for topic in found.topics if found is not None else ():
+        yield {"kind": Kind.TOPIC, "topic": topic.topic_name, "topic_id": str(topic.topic_id)}
+
+
+def _member(key: Message, value: Message | None) -> Iterator[Row]:
+    member_id = cast(ConsumerGroupMemberMetadataKey, key).member_id
+    found = cast(ConsumerGroupMemberMetadataValue | None, value)
+    if found is None:
+        yield {"kind": Kind.MEMBER, "alive": False, "member_id": member_id}
+        return
+    pattern = [found.subscribed_topic_regex] if found.subscribed_topic_regex else []
+    yield {
+        "kind": Kind.MEMBER,
+        "alive": True,
+        "member_id": member_id,
+        "instance_id": found.instance_id,
+        "client_id": found.client_id,
+        "client_host": found.client_host,
+        "protocol": found.server_assignor,
+        "subscribed": sorted(found.subscribed_topic_names) + pattern,
+    }
+
+
+def _current(key: Message, value: Message | None) -> Iterator[Row]:
+    member_id = cast(ConsumerGroupCurrentMemberAssignmentKey, key).member_id
+    found = cast(ConsumerGroupCurrentMemberAssignmentValue | None, value)
+    if found is None:
+        yield {"kind": Kind.CURRENT, "alive": False, "member_id": member_id, "assigned": []}
+        return
+    # What it is told to give up it still processes until it says otherwise.
+    held = _by_id(found.assigned_partitions) + _by_id(found.partitions_pending_revocation)
+    yield {
+        "kind": Kind.CURRENT,
+        "alive": True,
+        "member_id": member_id,
+        "epoch": found.member_epoch,
+        "assigned": held,
+    }
+
+
+def _by_id(topics: list[TopicPartitions]) -> list[str]:
+    return [f"{topic.topic_id}-{partition}" for topic in topics for partition in topic.partitions]
+
+
+_READERS: Mapping[type[Message], Callable[[Message, Message | None], Iterator[Row]]] = {
+    GroupMetadataKey: _generation,
+    ConsumerGroupMetadataKey: _epoch,
+    ConsumerGroupPartitionMetadataKey: _named_topics,
+    ConsumerGroupMemberMetadataKey: _member,
+    ConsumerGroupCurrentMemberAssignmentKey: _current,
+}

@@ -1,0 +1,140 @@
+"""The compiled loop over records of `__consumer_offsets`: what a committed offset says, by its place in the bytes.
+
+Commits are nearly all there is in that topic, so each costs some ten nanoseconds here; every other record is only named
+by its type. Whoever wrote the bytes may have lied about their lengths, so every position is checked.
+"""
+
+import numpy as np
+
+from kohort.columns.kernels import _big_endian  # settles numba's cache, and must stay before numba's own import
+
+from numba import int32, int64, njit, types, uint8  # isort: skip
+
+COMMIT, MALFORMED = 1, -1
+"""Commits of both formats count as type 1; any other type stands as it is."""
+
+_bytes_in = types.Array(uint8, 1, "C", readonly=True)
+_ends_in = types.Array(int32, 1, "C", readonly=True)
+_three_numbers = types.UniTuple(int64, 3)  # type: ignore[no-untyped-call]
+
+
+@njit(int64(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
+def _int16(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """A length or a version; -2 where the bytes end before it, which neither may be."""
+    if at + 2 > end:
+        return np.int64(-2)
+    value = _big_endian(data, at, np.int64(2))
+    return value - 65536 if value > 32767 else value
+
+
+@njit(_three_numbers(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
+def _varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """An unsigned varint: 1, its value and where it ends; 0 where the bytes end first or it is longer than five."""
+    value = np.int64(0)
+    for i in range(5):
+        if at + i >= end:
+            break
+        byte = np.int64(data[at + i])
+        value |= (byte & 127) << (7 * i)
+        if byte < 128:
+            return np.int64(1), value, np.int64(at + i + 1)
+    return np.int64(0), np.int64(0), np.int64(end)
+
+
+@njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
+def _commit_key(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether group and topic leave exactly the four bytes of a partition."""
+    for _ in range(2):
+        size = _int16(data, at, end)
+        if size < 0:
+            return np.int64(0)
+        at += 2 + size
+    return np.int64(1) if at + 4 == end else np.int64(0)
+
+
+@njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
+def _tagged_topic_id(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Where the topic id of a flexible value begins (tag 0, 16 bytes); -1 without one, -2 where it is malformed."""
+    ok, fields, at = _varint(data, at, end)
+    found = np.int64(-1)
+    for _ in range(fields):
+        ok_tag, tag, at = _varint(data, at, end)
+        ok_size, size, at = _varint(data, at, end)
+        ok = ok and ok_tag and ok_size
+        if not ok or at + size > end:
+            return np.int64(-2)
+        if tag == 0 and size == 16:
+            found = np.int64(at)
+        at += size
+    return found if ok else np.int64(-2)
+
+
+@njit(_three_numbers(_bytes_in, int64, int64), cache=True, nogil=True)
+def _time_place(value, begin, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Of a commit's value: its version, where its time begins, and its topic id (-1: none); version -1: malformed."""
+    version = _int16(value, begin, end)
+    at = begin + 10 + (4 if version >= 3 else 0)
+    topic_id = np.int64(-1)
+    if version < 0 or version > 4 or at > end:
+        return np.int64(-1), np.int64(0), topic_id
+    if version == 4:
+        ok, size, at = _varint(value, at, end)
+        at += size - 1
+        if not ok or size < 1 or at + 8 > end:
+            return np.int64(-1), np.int64(0), topic_id
+        topic_id = _tagged_topic_id(value, at + 8, end)
+    else:
+        size = _int16(value, at, end)
+        at += 2 + size
+        if size < 0 or at + 8 > end:
+            return np.int64(-1), np.int64(0), topic_id
+    if topic_id == -2:
+        return np.int64(-1), np.int64(0), topic_id
+    return version, np.int64(at), topic_id
+
+
+@njit(
+    types.void(
+        *(_ends_in, _bytes_in, _ends_in, _bytes_in, uint8[::1]),
+        *(int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int64[::1]),
+    ),
+    cache=True,
+    nogil=True,
+)
+def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    key_ends,  # noqa: ANN001
+    key_bytes,  # noqa: ANN001
+    value_ends,  # noqa: ANN001
+    value_bytes,  # noqa: ANN001
+    value_valid,  # noqa: ANN001
+    kinds,  # noqa: ANN001  out: the record's type; of the columns below only commits' rows are written
+    partitions,  # noqa: ANN001  out
+    positions,  # noqa: ANN001  out: the committed offset; -1 where it was deleted
+    times,  # noqa: ANN001  out: milliseconds; -1 where it was deleted
+    topic_ids,  # noqa: ANN001  out: where in `value_bytes` the topic's id begins; -1 without one
+    id_ends,  # noqa: ANN001  out: its last eight bytes, to tell ids apart by; 0 without one
+):
+    """Read every row."""
+    for row in range(len(kinds)):
+        at, end = np.int64(key_ends[row]), np.int64(key_ends[row + 1])
+        kind = _int16(key_bytes, at, end)
+        if kind != 0 and kind != 1:
+            kinds[row] = kind if kind > 0 else MALFORMED
+            continue
+        kinds[row] = MALFORMED
+        if not _commit_key(key_bytes, at + 2, end):
+            continue
+        partitions[row] = _big_endian(key_bytes, end - 4, np.int64(4))
+        positions[row] = times[row] = topic_ids[row] = -1
+        id_ends[row] = 0
+        if value_valid[row]:
+            begin = np.int64(value_ends[row])
+            version, time_at, topic_id = _time_place(value_bytes, begin, np.int64(value_ends[row + 1]))
+            if version < 0:
+                continue
+            positions[row] = _big_endian(value_bytes, begin + 2, np.int64(8))
+            times[row] = _big_endian(value_bytes, time_at, np.int64(8))
+            topic_ids[row] = topic_id
+            if topic_id >= 0:
+                id_ends[row] = _big_endian(value_bytes, topic_id + 8, np.int64(8))
+        kinds[row] = COMMIT

@@ -1,0 +1,28 @@
+"""The tables, as SQL over the rows of a history: each module makes views of those before it, in the order of `STEPS`.
+
+Nothing here is Python per row, and every window is of a group, a member or a partition of a group, so Spark spreads it
+over a cluster; what is large (commits) was summed up where it was read.
+"""
+
+from dataclasses import dataclass
+
+from kohort.analytics.tables import members, owners, rebalancing, throughput
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One view: its name, and how it is made of those before it."""
+
+    name: str
+    sql: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is one of the tables that the job writes; the others only lead there."""
+        return not self.name.startswith("_")
+
+
+STEPS = tuple(
+    Step(name, sql) for module in (members, owners, rebalancing, throughput) for name, sql in module.VIEWS.items()
+)
+TABLES = tuple(step.name for step in STEPS if step.kept)

@@ -1,0 +1,56 @@
+"""When members of a classic group whose heartbeats are held are told that it rebalances.
+
+Members of a cooperative assignor go on processing, and are told at once. Members of an eager one give up everything
+when they are told, and wait for whoever is told last. So they are told together: as soon as the heartbeat of everybody
+is in hand, or those that are missing are overdue.
+"""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.member import Member
+from kohort.coordinator.states import GroupState
+from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE
+from kohort.coordinator.timers import CollectingEnds
+from kohort.model import Millis
+
+_LIKELY_RHYTHM: Millis = 3_000
+"""heartbeat.interval.ms of most clients, for members of which no heartbeat was seen."""
+_SLACK: Millis = 200
+
+
+def tell_of_rebalance(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """A rebalance began: tell those whose heartbeats are held, now or together."""
+    if not groups.holds.by_group.get(group.group_id):
+        return
+    if _is_eager(group) and (missing := _missing(groups, group)):
+        due = max(member.heard_at + (member.rhythm_ms or _LIKELY_RHYTHM) for member in missing)
+        if due > now:
+            group.rebalance.collecting = True
+            longest = max(member.rhythm_ms or _LIKELY_RHYTHM for member in missing)
+            out.timers[CollectingEnds(group.group_id)] = min(due + _SLACK, now + longest)
+            return
+    groups.holds.stir(group.group_id)
+
+
+def tell_when_all_are_in_hand(groups: Groups, group: ClassicGroup) -> None:
+    """Tell the members of an eager assignor if all of them can be told now."""
+    if group.rebalance.collecting and not _missing(groups, group):
+        collecting_ended(groups, group)
+
+
+def collecting_ended(groups: Groups, group: ClassicGroup) -> None:
+    """Whoever is not in hand is told when it comes."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.rebalance.collecting:
+        group.rebalance.collecting = False
+        groups.holds.stir(group.group_id)
+
+
+def _is_eager(group: ClassicGroup) -> bool:
+    return group.protocol_type == CONSUMER and group.protocol is not None and group.protocol not in COOPERATIVE
+
+
+def _missing(groups: Groups, group: ClassicGroup) -> list[Member]:
+    """Who still processes, and cannot be told now."""
+    joining, held = group.rebalance.joining, groups.holds.by_group.get(group.group_id, {})
+    return [m for m in group.members.values() if m.member_id not in joining and m.member_id not in held]

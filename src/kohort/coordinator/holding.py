@@ -1,0 +1,59 @@
+"""Which heartbeats of a classic group's members are held, and for how long.
+
+A held heartbeat is answered when there is news, when its member sends something else on that connection, or at the end
+of its hold. Nothing is gained by ending it when the member's next heartbeat is due: the Java client sends that one all
+the same, and other clients send it as soon as the last is answered. So a hold is long, and its member is hardly ever
+without a heartbeat that can be answered.
+"""
+
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.collecting import tell_when_all_are_in_hand
+from kohort.coordinator.effects import Token
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.holds import PLAIN_AFTER, Held
+from kohort.coordinator.member import Member
+from kohort.coordinator.membership import heartbeat
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.wire.heartbeat import HeartbeatRequest
+
+_AFTER_A_STRIKE: Millis = 3_000
+"""How long the heartbeat of a member is held whose client left its connection during the last hold."""
+
+
+def heartbeat_or_hold(groups: Groups, request: HeartbeatRequest, now: Millis, token: Token | None) -> ErrorCode | Held:
+    """Keep a member's session and answer its heartbeat; with a token, hold it if there is nothing to say."""
+    code = heartbeat(groups, request, now)
+    if code is not ErrorCode.NONE and code is not ErrorCode.REBALANCE_IN_PROGRESS:
+        return code
+    group = groups.by_id.get(request.group_id)
+    if type(group) is not ClassicGroup or not groups.config.heartbeat_hold_ms:
+        return code
+    member = group.members[request.member_id]
+    _learn(member, now)
+    patience = _patience(groups, member)
+    collects = code is not ErrorCode.NONE and group.rebalance.collecting
+    if token is None or not patience or (code is not ErrorCode.NONE and not collects):
+        return code
+    if groups.holds.holds(group.group_id, member.member_id):
+        return code  # on a connection that its client has left
+    held = Held(token, request, 0, now, now + patience)
+    groups.holds.add(held)
+    if collects:
+        tell_when_all_are_in_hand(groups, group)
+    return held
+
+
+def _learn(member: Member, now: Millis) -> None:
+    """How often the client sends heartbeats. A hold can make it rarer, but not more often."""
+    gap = now - member.heard_at
+    if member.heard_at and gap > 0:
+        member.rhythm_ms = min(gap, member.rhythm_ms * 5 // 4) if member.rhythm_ms else gap
+    member.heard_at = now
+
+
+def _patience(groups: Groups, member: Member) -> Millis:
+    if member.strikes >= PLAIN_AFTER:
+        return 0
+    longest = min(groups.config.heartbeat_hold_ms, member.session_timeout_ms // 3)
+    return min(longest, _AFTER_A_STRIKE) if member.strikes else longest

@@ -1,0 +1,48 @@
+"""Exactly once into an Iceberg table by PyIceberg, without a jar: the fences are the table's properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from kohort.model import TopicPartition
+from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+
+_RETRIES = "commit.retry.num-retries"
+
+
+class IcebergSink:
+    """Rows into a table that exists. `load` loads it anew, as `lambda: catalog.load_table("flights.delays")`."""
+
+    def __init__(self, load: Callable[[], Table], name: str = "kohort") -> None:
+        self._load = load
+        self._name = name
+
+    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+        tps = partitions_of(rows)
+        while True:
+            table = self._load()
+            new, after = admitted(rows, epochs, self._fences(table, tps))
+            if not after:
+                return 0
+            # PyIceberg would repeat an append on top of a commit that came between, which may have moved our fences.
+            # This is our copy of the properties alone; the table keeps its own.
+            table.metadata.properties[_RETRIES] = "0"
+            transaction = table.transaction()
+            transaction.append(new.cast(table.schema().as_arrow()))
+            transaction.set_properties({self._key(tp): f"{fence.next}:{fence.epoch}" for tp, fence in after.items()})
+            try:
+                transaction.commit_transaction()
+            except CommitFailedException:
+                continue
+            return new.num_rows
+
+    def _fences(self, table: Table, tps: list[TopicPartition]) -> Mapping[TopicPartition, Fence]:
+        known = {tp: table.properties.get(self._key(tp)) for tp in tps}
+        return {tp: Fence(*map(int, text.split(":"))) for tp, text in known.items() if text}
+
+    def _key(self, tp: TopicPartition) -> str:
+        return f"{self._name}.{tp.topic}.{tp.partition}"

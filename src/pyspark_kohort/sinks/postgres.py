@@ -1,0 +1,70 @@
+"""Exactly once into a table of PostgreSQL: rows and fences in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from kohort.model import TopicPartition
+from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+
+_FENCES = """
+CREATE TABLE IF NOT EXISTS kohort_fences (
+    sink text, topic text, partition int, next bigint NOT NULL, epoch bigint NOT NULL,
+    PRIMARY KEY (sink, topic, partition)
+)
+"""
+_MAKE = "INSERT INTO kohort_fences VALUES (%s, %s, %s, 0, 0) ON CONFLICT DO NOTHING"
+_LOCK = """
+SELECT topic, partition, next, epoch FROM kohort_fences
+WHERE sink = %s AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[]))
+ORDER BY topic, partition FOR UPDATE
+"""
+_MOVE = "UPDATE kohort_fences SET next = %s, epoch = %s WHERE sink = %s AND topic = %s AND partition = %s"
+
+
+class PostgresSink:
+    """Rows into the columns of their names. The fences are in `kohort_fences`, under `name` (default: the table's).
+
+    Deleting a partition's fence lets it be written from any offset again, for who resets the group's offsets.
+    """
+
+    def __init__(self, dsn: str, table: str, name: str | None = None) -> None:
+        self._dsn = dsn
+        self._table = sql.Identifier(*table.split("."))
+        self._name = name or table
+        with psycopg.connect(dsn) as connection:
+            # Two that create a table at once: IF NOT EXISTS alone may fail on a unique index of the catalog.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort_fences'))")
+            connection.execute(_FENCES)
+
+    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+        with psycopg.connect(self._dsn) as connection:
+            fences = self._locked(connection, partitions_of(rows))
+            new, after = admitted(rows, epochs, fences)
+            self._copy(connection, new)
+            with connection.cursor() as cursor:
+                moved = [(fence.next, fence.epoch, self._name, *tp) for tp, fence in after.items()]
+                cursor.executemany(_MOVE, moved)
+        return new.num_rows
+
+    def _locked(
+        self, connection: psycopg.Connection[Any], tps: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Fence]:
+        """The partitions' fences, ours until the transaction ends. All writers take them in the same order."""
+        with connection.cursor() as cursor:
+            cursor.executemany(_MAKE, [(self._name, *tp) for tp in tps])
+            found = cursor.execute(_LOCK, (self._name, [tp.topic for tp in tps], [tp.partition for tp in tps]))
+            return {TopicPartition(topic, number): Fence(next_, epoch) for topic, number, next_, epoch in found}
+
+    def _copy(self, connection: psycopg.Connection[Any], rows: pa.Table) -> None:
+        columns = sql.SQL(", ").join(sql.Identifier(name) for name in rows.schema.names)
+        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(self._table, columns)
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for batch in rows.to_batches():
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    copy.write_row(row)

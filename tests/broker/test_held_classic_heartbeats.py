@@ -1,0 +1,233 @@
+"""Heartbeats of classic groups that are held until there is news, and SyncGroups that wait for who must give up."""
+
+from collections.abc import Awaitable, Callable, Collection
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.broker.conftest import Connect, MakeBroker
+from tests.broker.peer import Peer, until
+
+HOUR = 3_600_000
+SETTINGS = {
+    "group.heartbeat.hold.ms": str(HOUR),
+    "group.initial.rebalance.delay.ms": "0",
+    "group.max.session.timeout.ms": str(2 * HOUR),
+}
+
+
+@pytest.fixture
+async def broker(start_broker: MakeBroker) -> Broker:
+    """Nothing here ends by time: a session of two hours is held for 40 minutes."""
+    return await start_broker(BrokerOptions(port=0, settings=SETTINGS))
+
+
+class Member:
+    """One classic member on a connection of its own."""
+
+    def __init__(self, peer: Peer, assignor: str) -> None:
+        self.peer = peer
+        self.member_id = ""
+        self.generation = -1
+        self._assignor = assignor
+
+    def join(self, owned: Collection[int] = ()) -> None:
+        subscription = Subscription(["orders"], owned_partitions=[TopicPartition("orders", n) for n in owned])
+        self.peer.send(
+            JoinGroupRequest(
+                group_id="g",
+                session_timeout_ms=2 * HOUR,
+                rebalance_timeout_ms=60_000,
+                member_id=self.member_id,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name=self._assignor, metadata=encode_subscription(subscription))],
+            ),
+            3,
+        )
+
+    async def joined(self) -> JoinGroupResponse:
+        answer = await self.peer.answer(JoinGroupResponse)
+        assert answer.error_code == ErrorCode.NONE
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def sync(self, shares: dict[str, Collection[int]] | None = None) -> None:
+        """Ask for its share; who leads says whose share is which."""
+        assignments = [
+            SyncGroupRequestAssignment(
+                member_id=member_id,
+                assignment=encode_assignment(Assignment([TopicPartition("orders", n) for n in numbers])),
+            )
+            for member_id, numbers in (shares or {}).items()
+        ]
+        request = SyncGroupRequest(
+            group_id="g", generation_id=self.generation, member_id=self.member_id, assignments=assignments
+        )
+        self.peer.send(request, 3)
+
+    async def synced(self) -> ErrorCode:
+        return ErrorCode((await self.peer.answer(SyncGroupResponse)).error_code)
+
+    def beat(self) -> None:
+        request = HeartbeatRequest(group_id="g", generation_id=self.generation, member_id=self.member_id)
+        self.peer.send(request, 3)
+
+    async def heard(self) -> ErrorCode:
+        return ErrorCode((await self.peer.answer(HeartbeatResponse)).error_code)
+
+
+Stable = Callable[[str, int], Awaitable[list[Member]]]
+
+
+@pytest.fixture
+def stable(connect: Connect, broker: Broker) -> Stable:
+    """A stable group of so many members of an assignor: the first leads, and each has the partition of its place."""
+
+    async def make(assignor: str, count: int) -> list[Member]:
+        members: list[Member] = []
+        for _ in range(count):
+            newcomer = Member(await connect(), assignor)
+            newcomer.join()
+            await until(lambda: broker.groups.shard("g").waiting != ())
+            for place, member in enumerate(members):
+                member.join(owned=[place])
+            members.append(newcomer)
+            for member in members:
+                await member.joined()
+            members[0].sync({member.member_id: [place] for place, member in enumerate(members)})
+            for member in members[1:]:
+                member.sync()
+            for member in members:
+                assert await member.synced() == ErrorCode.NONE
+        return members
+
+    return make
+
+
+async def held(broker: Broker, *members: Member) -> None:
+    """Let each send a heartbeat, and let the broker hold it."""
+    before = holding(broker)
+    for member in members:
+        member.beat()
+    await until(lambda: holding(broker) == before + len(members))
+
+
+def holding(broker: Broker) -> int:
+    """How many requests the broker has parked or holds."""
+    return sum(len(shard.waiting) for shard in broker.groups)
+
+
+async def leaves(peer: Peer, member: Member) -> None:
+    identity = MemberIdentity(member_id=member.member_id)
+    await peer.ask(LeaveGroupRequest(group_id="g", members=[identity]), 5, LeaveGroupResponse)
+
+
+async def test_members_of_a_cooperative_assignor_are_told_at_once(broker: Broker, stable: Stable, peer: Peer) -> None:
+    a, b, c = await stable("cooperative-sticky", 3)
+    await held(broker, a)
+    await leaves(peer, c)
+    assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+    b.beat()
+    assert await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_members_of_an_eager_assignor_are_told_together(broker: Broker, stable: Stable, peer: Peer) -> None:
+    a, b, c = await stable("range", 3)
+    await held(broker, a)
+    await leaves(peer, c)
+    assert holding(broker) == 1, "b processes, and cannot be told yet"
+    b.beat()
+    assert await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_member_of_an_eager_assignor_that_must_be_released_is_told_then(
+    broker: Broker, stable: Stable, peer: Peer
+) -> None:
+    a, _, c = await stable("range", 3)
+    await held(broker, a)
+    await leaves(peer, c)
+    a.peer.send(ListGroupsRequest(), 4)
+    assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+    await a.peer.answer(ListGroupsResponse)
+
+
+async def test_nobody_waits_for_a_member_that_is_overdue(broker: Broker, stable: Stable, peer: Peer) -> None:
+    a, b, c = await stable("range", 3)
+    b.beat()
+    await until(lambda: holding(broker) == 1)
+    b.beat()  # in no time after the last: so much is waited for the next
+    assert await b.heard() == ErrorCode.NONE
+    b.peer.send(ListGroupsRequest(), 4)
+    assert await b.heard() == ErrorCode.NONE
+    await b.peer.answer(ListGroupsResponse)
+    await held(broker, a)
+    await leaves(peer, c)
+    assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_heartbeat_behind_another_of_the_same_member_takes_its_place(broker: Broker, stable: Stable) -> None:
+    # The Java client sends heartbeats by the clock, whether or not the last was answered.
+    (a,) = await stable("range", 1)
+    await held(broker, a)
+    for _ in range(3):
+        a.beat()
+        assert await a.heard() == ErrorCode.NONE
+        await until(lambda: holding(broker) == 1)
+
+
+async def test_what_moves_between_members_of_a_cooperative_assignor_waits_for_no_heartbeat(
+    broker: Broker, stable: Stable, connect: Connect
+) -> None:
+    a, b = await stable("cooperative-sticky", 2)
+    c = Member(await connect(), "cooperative-sticky")
+    await held(broker, a, b)
+    c.join()
+    assert await a.heard() == await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+    a.join(owned=[0, 2])
+    b.join(owned=[1])
+    for member in (a, b, c):
+        await member.joined()
+    a.sync({a.member_id: [0], b.member_id: [1], c.member_id: []})
+    b.sync()
+    c.sync()
+    assert await a.synced() == ErrorCode.NONE, "it must give up 2"
+    a.join(owned=[0])
+    assert await b.synced() == await c.synced() == ErrorCode.REBALANCE_IN_PROGRESS
+    b.join(owned=[1])
+    c.join(owned=[])
+    for member in (a, b, c):
+        await member.joined()
+    a.sync({a.member_id: [0], b.member_id: [1], c.member_id: [2]})
+    b.sync()
+    c.sync()
+    assert [await member.synced() for member in (a, b, c)] == [ErrorCode.NONE] * 3
+
+
+async def test_others_do_not_wait_long_for_a_member_that_does_not_give_up(broker: Broker, stable: Stable) -> None:
+    a, b = await stable("cooperative-sticky", 2)
+    a.join(owned=[0, 2])
+    b.beat()
+    assert await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+    b.join(owned=[1])
+    for member in (a, b):
+        await member.joined()
+    a.sync({a.member_id: [0], b.member_id: [1]})
+    b.sync()
+    assert await a.synced() == ErrorCode.NONE
+    assert await b.synced() == ErrorCode.NONE, "after half a second"
+
+
+async def test_a_broker_that_stops_lets_no_classic_member_wait(broker: Broker, stable: Stable) -> None:
+    a, b = await stable("range", 2)
+    await held(broker, a, b)
+    await broker.stop()
+    assert await a.heard() == await b.heard() == ErrorCode.NOT_COORDINATOR

@@ -1,0 +1,133 @@
+"""A program with one streaming query that dies at a chosen step of its second micro-batch; tests run it.
+
+    python -m tests.spark.dying_query '{"bootstrap": ..., "topic": ..., "home": ..., "sink": ..., "step": ...}'
+
+It reads until nothing is left, and then ends with 0. Killed is its process group: driver, JVM and the reader's process;
+Python workers end with their JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyspark_kohort import session
+from pyspark_kohort.sinks import exactly_once
+from pyspark_kohort.sinks.parquet import ParquetSink
+from pyspark_kohort.sinks.postgres import PostgresSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pyspark_kohort.sinks.fence import Sink
+
+DIES_IN_BATCH = 1
+"""Of this program's run: the second one, so that there is a past."""
+
+
+def die(number: int = signal.SIGKILL) -> None:
+    os.killpg(0, number)
+
+
+class DyingPostgres(PostgresSink):
+    """Dies between the rows and the fences."""
+
+    def _copy(self, connection: Any, rows: pa.Table) -> None:
+        super()._copy(connection, rows)
+        if dying.is_set():
+            die()
+
+
+dying = threading.Event()
+
+
+def sink_of(asked: dict[str, str]) -> Sink:
+    if asked["sink"] == "postgres":
+        kind = DyingPostgres if asked["step"] == "copied" else PostgresSink
+        return kind(asked["dsn"], asked["table"])
+    return ParquetSink(Path(asked["home"], "out"))
+
+
+def writer_of(asked: dict[str, str]) -> Callable[[DataFrame, int], None]:
+    """What the rung of the ladder is: at least once by plain files, exactly once by a sink with fences."""
+    if asked["sink"] == "files":
+        return lambda frame, batch: frame.write.mode("append").parquet(f"{asked['home']}/out")
+    return exactly_once(sink_of(asked), f"{asked['home']}/checkpoint")
+
+
+def lose_a_worker(batches: Any) -> Any:
+    """In a Python worker: the first attempt dies in the middle of its rows."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    for batch in batches:
+        yield batch
+        if context.attemptNumber() == 0 and context.getLocalProperty("streaming.sql.batchId") == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    asked: dict[str, str] = json.loads(sys.argv[1])
+    home, step = asked["home"], asked["step"]
+    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m"}
+    spark = session("local[2,3]", "dying", settings)
+    spark.sparkContext.setLogLevel("OFF")
+    options = {
+        "kafka.bootstrap.servers": asked["bootstrap"],
+        "subscribe": asked["topic"],
+        "kafka.group.id": asked["group"],
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "100",
+        "checkpointLocation": f"{home}/checkpoint",
+    } | json.loads(asked.get("options", "{}"))
+    stream = spark.readStream.format("kohort").options(**options).load().select("value", "topic", "partition", "offset")
+    if step == "worker":
+        stream = stream.mapInArrow(lose_a_worker, stream.schema)
+    write = writer_of(asked)
+    ran = 0
+
+    def batch(frame: DataFrame, number: int) -> None:
+        nonlocal ran
+        now = ran == DIES_IN_BATCH
+        ran += 1
+        if now and step == "planned":
+            die()
+        if now and step == "frozen":
+            die(signal.SIGSTOP)
+        if now and step == "paused":
+            Path(home, "paused").touch()
+            while not Path(home, "go").exists():
+                time.sleep(0.01)
+        if now and step == "copied":
+            dying.set()
+        write(frame, number)
+        if now and step == "written":
+            die()
+        if now and step == "marked":
+            threading.Thread(target=die_when, args=(Path(home, "checkpoint/commits", str(number)),)).start()
+
+    # Between two ticks the batch is marked as done, and nobody has asked for the next one yet.
+    trigger: dict[str, Any] = {"processingTime": "1 second"} if step == "marked" else {"availableNow": True}
+    query = stream.writeStream.foreachBatch(batch).option("checkpointLocation", f"{home}/checkpoint")
+    query.trigger(**trigger).start().awaitTermination()
+    spark.stop()
+
+
+def die_when(there: Path) -> None:
+    while not there.exists():
+        time.sleep(0.005)
+    die()
+
+
+if __name__ == "__main__":
+    main()

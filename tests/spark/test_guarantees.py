@@ -1,0 +1,184 @@
+"""What a sink has after a query died at every step of a micro-batch: real processes, killed for real."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.examples.postgres import Unavailable, running_postgres
+from tests.interop.kohort import kohort_to_kill
+from tests.interop.process import until
+from tests.spark.conftest import Topic, rows
+from tests.spark.sinks import stores
+from tests.spark.sinks.stores import Store, counted
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java on the PATH"),
+]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class Queries:
+    """Programs with a query each, all into one store."""
+
+    def __init__(self, topic: Topic, home: Path, **asked: str) -> None:
+        self.topic = topic
+        self.home = home
+        self.group = f"guarantees-{uuid.uuid4().hex[:8]}"
+        self._asked = asked
+
+    @contextlib.contextmanager
+    def started(self, step: str, name: str = "", **options: str) -> Iterator[subprocess.Popen[str]]:
+        """The query called so, which dies at that step; its whole process group is gone at the end."""
+        place = self.home / name
+        place.mkdir(exist_ok=True)
+        asked = {"bootstrap": self.topic.bootstrap, "topic": self.topic.name, "group": self.group, "home": str(place)}
+        asked |= self._asked | {"step": step, "options": json.dumps(options)}
+        command = [sys.executable, "-m", "tests.spark.dying_query", json.dumps(asked)]
+        errors = (place / f"{step}.log").open("w")
+        with (
+            errors,
+            subprocess.Popen(
+                command, cwd=ROOT, stdout=errors, stderr=errors, text=True, start_new_session=True
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def run(self, step: str, **options: str) -> int:
+        """From start to end; the exit code."""
+        with self.started(step, **options) as process:
+            return process.wait(240)
+
+    def log(self, step: str, name: str = "") -> str:
+        return (self.home / name / f"{step}.log").read_text()[-3000:]
+
+
+def plain_files(home: Path) -> Store:
+    def read() -> Counter[tuple[int, int]]:
+        return counted(ds.dataset(home / "out", exclude_invalid_files=True).to_table())
+
+    return Store(lambda: pytest.fail("a query writes these"), read)
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    try:
+        with running_postgres() as found:
+            yield found
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+
+
+STATIC = {"staticMembership": "true"}  # who comes back need not wait for its own session to end
+
+
+def test_a_driver_that_dies_at_every_step_is_exactly_once_in_postgresql(bootstrap: str, home: Path, dsn: str) -> None:
+    topic = Topic(bootstrap, 3)
+    topic.produce(rows(1_000, 3))
+    table = f"t{uuid.uuid4().hex}"
+    store = stores.postgres(dsn, table)
+    queries = Queries(topic, home, sink="postgres", dsn=dsn, table=table)
+    for step in ("planned", "copied", "written", "marked"):
+        assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
+        assert sum(store.read().values()) < 1_000
+    assert queries.run("never", **STATIC) == 0, queries.log("never")
+    assert store.read() == dict.fromkeys(topic.written, 1)
+    assert topic.lag(queries.group) == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("sink", ["files", "parquet"])
+def test_a_driver_that_dies_at_every_step_loses_nothing(bootstrap: str, home: Path, sink: str) -> None:
+    topic = Topic(bootstrap, 3)
+    topic.produce(rows(1_000, 3))
+    queries = Queries(topic, home, sink=sink)
+    for step in ("planned", "written", "marked"):
+        assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
+    assert queries.run("never", **STATIC) == 0, queries.log("never")
+    found = (plain_files(home) if sink == "files" else stores.parquet(home)).read()
+    assert found.keys() == topic.written.keys()
+    # What was written and not marked as done came again into plain files, and nothing else did.
+    assert Counter(found.values()) == ({1: 900, 2: 100} if sink == "files" else {1: 1_000})
+
+
+@pytest.mark.thorough
+def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap: str, home: Path) -> None:
+    topic = Topic(bootstrap, 3)
+    topic.produce(rows(600, 3))
+    queries = Queries(topic, home, sink="parquet")
+    assert queries.run("worker") == 0, queries.log("worker")
+    assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
+
+
+@pytest.mark.thorough
+def test_a_broker_that_dies_under_a_batch_is_waited_for(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    data = tmp_path_factory.mktemp("data")
+    with kohort_to_kill("--data", str(data), group_initial_rebalance_delay_ms="0") as broker:
+        topic = Topic(broker.bootstrap, 3)
+        topic.produce(rows(600, 3))
+        queries = Queries(topic, home, sink="parquet")
+        with queries.started("paused") as process:
+            until(120, "the second batch runs", lambda: (home / "paused").exists() or process.poll() is not None)
+            broker.process.kill()
+            again = broker.process.again()
+            try:
+                again.wait_for("ready ", timeout=30.0)
+                (home / "go").touch()
+                assert process.wait(120) == 0, queries.log("paused")
+                assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
+                assert topic.lag(queries.group) == 0
+            finally:
+                again.kill()
+
+
+@pytest.mark.thorough
+def test_a_query_that_froze_and_lost_its_partitions_writes_nothing_any_more(bootstrap: str, home: Path) -> None:
+    topic = Topic(bootstrap, 3)
+    topic.produce(rows(900, 3))
+    queries = Queries(topic, home, sink="parquet")
+    short = {"kafka.session.timeout.ms": "6000"}
+    out = home / "out"
+    out.mkdir()
+    for name in ("frozen", "heir"):
+        (home / name).mkdir()
+        (home / name / "out").symlink_to(out)
+    with queries.started("frozen", "frozen", **short) as frozen:
+        until(120, "it is frozen", lambda: stopped(frozen.pid))
+        with queries.started("never", "heir", **short) as heir:
+            assert heir.wait(120) == 0, queries.log("never", "heir")
+        before = stores.parquet(home).read()
+        assert before == dict.fromkeys(topic.written, 1), "the other has taken over"
+        os.killpg(frozen.pid, signal.SIGCONT)
+        assert frozen.wait(120) != 0, "it is told that its batch was not its own any more"
+        assert "away while a batch read them" in queries.log("frozen", "frozen")
+    assert stores.parquet(home).read() == before
+
+
+def stopped(pid: int) -> bool:
+    """Whether the kernel has stopped the process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
