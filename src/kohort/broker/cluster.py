@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kohort.broker.orphans import end_with_parent
 from kohort.errors import KohortError
 from kohort.log.cluster.directory import read_image
 
@@ -107,7 +108,12 @@ class Cluster:
             command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
         # A process group of its own: Ctrl-C is this process's to pass on, in turn.
         broker.process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, *options.arguments, stdout=PIPE, start_new_session=True
+            sys.executable,
+            *command,
+            *options.arguments,
+            stdout=PIPE,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         assert broker.process.stdout is not None
         line = (await broker.process.stdout.readline()).decode().split()

@@ -12,6 +12,7 @@ from kohort.log.api import (
     StaleLeaderEpoch,
     SyncFailed,
     Topic,
+    TopicExists,
     TornTail,
 )
 from kohort.log.cluster.store import ClusterStore
@@ -43,6 +44,7 @@ __all__ = [
     "StaleLeaderEpoch",
     "SyncFailed",
     "Topic",
+    "TopicExists",
     "TornTail",
     "Verdict",
 ]

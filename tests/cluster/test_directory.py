@@ -1,0 +1,168 @@
+"""The directory that brokers share: who may enter it, who lives, and one change at a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from kohort.log import BadDataDirectory, ClusterStore, DataDirectoryInUse, FileStore, Topic, TopicExists
+from kohort.log.cluster import ClusterDirectory, ClusterImage, Node
+from kohort.log.cluster.locks import Busy, locked
+
+
+def test_two_brokers_with_one_node_id_are_one_too_many(tmp_path: Path) -> None:
+    first = ClusterDirectory(tmp_path, 1)
+    with pytest.raises(DataDirectoryInUse, match=r"has a broker with node id 1 already; .*--node-id"):
+        ClusterDirectory(tmp_path, 1)
+    ClusterDirectory(tmp_path, 2).close()
+    first.close()
+    ClusterDirectory(tmp_path, 1).close()
+
+
+def test_a_broker_alone_and_a_cluster_keep_each_other_out(tmp_path: Path) -> None:
+    alone = FileStore(tmp_path)
+    with pytest.raises(DataDirectoryInUse, match="in use by a broker alone"):
+        ClusterDirectory(tmp_path, 1)
+    alone.close()
+    shared = ClusterDirectory(tmp_path, 1)
+    with pytest.raises(DataDirectoryInUse):
+        FileStore(tmp_path)
+    shared.close()
+    with pytest.raises(BadDataDirectory, match="is a cluster's; start it with kohort cluster"):
+        FileStore(tmp_path)
+
+
+def test_a_cluster_goes_on_with_what_a_broker_alone_left(tmp_path: Path) -> None:
+    alone = FileStore(tmp_path)
+    topic = Topic(uuid4(), "t", 2, {"retention.ms": "1000"})
+    alone.create_topic(topic)
+    alone.keep_configs("group", "g", {"consumer.session.timeout.ms": "50000"})
+    cluster_id, epoch = alone.cluster_id, alone.partition(topic.topic_id, 0).leader_epoch
+    alone.close()
+    store = ClusterStore(tmp_path, 1)
+    assert store.cluster_id == cluster_id
+    assert store.topics() == {"t": topic}
+    assert store.configs("group") == {"g": {"consumer.session.timeout.ms": "50000"}}
+    store.follow(store.directory.change(lambda image: image.joined(Node(1, "h", 1))))
+    assert store.partition(topic.topic_id, 0).leader_epoch > epoch
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            {"format": 3, "cluster_id": "x"},
+            "has format 3, this version of kohort reads 2; use the version that made it",
+        ),
+        ({"format": 2, "cluster_id": 5}, "is damaged"),
+    ],
+)
+def test_a_directory_of_another_make_is_refused_untouched(
+    tmp_path: Path, content: dict[str, object], sentence: str
+) -> None:
+    (tmp_path / "kohort.json").write_text(json.dumps(content))
+    with pytest.raises(BadDataDirectory, match=sentence):
+        ClusterDirectory(tmp_path, 1)
+    assert json.loads((tmp_path / "kohort.json").read_text()) == content
+    assert not (tmp_path / "cluster.json").exists()
+
+
+def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    ClusterDirectory(tmp_path, 1, "A" * 22).close()
+    with pytest.raises(BadDataDirectory, match=f"belongs to cluster {'A' * 22}, not {'B' * 22}"):
+        ClusterDirectory(tmp_path, 1, "B" * 22)
+
+
+def test_a_directory_with_somebodys_files_is_refused_untouched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(BadDataDirectory, match=r"holds 'thesis\.tex'"):
+        ClusterDirectory(tmp_path, 1)
+    assert [one.name for one in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_damaged_image_is_told(tmp_path: Path) -> None:
+    ClusterDirectory(tmp_path, 1).close()
+    (tmp_path / "cluster.json").write_text('{"version": 1}')
+    with pytest.raises(BadDataDirectory, match=r"cluster\.json is damaged"):
+        ClusterStore(tmp_path, 1)
+
+
+def test_a_process_that_died_lives_no_more(tmp_path: Path) -> None:
+    here = ClusterDirectory(tmp_path, 1)
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom kohort.log.cluster import ClusterDirectory\n"
+        "held = ClusterDirectory(Path(sys.argv[1]), 2)\nprint('in', flush=True)\nsys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None and other.stdout.readline() == "in\n"
+    assert here.lives(2)
+    beat = here.last_beat(2)
+    assert beat is not None and beat.process_id == other.pid and 0 <= beat.age_ms() < 60_000
+    other.kill()
+    other.communicate()
+    assert not here.lives(2)
+    here.close()
+
+
+def test_changes_of_several_brokers_are_made_one_after_the_other(tmp_path: Path) -> None:
+    brokers = [ClusterDirectory(tmp_path, number) for number in range(4)]
+
+    def create(number: int) -> None:
+        while True:
+            try:
+                brokers[number % 4].change(lambda image: image.created(Topic(UUID(int=number), f"t{number}", 1)))
+                return
+            except Busy:
+                pass
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(create, range(20)))
+    image = brokers[0].read()
+    assert {topic.name for topic in image.topics.values()} == {f"t{number}" for number in range(20)}
+    assert image.version == 20
+    for broker in brokers:
+        broker.close()
+
+
+def test_a_change_is_noticed_by_the_others_and_a_refused_one_leaves_no_trace(tmp_path: Path) -> None:
+    one, other = ClusterDirectory(tmp_path, 1), ClusterDirectory(tmp_path, 2)
+    other.read()
+    assert not other.changed()
+
+    def refuse(image: ClusterImage) -> ClusterImage:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        one.change(refuse)
+    assert not other.changed()
+    one.change(lambda image: image.joined(Node(1, "h", 1)))
+    assert other.changed()
+    assert other.read().nodes.keys() == {1}
+    assert not other.changed()
+    one.close()
+    other.close()
+
+
+def test_whoever_holds_the_image_too_long_does_not_stop_the_others(tmp_path: Path) -> None:
+    here = ClusterDirectory(tmp_path, 1)
+    with locked(tmp_path / "cluster.lock", 0), pytest.raises(Busy):
+        here.change(lambda image: image.joined(Node(1, "h", 1)))
+    here.close()
+
+
+def test_two_brokers_that_make_a_topic_at_once_make_one(tmp_path: Path) -> None:
+    one, other = ClusterStore(tmp_path, 1), ClusterStore(tmp_path, 2)
+    one.create_topic(Topic(uuid4(), "t", 1))
+    with pytest.raises(TopicExists):
+        other.create_topic(Topic(uuid4(), "t", 1))
+    one.close()
+    other.close()

@@ -1,0 +1,246 @@
+"""Brokers of a cluster die, stand still, stop and come back; groups, offsets and records stay as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kohort import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kohort.broker.groups import group_partition
+from kohort.errors import ErrorCode
+from kohort.log.cluster.image import OFFSETS_TOPIC
+from kohort.wire.current_leader import LeaderIdAndEpoch
+from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.records import Record, encode_batch
+from tests.broker.peer import Peer
+from tests.cluster.conftest import RunningCluster, StartCluster
+from tests.interop.process import until
+
+GROUP = "readers"
+PARTITIONS = 6
+
+
+def coordinator(cluster: RunningCluster, group: str = GROUP) -> int:
+    image = cluster.image
+    topic = image.named(OFFSETS_TOPIC)
+    assert topic is not None
+    return image.leaders[topic.topic_id][group_partition(group, topic.partitions)].node_id
+
+
+async def topic_of(cluster: RunningCluster, name: str = "t", partitions: int = PARTITIONS) -> None:
+    async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        await admin.create_topics([NewTopic(name, partitions, 1)])
+
+
+class Readers:
+    """Members of one group that read all the time and commit what they read."""
+
+    def __init__(self, cluster: RunningCluster, count: int, **options: Any) -> None:
+        self._options: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap,
+            "group_id": GROUP,
+            "enable_auto_commit": False,
+        }
+        self._options |= {"auto_offset_reset": "earliest", **options}
+        self._count = count
+        self.read: list[tuple[str, int, int, bytes | None]] = []
+        self.assigned = 0
+        self.lost = 0
+        self._polled = asyncio.Condition()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Readers]:
+        async with AsyncExitStack() as stack:
+            tasks = []
+            for number in range(self._count):
+                consumer = Consumer(**self._options, client_id=f"reader-{number}")
+                await stack.enter_async_context(consumer)
+                consumer.subscribe(["t"], on_assigned=self._on_assigned, on_lost=self._on_lost)
+                tasks.append(asyncio.create_task(self._run(consumer)))
+            try:
+                await self.until_owned()
+                yield self
+                for task in tasks:
+                    if task.done():
+                        task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until_owned(self) -> None:
+        await self._until(lambda: self.assigned >= PARTITIONS)
+
+    async def until_read(self, count: int) -> None:
+        await self._until(lambda: len({one[:3] for one in self.read}) >= count)
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30), self._polled:
+            await self._polled.wait_for(reached)
+
+    def _on_assigned(self, partitions: Any) -> None:
+        self.assigned += len(partitions)
+
+    def _on_lost(self, partitions: Any) -> None:
+        self.lost += len(partitions)
+
+    async def _run(self, consumer: Consumer) -> None:
+        while True:
+            for record in await consumer.poll(timeout=0.2):
+                self.read.append((record.topic, record.partition, record.offset, record.value))
+            async with self._polled:
+                self._polled.notify_all()
+            await consumer.commit()
+
+
+async def produce(cluster: RunningCluster, first: int, count: int) -> None:
+    async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        sent = [
+            await producer.send("t", f"{number}".encode(), partition=number % PARTITIONS)
+            for number in range(first, first + count)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def generation(cluster: RunningCluster) -> tuple[str, int]:
+    async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        described = (await admin.describe_groups([GROUP]))[GROUP]
+        return str(described.state), len(described.members)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
+    start_cluster: StartCluster, protocol: str
+) -> None:
+    with start_cluster() as cluster:
+        await topic_of(cluster)
+        async with Readers(cluster, 3, group_protocol=protocol).running() as readers:
+            await produce(cluster, 0, 300)
+            await readers.until_read(300)
+            owned = readers.assigned
+            killed = coordinator(cluster)
+            cluster.signal(killed, signal.SIGKILL)
+            cluster.without(killed)
+            await produce(cluster, 300, 300)
+            await readers.until_read(600)
+            assert (readers.assigned, readers.lost) == (owned, 0), "nobody's partitions moved"
+            assert await generation(cluster) == ("Stable", 3)
+        values = [one[3] for one in readers.read]
+        assert len(values) == len(set(values)) == 600, "nothing is read twice by a group that did not rebalance"
+        async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            assert {one.lag for one in await admin.group_lag(GROUP)} == {0}
+
+
+async def test_a_broker_that_stands_still_past_its_lease_is_killed_and_replaced(start_cluster: StartCluster) -> None:
+    with start_cluster(broker_session_timeout_ms="1000") as cluster:
+        await topic_of(cluster)
+        async with Readers(cluster, 2).running() as readers:
+            await produce(cluster, 0, 60)
+            await readers.until_read(60)
+            still = coordinator(cluster)
+            cluster.signal(still, signal.SIGSTOP)
+            cluster.without(still)
+            assert f"broker {still} (process " in "\n".join(cluster.process.output().splitlines())
+            await produce(cluster, 60, 60)
+            await readers.until_read(120)
+            assert await generation(cluster) == ("Stable", 2)
+
+
+async def test_all_brokers_are_restarted_under_load_and_nobody_loses_anything(start_cluster: StartCluster) -> None:
+    with start_cluster("--restart") as cluster:
+        await topic_of(cluster)
+        async with Readers(cluster, 3).running() as readers:
+            owned, first = readers.assigned, 0
+            for node_id in (1, 2, 3):
+                writing = asyncio.create_task(produce(cluster, first, 120))
+                before = cluster.process_id(node_id)
+                cluster.signal(node_id, signal.SIGTERM)
+                await writing
+                first += 120
+                await asyncio.to_thread(cluster.came_back, node_id, before)
+            await readers.until_read(first)
+            assert (readers.assigned, readers.lost) == (owned, 0)
+        values = [one[3] for one in readers.read]
+        assert sorted(map(int, filter(None, values))) == list(range(first)), "each record once"
+
+
+async def test_a_broker_that_comes_back_leads_its_share_again(start_cluster: StartCluster) -> None:
+    with start_cluster("--restart") as cluster:
+        await topic_of(cluster, partitions=9)
+        before = cluster.process_id(2)
+        cluster.signal(2, signal.SIGKILL)
+        cluster.without(2)
+        cluster.came_back(2, before)
+        image = cluster.image
+        for leaders in image.leaders.values():
+            assert sum(leader.node_id == 2 for leader in leaders) >= 2
+        await produce(cluster, 0, 18)
+
+
+async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster: StartCluster) -> None:
+    with start_cluster() as cluster:
+        await topic_of(cluster)
+        image = cluster.image
+        topic = image.named("t")
+        assert topic is not None
+        leader = image.leaders[topic.topic_id][0]
+        wrong = next(number for number in image.nodes if number != leader.node_id)
+        async with connected(cluster.address(wrong)) as peer:
+            data = PartitionProduceData(index=0, records=encode_batch([Record(0, 0, None, b"x", ())]))
+            produced = await peer.ask(
+                ProduceRequest(
+                    acks=-1,
+                    timeout_ms=1000,
+                    topic_data=[
+                        TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
+                    ],
+                ),
+                12,
+                ProduceResponse,
+            )
+            (refused,) = produced.responses[0].partition_responses
+            assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert refused.current_leader == LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
+            (there,) = produced.node_endpoints
+            assert f"{there.host}:{there.port}" == cluster.address(leader.node_id)
+            away = next(number for number in range(100) if coordinator(cluster, f"g{number}") != wrong)
+            beat = await peer.ask(HeartbeatRequest(group_id=f"g{away}", member_id="m"), 4, HeartbeatResponse)
+            assert beat.error_code == ErrorCode.NOT_COORDINATOR
+            found = await peer.ask(
+                FindCoordinatorRequest(key_type=0, coordinator_keys=[f"g{away}"]), 6, FindCoordinatorResponse
+            )
+            assert found.coordinators[0].node_id == coordinator(cluster, f"g{away}")
+
+
+async def test_topics_made_changed_and_deleted_at_one_broker_are_so_at_all(start_cluster: StartCluster) -> None:
+    with start_cluster() as cluster:
+        for node_id in (1, 2, 3, 1):
+            async with Admin(bootstrap_servers=cluster.address(node_id)) as admin:
+                await admin.create_topics([NewTopic("t", PARTITIONS, 1)])
+            await produce(cluster, 0, 12)
+            async with Admin(bootstrap_servers=cluster.address(node_id % 3 + 1)) as admin:
+                assert await admin.list_topics() == ["t"]
+                await admin.create_partitions("t", PARTITIONS + 3)
+                ends = await admin.list_offsets({TopicPartition("t", number): -1 for number in range(PARTITIONS + 3)})
+                assert sum(one.offset for one in ends.values() if one is not None) == 12, (
+                    "nothing of an earlier topic of that name"
+                )
+                await admin.delete_topics(["t"])
+            until(5, "the files are gone", lambda: cluster.image.named("t") is None)
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Peer]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.close()

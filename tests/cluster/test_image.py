@@ -1,0 +1,156 @@
+"""The image of a cluster: whatever happens, one leader for each partition, epochs that rise, and an even spread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.log.api import Topic
+from kohort.log.cluster import NOBODY, ClusterImage, Node, PartitionId
+from kohort.log.cluster.encoding import decode_image, encode_image
+
+OFFSETS = UUID(int=1)
+
+
+def node(number: int) -> Node:
+    return Node(number, "127.0.0.1", 9000 + number)
+
+
+def image_of(brokers: int, *partitions: int) -> ClusterImage:
+    image = ClusterImage()
+    for number in range(1, brokers + 1):
+        image = settled(image.joined(node(number)))
+    for number, count in enumerate(partitions):
+        name = "__consumer_offsets" if number == 0 else f"t{number}"
+        image = image.created(Topic(UUID(int=number + 1), name, count))
+    return image
+
+
+def settled(image: ClusterImage) -> ClusterImage:
+    """All leaders gave what they were to give."""
+    for number in image.nodes:
+        image = image.given(one for one, leader in image.led_by(number) if leader.following != NOBODY)
+    return image
+
+
+def counts(image: ClusterImage, topic_ids: set[UUID]) -> list[int]:
+    led = Counter(dict.fromkeys(image.nodes, 0))
+    for topic_id in topic_ids:
+        led.update(leader.node_id for leader in image.leaders[topic_id])
+    return list(led.values())
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("join"), st.integers(1, 4)),
+        st.tuples(st.just("go"), st.integers(1, 4)),
+        st.tuples(st.just("give"), st.integers(1, 4)),
+        st.tuples(st.just("create"), st.integers(1, 9)),
+        st.tuples(st.just("grow"), st.integers(1, 9)),
+        st.tuples(st.just("delete"), st.integers(1, 4)),
+        st.tuples(st.just("remove"), st.integers(1, 4)),
+    ),
+    max_size=25,
+)
+
+
+def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
+    names = list(image.topics.values())
+    match kind:
+        case "join":
+            return image.joined(node(number))
+        case "go":
+            return image.gone(number)
+        case "give":
+            return image.given([one for one, leader in image.led_by(number) if leader.following != NOBODY])
+        case "create":
+            fresh = UUID(int=max((topic.topic_id.int for topic in names), default=0) + 1)
+            return image.created(Topic(fresh, f"t{fresh.int}", number))
+        case "grow":
+            one = names[number % len(names)]
+            return image.altered(Topic(one.topic_id, one.name, one.partitions + number))
+        case "delete":
+            one = names[number % len(names)]
+            return image if one.name.startswith("__") else image.deleted(one.topic_id)
+        case _:
+            return image.removed(number)
+
+
+@given(steps)
+def test_whatever_happens_a_partition_has_one_leader_that_lives_and_a_new_epoch_with_each(
+    happens: list[tuple[str, int]],
+) -> None:
+    image = image_of(1, 5, 3)
+    for kind, number in happens:
+        before, image = image, after(image, kind, number)
+        for topic_id, leaders in image.leaders.items():
+            assert len(leaders) == image.topics[topic_id].partitions
+            for was, leader in zip(before.leaders.get(topic_id, ()), leaders, strict=False):
+                assert leader.epoch >= was.epoch
+                assert leader.node_id == was.node_id or leader.epoch > was.epoch or topic_id in image.deleting
+                # Only a leader that gave it up, or is gone, loses it.
+                if was.node_id in image.nodes and leader.node_id != was.node_id:
+                    assert (kind, number) in (("give", was.node_id), ("remove", was.node_id))
+            for leader in leaders:
+                if topic_id not in image.deleting:
+                    assert leader.node_id in image.nodes or (leader.node_id == NOBODY and not image.nodes)
+                assert leader.following == NOBODY or leader.following in image.nodes
+    assert decode_image(encode_image(image)) == image
+
+
+def test_who_joins_gets_its_share_of_coordinators_and_of_other_partitions_and_no_more_moves_than_that() -> None:
+    before = image_of(2, 50, 7, 5)
+    image = before.joined(node(3))
+    moving = [one for number in (1, 2) for one, leader in image.led_by(number) if leader.following != NOBODY]
+    assert len(moving) == 16 + 4
+    after = settled(image)
+    for topics in ({OFFSETS}, {UUID(int=2), UUID(int=3)}):
+        assert max(counts(after, topics)) - min(counts(after, topics)) <= 1
+
+
+def test_a_dead_brokers_partitions_are_shared_out_and_nothing_else_moves() -> None:
+    before = image_of(3, 50, 9)
+    image = before.gone(2)
+    for one, leader in before.led_by(1):
+        assert image.leader(one) == leader
+    assert {image.leader(one).node_id for one, _ in before.led_by(2)} == {1, 3}
+    assert max(counts(image, {OFFSETS})) - min(counts(image, {OFFSETS})) <= 1
+
+
+def test_a_broker_that_was_dead_without_anybodys_notice_keeps_what_it_led_at_the_next_epoch() -> None:
+    before = image_of(3, 50)
+    image = before.joined(node(2))
+    assert {one: leader.epoch + 1 for one, leader in before.led_by(2)} == {
+        one: leader.epoch for one, leader in image.led_by(2)
+    }
+    assert image.settled
+
+
+def test_what_was_to_be_given_to_a_broker_that_died_stays_where_it_is() -> None:
+    image = image_of(1, 4).joined(node(2))
+    assert not image.settled
+    assert image.gone(2) == image_of(1, 4)
+
+
+def test_the_last_broker_leaves_partitions_to_nobody_and_the_next_first_one_gets_them() -> None:
+    image = image_of(1, 3).gone(1)
+    assert {leader.node_id for leader in image.leaders[OFFSETS]} == {NOBODY}
+    again = image.joined(node(7))
+    assert {leader[:2] for leader in again.leaders[OFFSETS]} == {(7, 2)}
+
+
+def test_a_deleted_topic_is_forgotten_when_its_last_leader_has_removed_it() -> None:
+    image = image_of(2, 2, 4).deleted(UUID(int=2))
+    once = image.removed(1)
+    assert once.named("t1") is not None, "so that nobody makes another over its files"
+    assert once.removed(2).named("t1") is None
+    assert not once.removed(2).deleting
+
+
+def test_partitions_of_a_new_topic_go_round_the_brokers() -> None:
+    image = image_of(3, 3, 6)
+    assert counts(image, {UUID(int=2)}) == [2, 2, 2]
+    assert image.leader(PartitionId(UUID(int=2), 0)).node_id != image.leader(PartitionId(UUID(int=2), 1)).node_id
