@@ -27,6 +27,7 @@ class Cause(Enum):
     ASSIGNOR_CHANGED = "assignor changed"
     LOAD_CHANGED = "load changed"
     WEIGHT_CHANGED = "weight changed"
+    RECORDS_LOST = "records lost"
 
 
 @dataclass(frozen=True, slots=True)
