@@ -36,6 +36,9 @@ SETTINGS: Mapping[str, Setting] = {
     "max.incremental.fetch.session.cache.slots": Setting(
         1_000, "how many clients' fetch sessions are kept (KIP-227); 0 keeps none", 0, INT32
     ),
+    "max.request.elements": Setting(
+        200_000, "elements in a request's arrays; one with more closes its connection (ours)", 1, INT32
+    ),
     "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, INT32, live=True),
     "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),

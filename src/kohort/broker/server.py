@@ -265,6 +265,7 @@ class Broker:
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
         self._max_batch_bytes = self.config.number("message.max.bytes")
+        self._max_elements = self.config.number("max.request.elements")
         self._timestamp_type = self.config.text("log.message.timestamp.type")
         self._time_before = self.config.number("log.message.timestamp.before.max.ms")
         self._time_after = self.config.number("log.message.timestamp.after.max.ms")
@@ -337,7 +338,7 @@ class Broker:
                 connection.client_id = raw.decode("utf-8", "surrogateescape")
         if found.flexible_request:
             position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
-        request, _ = found.decode(frame, position)
+        request, _ = found.decode(frame, position, self._max_elements)
         call = Call(connection, correlation_id, found, request)
         try:
             if connection.may_wait is not None:
