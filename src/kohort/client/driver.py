@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from kohort.client.cluster import Cluster
+from kohort.client.committed import identified
 from kohort.client.connection import Connection
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.options import check_weight
@@ -112,7 +113,7 @@ class MemberDriver:
         self._last_commit += 1
         done: asyncio.Future[None] = self._loop.create_future()
         self._commits[self._last_commit] = done
-        self.handle(CommitAsked(self._last_commit, offsets, self._now() + timeout_ms))
+        self.handle(CommitAsked(self._last_commit, identified(self._cluster, offsets), self._now() + timeout_ms))
         await done
 
     async def leave(self, reason: str, timeout_ms: Millis, *, for_good: bool = False) -> None:
