@@ -15,6 +15,7 @@ from kohort.client.committed import identified
 from kohort.client.connection import Connection
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.options import check_weight
+from kohort.client.pulse import Pulse
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.member import (
     Actions,
@@ -55,6 +56,9 @@ OnChange = Callable[[], None]
 
 _members = count(1)
 
+_USUAL_SESSION_MS: Millis = 45_000
+"""Of a consumer group, where only the coordinator knows it."""
+
 _HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
 
 
@@ -84,6 +88,7 @@ class MemberDriver:
         self._last_commit = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: asyncio.Future[None] | None = None
+        self._pulse = Pulse(_session_ms(config) / 3000, self._stood_still)
         self._closed = False
 
     # -- what its owner may ask for
@@ -142,6 +147,7 @@ class MemberDriver:
         """Stop at once, without a word to the coordinator; `leave` first where that is wanted."""
         self._closed = True
         self._cluster.unwatch(self)
+        self._pulse.close()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -239,6 +245,15 @@ class MemberDriver:
         self._timers.pop(timer, None)
         self.handle(TimerFired(timer))
 
+    def _stood_still(self, seconds: float) -> None:
+        _log.warning(
+            "group=%s member=%s: the event loop stood still for %.1f s, and heartbeats with it; a session that ends"
+            " meanwhile costs a rebalance: long work belongs into a thread (asyncio.to_thread)",
+            self._group_id,
+            self.member.member_id,
+            seconds,
+        )
+
     # -- the coordinator
 
     @property
@@ -312,6 +327,10 @@ def _member(config: AnyConfig) -> AnyMember:
             return ConsumerMember(config)
         case _:
             raise AssertionError(f"no member is made from {config!r}")
+
+
+def _session_ms(config: AnyConfig) -> Millis:
+    return config.session_timeout_ms if isinstance(config, MemberConfig) else _USUAL_SESSION_MS
 
 
 def _code_of(problem: BaseException) -> ErrorCode:
