@@ -127,6 +127,13 @@ SETTINGS: Mapping[str, Setting] = {
     "group.heartbeat.hold.ms": Setting(
         9_000, "hold a heartbeat that has nothing to say so long at most; 0 answers at once, as Kafka (ours)", 0, INT32
     ),
+    "group.disconnect.grace.ms": Setting(
+        -1,
+        "remove a dynamic member that stays away so long after its connection closed; 0 waits for its session, as"
+        " Kafka; -1 is one and a half of its own heartbeat rhythm and 1 s (ours)",
+        -1,
+        INT32,
+    ),
     **IDLE,
 }
 

@@ -29,6 +29,7 @@ from kohort.broker.journal import BrokerJournal
 from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
+from kohort.broker.presence import Presence
 from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.timers import Timers
@@ -127,6 +128,7 @@ class Broker:
             )
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
+            self.presence = Presence(self)
             await self._listen()
         except BaseException:
             self.store.close()
@@ -280,6 +282,11 @@ class Broker:
 
     # Connections
 
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
     def _new_connection(self) -> Connection:
         return Connection(
             self._dispatch,
@@ -299,6 +306,8 @@ class Broker:
 
     def _closed(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
+        if connection.members and not self._stopped:
+            self.presence.lost(connection)
         self._throttled.pop(connection, None)
 
     def _sweep(self) -> None:
@@ -309,7 +318,7 @@ class Broker:
             if connection.mid_frame_since is not None and now - connection.mid_frame_since > frame_s:
                 connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
             elif now - connection.busy_at > idle_s and not connection.waiting:
-                connection.close()
+                connection.expire()
         self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
     def _settled(self, moved: Sequence[PartitionLog]) -> None:
@@ -378,6 +387,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         consumer_max_size=config.number("group.consumer.max.size"),
         consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
         consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
+        disconnect_grace_ms=config.number("group.disconnect.grace.ms"),
         heartbeat_hold_ms=config.number("group.heartbeat.hold.ms"),
         offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,

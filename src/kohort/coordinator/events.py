@@ -14,6 +14,7 @@ class Cause(Enum):
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
     SESSION_EXPIRED = "session expired"
+    CONNECTION_LOST = "connection lost"
     SYNC_MISSED = "sync missed"
     POLL_TIMEOUT = "poll timeout"
     SUBSCRIPTION_CHANGED = "subscription changed"
