@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -31,6 +31,8 @@ class Cluster:
         self.broker = broker
         self._connections: dict[tuple[str, int], Connection] = {}
         self._leaders: dict[TopicPartition, tuple[str, int]] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        """Of every topic that metadata has told of, as it is now (KIP-516); all zero by brokers that know none."""
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -138,6 +140,7 @@ class Cluster:
                 raise KafkaError(code, f"topic {topic.name}: {code.sentence}")
             assert topic.name is not None
             counts[topic.name] = len(topic.partitions)
+            self.topic_ids[topic.name] = topic.topic_id
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.leader_id in addresses:

@@ -5,12 +5,14 @@ While a response is decoded, the request for what follows it is already with the
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from crc32c import crc32c
 
 from kohort.columns import kernels
 from kohort.columns.decoder import Batches, Decoder, index_batches
@@ -24,6 +26,10 @@ from pyspark_kohort.offsets import EARLIEST
 from pyspark_kohort.options import Broker
 from pyspark_kohort.plan import Range
 
+_log = logging.getLogger(__name__)
+
+_CRC_FROM = 21
+"""A batch's checksum is of what follows it: everything but base offset, length, leader epoch and magic."""
 _MAX_WAIT_MS = 500
 _FIRST_FETCH = 1 << 20
 """Until a topic's records' size is known; a range of few small records should not fetch megabytes behind it."""
@@ -51,18 +57,23 @@ def disconnect() -> None:
 
 
 def read_ranges(
-    ranges: Sequence[Range], schema: pa.Schema, broker: Broker, *, fail_on_data_loss: bool
+    ranges: Sequence[Range], schema: pa.Schema, broker: Broker, *, fail_on_data_loss: bool, skip_corrupt: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """All records of the ranges as batches of that schema.
 
-    Raises KohortError where records are gone that the ranges promise, unless `fail_on_data_loss` is off.
+    Raises KohortError where records are gone that the ranges promise, unless `fail_on_data_loss` is off, and BatchError
+    where a record batch is damaged; with `skip_corrupt` one whose checksum is wrong is left out, and the log counts it.
     """
     decoder = Decoder(schema, read_committed=broker.read_committed)
+    damaged: list[str] = []
     for piece in _Reading(cluster_of_worker(broker), ranges, fail_on_data_loss).pieces():
+        batches = _sound(piece, damaged) if skip_corrupt else piece.batches
         yield from decoder.feed(
-            piece.buffer, piece.batches, piece.tp, first=piece.first, until=piece.until, aborted=piece.aborted
+            piece.buffer, batches, piece.tp, first=piece.first, until=piece.until, aborted=piece.aborted
         )
     yield from decoder.finish()
+    if damaged:
+        _log.warning("skipped %d record batches whose checksum is wrong: %s", len(damaged), ", ".join(damaged[:20]))
 
 
 @dataclass(slots=True)
@@ -88,6 +99,18 @@ class _Piece:
     first: int
     until: int
     aborted: Sequence[tuple[int, int]]
+
+
+def _sound(piece: _Piece, damaged: list[str]) -> Batches:
+    """The piece's batches that are as they were written; `damaged` gets the names of the others."""
+    sound = []
+    for batch in piece.batches:
+        crc = crc32c(piece.buffer[batch[kernels.AT] + _CRC_FROM : batch[kernels.END]])
+        if crc == batch[kernels.CRC]:
+            sound.append(batch)
+        else:
+            damaged.append(f"{piece.tp} offsets {batch[kernels.BASE_OFFSET]} to {batch[kernels.LAST_OFFSET]}")
+    return sound
 
 
 class _Reading:

@@ -52,6 +52,7 @@ class MemberReader(StreamReader):
             if self._too_few(begins, ends):
                 ends = begins
             end = session.plan(before, ends, rows)
+            self._reached = {tp: at for tp, at in end.positions.items() if tp in begins}
             if end is not before:
                 return end.to_json()
             if self._target is None:
@@ -81,6 +82,7 @@ class MemberReader(StreamReader):
 
     def _joined(self, start: Offset, end: Offset | None = None) -> GroupSession:
         if self._session is None:
+            self._check_checkpoint(end or start)
             options = _static(self._options)
             self._known = frozenset(self._current_partitions())
             self._subscribed = _topics(self._known)
@@ -92,9 +94,7 @@ class MemberReader(StreamReader):
         return self._session
 
     def _look_again(self, session: GroupSession) -> None:
-        """A pattern may match topics that were made since. All members look; those that do first read nothing more."""
-        if self._options.topics.pattern is None:
-            return
+        """A pattern may match topics that were made since; and a topic may have been deleted, or made anew."""
         found = _topics(self._current_partitions())
         if found and found != self._subscribed:
             _log.info("subscribePattern matches %d topics now, it matched %d", len(found), len(self._subscribed))
@@ -131,6 +131,9 @@ class MemberReader(StreamReader):
         self._finished = True
         self.stop()
         return start
+
+    def _standing(self) -> dict[str, Any]:
+        return {"@member": self._session.standing()} if self._session is not None else {}
 
     def _check_lost(self) -> None:
         assert self._session is not None

@@ -29,8 +29,9 @@ class Ledger:
     nobody else has owned a partition since; `fresh_name` makes one that was never used.
     """
 
-    def __init__(self, fresh_name: Callable[[], str]) -> None:
+    def __init__(self, fresh_name: Callable[[], str], group: str | None = None) -> None:
         self._fresh_name = fresh_name
+        self._group = group
         self.query = fresh_name()
         self._resumed = False
         self._next: dict[TopicPartition, int] = {}
@@ -148,7 +149,7 @@ class Ledger:
         self._skipped = False
         self._reading = {tp: untils[tp] for tp, begin in self._next.items() if untils[tp] > begin}
         self._next.update(self._reading)
-        self._end = end if end is start else replace(end, query=self.query, epoch=epoch)
+        self._end = end if end is start else replace(end, query=self.query, epoch=epoch, group=self._group)
         self._last_word = self._end.positions
         self._replayed = None
         return self._end

@@ -87,6 +87,10 @@ class GroupSession:
     def planned_end(self) -> Offset | None:
         return self._stay.ledger.end
 
+    def standing(self) -> dict[str, Any]:
+        """Of the member, for who looks at a query's progress: what was true a moment ago."""
+        return self._stay.standing()
+
     def take_lost(self) -> list[TopicPartition]:
         """Partitions that were lost while a batch read them, since the last call."""
         return self._stay.take_lost()

@@ -4,7 +4,8 @@ A checkpoint's offset is spark-sql-kafka's JSON, `{"flights": {"0": 17}}`: where
 begins elsewhere than where the last one ended, because its partition was won from another member or is new, pins that
 beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range. A member's offsets name
 their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own, and the
-generation or member epoch in which the batch was planned, `{"@epoch": 7}`, by which sinks fence it.
+generation or member epoch in which the batch was planned, `{"@epoch": 7}`, by which sinks fence it. `"@group"` is the
+group, so that a checkpoint is not taken for another's.
 """
 
 import json
@@ -20,7 +21,7 @@ LATEST, EARLIEST = -1, -2
 
 Positions = Mapping[TopicPartition, int]
 
-_QUERY, _EPOCH = "@query", "@epoch"  # no topic can have these names
+_QUERY, _EPOCH, _GROUP = "@query", "@epoch", "@group"  # no topic can have these names
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,12 @@ class Offset:
     pins: Positions = field(default_factory=dict)
     query: str | None = None
     epoch: int | None = None
+    group: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
-        topics: dict[str, Any] = {} if self.epoch is None else {_EPOCH: self.epoch}
-        if self.query:
-            topics[_QUERY] = self.query
+        named = {_EPOCH: self.epoch, _GROUP: self.group, _QUERY: self.query}
+        topics: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         for tp in sorted(self.positions):
             partitions = topics.setdefault(tp.topic, {})
             partitions[str(tp.partition)] = self.positions[tp]
@@ -50,16 +51,14 @@ def offset_from_json(data: object) -> Offset:
     positions: dict[TopicPartition, int] = {}
     pins: dict[TopicPartition, int] = {}
     try:
-        topics = dict(data) if isinstance(data, dict) else data
-        query, epoch = (
-            (topics.pop(_QUERY, None), topics.pop(_EPOCH, None)) if isinstance(topics, dict) else (None, None)
-        )
+        topics: dict[str, Any] = dict(data) if isinstance(data, dict) else {"": data}
+        query, epoch, group = (topics.pop(name, None) for name in (_QUERY, _EPOCH, _GROUP))
         for tp, name, number in _entries(topics):
             (pins if name.endswith("@") else positions)[tp] = number
     except ValueError as error:
         text = json.dumps(data)
         raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
-    return Offset(positions, pins, query, epoch)
+    return Offset(positions, pins, query, epoch, group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,13 @@ class Protocol(Enum):
     CONSUMER = "consumer"
 
 
+class OnCorrupt(Enum):
+    """What a task does with a record batch whose checksum is wrong."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
 class OnLost(Enum):
     """What a query does that was thrown out of its group in the middle of a batch."""
 
@@ -86,6 +93,8 @@ class Options:
     group: Group | None
     mode: GroupMode
     on_lost: OnLost
+    on_corrupt: OnCorrupt
+    import_offsets: bool
     fail_on_data_loss: bool
     include_headers: bool
     max_offsets: int | None
@@ -106,7 +115,7 @@ _NAMES = (
     " kafka.max.partition.fetch.bytes kafka.group.id kafka.group.instance.id kafka.session.timeout.ms"
     " kafka.heartbeat.interval.ms kafka.max.poll.interval.ms kafka.partition.assignment.strategy"
     " kafka.group.protocol kafka.group.remote.assignor kafka.metadata.max.age.ms kafka.security.protocol"
-    " staticMembership"
+    " staticMembership onCorrupt importOffsets"
 )
 _WITHOUT_EFFECT = (
     " fetchOffset.numRetries groupIdPrefix"
@@ -180,6 +189,8 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
         group=group,
         mode=mode,
         on_lost=given.one_of("onLost", OnLost, OnLost.FAIL),
+        on_corrupt=given.one_of("onCorrupt", OnCorrupt, OnCorrupt.FAIL),
+        import_offsets=given.flag("importOffsets", False),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         max_offsets=given.limit("maxOffsetsPerTrigger"),

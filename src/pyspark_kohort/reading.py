@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from kohort.errors import KohortError
 from pyspark_kohort import plan
 from pyspark_kohort.cluster import Cluster
-from pyspark_kohort.options import Options
+from pyspark_kohort.options import OnCorrupt, Options
 from pyspark_kohort.plan import Range
 
 if TYPE_CHECKING:
@@ -30,13 +33,22 @@ class RangeReader:
         """On an executor: the records of one task's ranges."""
         if not partition.value:  # what Spark makes of an empty list of partitions
             return iter(())
-        from pyspark.sql.pandas.types import to_arrow_schema
+        try:
+            from pyspark.sql.pandas.types import to_arrow_schema
 
-        from pyspark_kohort.fetch import read_ranges
-
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        options = self._options
-        return read_ranges(partition.value, schema, options.broker, fail_on_data_loss=options.fail_on_data_loss)
+            from pyspark_kohort.fetch import read_ranges
+        except ImportError as error:
+            raise KohortError(
+                f"{socket.gethostname()} has no {error.name} for {sys.executable}: what kohort[spark] installs must be"
+                " there wherever executors run (see docs/spark.md, On a cluster)."
+            ) from None
+        return read_ranges(
+            partition.value,
+            to_arrow_schema(self._schema, timezone="UTC"),
+            self._options.broker,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+            skip_corrupt=self._options.on_corrupt is OnCorrupt.SKIP,
+        )
 
     @property
     def _cluster(self) -> Cluster:

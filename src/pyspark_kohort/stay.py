@@ -48,7 +48,7 @@ class Stay:
         self._options = options
         self._group = options.group
         self._checkpoint = checkpoint.directory(options.checkpoint)
-        self.ledger = Ledger(lambda: secrets.token_hex(6))
+        self.ledger = Ledger(lambda: secrets.token_hex(6), self._group.group_id)
         self.leaving = False
         """Set before `leave`: revocations wait for Spark no more."""
         self.left = False
@@ -123,6 +123,17 @@ class Stay:
         membership = self._joined()
         await membership.settled()
         return bool(membership.assignment ^ self.ledger.owned.keys())
+
+    def standing(self) -> dict[str, Any]:
+        """Of the member, for who looks at a query's progress."""
+        found: dict[str, Any] = {"group": self._group.group_id, "partitions": len(self.ledger.owned)}
+        if (membership := self.membership) is not None:
+            found |= {
+                "memberId": membership.member_id,
+                "state": membership.state.value,
+                "generation": membership.generation,
+            }
+        return found
 
     def take_lost(self) -> list[TopicPartition]:
         lost, self._lost = self._lost, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -15,9 +15,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.errors import KohortError
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from pyspark_kohort import plan
 from pyspark_kohort.offsets import EARLIEST, Offset, Positions, offset_from_json
+from pyspark_kohort.options import GroupMode
 from pyspark_kohort.reading import RangeReader
 
 
@@ -26,6 +27,7 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
 
     _target: Positions | None = None
     _ends: Positions | None = None
+    _reached: Positions | None = None
     _batch_at: Millis | None = None
     _tps: Sequence[TopicPartition] = ()
     _tps_at: Millis | None = None
@@ -39,7 +41,10 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         return Offset().to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return Offset(self._ends).to_json() if self._ends else None
+        """Where the log ends, which Spark's progress shows as `latestOffset`; with it what it has no place for."""
+        if not self._ends:
+            return None
+        return Offset(self._ends).to_json() | {"@lag": plan.behind(self._reached or {}, self._ends)} | self._standing()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The target: what all partitions hold now, whether they are ours yet or not."""
@@ -52,8 +57,41 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         """Spark asks up to a hundred times a second; partitions are added more rarely."""
         now = time.monotonic_ns() // 1_000_000
         if self._tps_at is None or now - self._tps_at >= self._options.broker.metadata_age_ms:
+            before = dict(self._cluster.topic_ids)
             self._tps, self._tps_at = self._cluster.partitions(self._options.topics), now
+            self._check_same_topics(before)
         return self._tps
+
+    def _check_same_topics(self, before: Mapping[str, UUID]) -> None:
+        """Offsets of a topic that was made anew mean other records, and by chance they may all be there."""
+        now = self._cluster.topic_ids
+        for topic in sorted({tp.topic for tp in self._tps} & before.keys()):
+            if before[topic] != now[topic] and self._options.fail_on_data_loss:
+                raise KohortError(
+                    f"Topic {topic} was deleted and made anew while this query read it: start again with a checkpoint"
+                    " of its own; failOnDataLoss=false goes on with the offsets as they are."
+                )
+
+    def _check_checkpoint(self, start: Offset) -> None:
+        """Before anything is read: whether the checkpoint is this query's."""
+        options = self._options
+        mine = options.group.group_id if options.group and options.mode is GroupMode.MEMBER else None
+        if start.group not in (None, mine) and not options.import_offsets:
+            which = f"the query is a member of {mine}" if mine else "the query is no member of it"
+            raise KohortError(
+                f"The checkpoint is a member's of group {start.group}, and {which}: it tells of that group's partitions"
+                " alone. Use a checkpoint of its own, or importOffsets=true to begin where it ends."
+            )
+        names = set(options.topics.names) | {tp.topic for tp in options.topics.partitions}
+        others = sorted({tp.topic for tp in start.positions} - names)
+        if names and others and options.fail_on_data_loss:
+            raise KohortError(
+                f"The checkpoint tells of topic {others[0]}, which the query does not read: use a checkpoint of its"
+                " own; failOnDataLoss=false goes on without."
+            )
+
+    def _standing(self) -> dict[str, Any]:
+        return {}
 
     def _ends_of(self, begins: Positions) -> dict[TopicPartition, int]:
         """How far a batch may go; where a partition ends before it begins, records are gone."""
@@ -90,12 +128,15 @@ class StandaloneReader(StreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = offset_from_json(start)
+        if self._tps_at is None:
+            self._check_checkpoint(before)
         begins = self._begins(before)
         ends = self._ends_of(begins)
         if self._too_few(begins, ends):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = plan.advanced(before, begins, plan.limited(begins, ends, rows))
+        self._reached = end.positions
         return start if end is before else end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -10,8 +10,9 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.log import LogStore
 from tests.broker.peer import Peer
 
-QUICK = {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0"}
-"""No waiting: a peer of these tests sends a heartbeat and waits for its answer, as if it came from Kafka."""
+QUICK = {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
+"""No waiting: a peer of these tests sends a heartbeat and waits for its answer, as if it came from Kafka;
+those that keep no connection are members all the same."""
 
 
 Connect = Callable[[], Awaitable[Peer]]

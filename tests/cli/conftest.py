@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
 import pytest
 
 from kohort.cli import main
+
+PATIENCE_S = 60.0
+"""What a command may take on a busy machine; a group whose last member was lost waits 45 s for its session."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +50,33 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
             patch.setattr("sys.stdin", lines)
             patch.setenv("KOHORT_BOOTSTRAP", bootstrap)
             patch.setenv("COLUMNS", "120")
-            with pytest.raises(SystemExit) as ended:
+            with pytest.raises(SystemExit) as ended, _interrupted_in_the_end() as late:
                 main(arguments)
         out, err = capfd.readouterr()
+        assert not late.is_set(), f"kohort {' '.join(arguments)} had not ended after {PATIENCE_S} s\n{out}\n{err}"
         return Ran(int(ended.value.code or 0), out, err)
 
     return call
+
+
+@contextlib.contextmanager
+def _interrupted_in_the_end() -> Iterator[threading.Event]:
+    """Ctrl-C when a command takes too long: uvloop swallows what pytest-timeout's signal raises, and would wait on."""
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    alarm = threading.Timer(PATIENCE_S, interrupt)
+    alarm.start()
+    try:
+        yield late
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        alarm.cancel()
+        alarm.join()
 
 
 _names = count()

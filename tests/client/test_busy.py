@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 
+from kohort import Consumer as AsyncConsumer
 from kohort import NewTopic, TopicPartition
 from kohort.blocking import Admin, Consumer
+from kohort.client import Phase
+from tests.interop.broker import Broker
 from tests.interop.kohort import running_kohort
 
 SESSION_S = 2.0
+
+
+async def test_a_loop_that_stood_still_is_told_of(
+    kohort_broker: Broker, fresh: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # With asyncio heartbeats share the loop with the application: the one thing that it must know.
+    options: dict[str, Any] = {"group_id": fresh, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 200}
+    async with AsyncConsumer(fresh, bootstrap_servers=kohort_broker.bootstrap, **options) as consumer:
+        async with asyncio.timeout(20):
+            while consumer.state is not Phase.STABLE:
+                await consumer.poll(timeout=0.05)
+        assert "stood still" not in caplog.text
+        time.sleep(3.5)  # noqa: ASYNC251  what is tested
+        async with asyncio.timeout(20):
+            while "the event loop stood still for" not in caplog.text:
+                await consumer.poll(timeout=0.05)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -198,9 +198,7 @@ async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster
                 ProduceRequest(
                     acks=-1,
                     timeout_ms=1000,
-                    topic_data=[
-                        TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
-                    ],
+                    topic_data=[TopicProduceData(name="t", partition_data=[data])],
                 ),
                 12,
                 ProduceResponse,

@@ -46,10 +46,10 @@ class Corpus:
     broken: dict[str, Broken] = field(default_factory=dict)
 
     def fuzz(self, dice: Random, at: Slot, seconds: float) -> None:
-        """Run mutated inputs for so long."""
+        """Run mutated inputs for so many seconds of processor time."""
         target, inputs = self.target, self.inputs
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
             for _ in range(20):
                 data = target.mend(mutated(dice.choice(inputs), dice, inputs), dice)
                 at.put(target.name, data)

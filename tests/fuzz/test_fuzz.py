@@ -89,7 +89,7 @@ def test_a_second_breaks_a_rule() -> None:
             total += number * number
         return total
 
-    broken = check(_target(squares), b"25000000").broken
+    broken = check(_target(squares), b"50000000").broken
     assert broken is not None and broken.rule == "time"
 
 

@@ -104,3 +104,17 @@ def test_a_request_that_arrives_byte_by_byte_is_answered(any_broker: Broker) -> 
         for byte in request(API_VERSIONS, 0, correlation_id=9):
             peer.send(bytes([byte]))
         assert peer.answer()[0] == 9
+
+
+def test_a_request_of_a_million_elements_is_refused_before_it_is_anything(kohort_broker: KohortBroker) -> None:
+    # Three bytes each, and objects of 150 when they are read: a frame of the allowed 100 MB would be 6 GB.
+    topics = b"\0" * 16 + b"\0\0"  # no id, a null name, no tags
+    body = b"\xc1\x84\x3d" + topics * 1_000_000 + b"\0\0\0"
+    with Peer(kohort_broker.bootstrap) as neighbour, Peer(kohort_broker.bootstrap) as hostile:
+        neighbour.ping()
+        before = kohort_broker.process.cpu_seconds()
+        hostile.send(request(METADATA, 12, body, flexible=True))
+        assert hostile.is_closed()
+        neighbour.ping()
+        assert kohort_broker.process.cpu_seconds() - before < 1.0
+        assert any("has too many elements" in line for line in kohort_broker.process.stderr)

@@ -27,7 +27,8 @@ async def differences_in(part: str) -> list[Difference]:
     """Play one part to both brokers at once."""
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in settings.items()}
-    ours["group_heartbeat_hold_ms"] = "0"  # a scene awaits each answer before it goes on
+    # A scene awaits each answer before it goes on, and its members change connections as they like.
+    ours |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
     with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(play(kafka.bootstrap, SCENES[part]), play(kohort.bootstrap, SCENES[part]))
     return list(differences(*told))

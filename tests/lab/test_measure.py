@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked, line, parse
 from kohort.lab.measure import Measures, measure
+from kohort.lab.processing import NOBODY
 from kohort.lab.stage import Trigger
 
 MS = 1_000_000
@@ -47,6 +48,23 @@ def test_darkness_goes_on_through_an_owner_that_reads_nothing() -> None:
 
 def test_nobody_stopped_before_the_first_owner() -> None:
     assert _measured(_owns(500, "a", 1), triggered_at=1).dark == []
+
+
+def test_a_new_partition_is_dark_until_it_is_read() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Assigned(400 * MS, "a", (2,)), _read(450, "a", 2, 0)]
+    measured = measure(told, [Trigger(100 * MS, "one becomes three", opened=(2, 4))])
+    # Nobody reads the other one to the end.
+    assert [(one.partition, _ms(one.begin, one.end), one.after) for one in measured.dark] == [
+        (2, 350, "a"),
+        (3, 350, NOBODY),
+    ]
+
+
+def test_a_broker_that_is_away_darkens_what_is_read_from_it_from_its_last_record() -> None:
+    told = [*_owns(0, "a", 1), _read(95, "a", 1, 1), _read(900, "a", 1, 2)]
+    measured = measure(told, [Trigger(100 * MS, "broker killed", down_until=700 * MS)])
+    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in measured.dark] == [("a", "a", 805)]
+    assert measured.rebalances == [0]
 
 
 def test_a_pause_lasts_from_the_loss_of_all_to_being_ready_again() -> None:

@@ -162,7 +162,8 @@ def kafka_says() -> dict[str, tuple[list[str], list[str]]]:
 @pytest.fixture(scope="module")
 def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
     settings = {"group_initial_rebalance_delay_ms": "3000", "group_consumer_assignment_interval_ms": "0"}
-    settings["group_heartbeat_hold_ms"] = "0"  # each heartbeat is answered before the next line is played, as by Kafka
+    # Each heartbeat is answered before the next line is played, and each request has a connection of its own.
+    settings |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
     with running_kohort(**settings, group_consumer_migration_policy="disabled") as broker:
         return play_all(broker.bootstrap)
 

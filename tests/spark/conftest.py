@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from pyspark_kohort.connection import Connection
 from pyspark_kohort.fetch import disconnect
+from tests.interop.process import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +71,18 @@ class Topic:
         self.partitions = partitions
         self.written: dict[tuple[int, int], tuple[bytes | None, bytes | None]] = {}
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        for created in admin.create_topics([NewTopic(self.name, partitions, 1)]).values():
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.create()
+
+    def create(self) -> None:
+        for created in self._admin.create_topics([NewTopic(self.name, self.partitions, 1)]).values():
             created.result(10)
+
+    def delete(self) -> None:
+        """Gone for everybody when this returns."""
+        for deleted in self._admin.delete_topics([self.name]).values():
+            deleted.result(10)
+        until(10, "the topic is gone", lambda: self.name not in self._admin.list_topics(timeout=10).topics)
 
     def produce(self, rows: Rows) -> None:
         """Write (partition, key, value) and wait until all are in the log; their offsets are remembered."""

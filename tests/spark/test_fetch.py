@@ -12,12 +12,14 @@ import pytest
 
 from kohort.errors import KafkaError, KohortError
 from kohort.model import TopicPartition
+from kohort.wire.records import BatchError
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.fetch import disconnect, read_ranges
 from pyspark_kohort.offsets import EARLIEST, AtTime
 from pyspark_kohort.options import Broker, Topics
 from pyspark_kohort.plan import Range
 from tests.columns.records import SCHEMA
+from tests.interop.kafka import ApacheKafka
 from tests.interop.kohort import running_kohort
 from tests.spark.conftest import Topic, rows
 
@@ -27,9 +29,9 @@ def broker_at(bootstrap: str, **options: Any) -> Broker:
     return replace(Broker(((host, int(port)),), retry_interval_ms=20), **options)
 
 
-def read(topic: Topic, *ranges: Range, fail: bool = True, **options: int) -> list[tuple[int, int]]:
+def read(topic: Topic, *ranges: Range, fail: bool = True, skip: bool = False, **options: int) -> list[tuple[int, int]]:
     broker = broker_at(topic.bootstrap, **options)
-    batches = list(read_ranges(ranges, SCHEMA, broker, fail_on_data_loss=fail))
+    batches = list(read_ranges(ranges, SCHEMA, broker, fail_on_data_loss=fail, skip_corrupt=skip))
     found = pa.Table.from_batches(batches, SCHEMA).to_pydict()
     return list(zip(found["partition"], found["offset"], strict=True))
 
@@ -62,6 +64,27 @@ def test_offsets_that_are_not_there_fail_or_are_skipped(bootstrap: str) -> None:
     with pytest.raises(KohortError, match="offsets 40 to 50 are no longer there"):
         read(topic, beyond)
     assert read(topic, beyond, Range(topic.name, 1, 8, 10), fail=False) == [(1, 8), (1, 9)]
+
+
+@pytest.mark.kafka
+def test_a_damaged_batch_fails_or_is_skipped(apache_kafka: ApacheKafka, caplog: pytest.LogCaptureFixture) -> None:
+    # On Apache Kafka's disk: it sends what it has, our broker would not.
+    topic = Topic(apache_kafka.bootstrap, 1)
+    for _ in range(3):
+        topic.produce(rows(10, 1))
+    segment = apache_kafka.log_dir / f"{topic.name}-0" / f"{0:020}.log"
+    value = topic.written[0, 15][1]
+    assert value is not None
+    data = segment.read_bytes()
+    with segment.open("r+b") as file:
+        file.seek(data.index(value))
+        file.write(b"V")
+    whole = Range(topic.name, 0, 0, 30)
+    with pytest.raises(BatchError, match=f"{topic.name}-0, batch with offsets 10 to 19: its checksum is wrong"):
+        read(topic, whole)
+    disconnect()
+    assert [offset for _, offset in read(topic, whole, skip=True)] == [*range(10), *range(20, 30)]
+    assert f"skipped 1 record batches whose checksum is wrong: {topic.name}-0 offsets 10 to 19" in caplog.text
 
 
 def test_records_that_do_not_come_are_waited_for_and_then_named(bootstrap: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 from pyspark_kohort.offsets import AtTime, Earliest, Exact, Latest
-from pyspark_kohort.options import Group, GroupMode, OnLost, Options, Protocol, Topics, parse
+from pyspark_kohort.options import Group, GroupMode, OnCorrupt, OnLost, Options, Protocol, Topics, parse
 
 
 def stream(**options: str) -> Options:
@@ -55,6 +55,8 @@ def test_a_members_settings_have_kafkas_names() -> None:
         kafka_max_poll_interval_ms="60000",
         kafka_partition_assignment_strategy="org.apache.kafka.clients.consumer.RangeAssignor, sticky",
         onLost="continue",
+        onCorrupt="skip",
+        importOffsets="true",
         checkpointLocation="/c",
     )
     group = options.group
@@ -63,6 +65,7 @@ def test_a_members_settings_have_kafkas_names() -> None:
     assert (group.session_timeout_ms, group.rebalance_timeout_ms) == (6_000, 60_000)
     assert group.assignors == ("range", "sticky")
     assert (options.on_lost, options.checkpoint) == (OnLost.CONTINUE, "/c")
+    assert (options.on_corrupt, options.import_offsets) == (OnCorrupt.SKIP, True)
 
 
 def test_a_member_may_use_either_protocol() -> None:

@@ -171,6 +171,62 @@ def test_records_that_are_gone_fail_the_query(new_topic: NewTopic) -> None:
     lenient.stop()
 
 
+def test_a_topic_that_is_deleted_or_made_anew_ends_the_query(new_topic: NewTopic, member: Member) -> None:
+    quick = {"kafka.metadata.max.age.ms": "1", "kafka.request.timeout.ms": "2000"}
+    for make in (reader, member):
+        topic = new_topic(1)
+        topic.produce(rows(10, 1))
+        query = Query(lambda make=make, topic=topic: make(topic, **quick))  # type: ignore[misc]
+        query.drain()
+        topic.delete()
+        topic.create()
+        # As many records as before: the offsets alone would not tell.
+        topic.produce(rows(20, 1))
+        with pytest.raises(KohortError, match=f"Topic {topic.name} was deleted and made anew"):
+            query.plan()
+        query.reader.stop()
+        query.restart()
+        query.plan()
+        topic.delete()
+        with pytest.raises(KohortError, match=f"Topic {topic.name} does not exist"):
+            query.plan()
+        query.reader.stop()
+
+
+def test_a_checkpoint_of_something_else_is_not_taken_for_this_querys(
+    new_topic: NewTopic, member: Member, group: str
+) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(10, 2))
+    other = {"flights-of-yore": {"0": 17}}
+    theirs = {topic.name: {"0": 3, "1": 3}, "@group": "theirs"}
+    for make in (reader, member):
+        with pytest.raises(KohortError, match="tells of topic flights-of-yore, which the query does not read"):
+            make(topic).latestOffset(other, ReadAllAvailable())
+        with pytest.raises(KohortError, match="a member's of group theirs, and the query is"):
+            make(topic).latestOffset(theirs, ReadAllAvailable())
+    imported = member(topic, importOffsets="true")
+    end = imported.latestOffset(theirs, ReadAllAvailable())
+    assert {name: end[topic.name][name] for name in "01"} == {"0": 5, "1": 5}
+    assert end["@group"] == group
+    assert topic.lag(group) == 4, "it begins where the other group's checkpoint ends"
+    imported.stop()
+
+
+def test_progress_tells_the_lag_and_the_members_standing(new_topic: NewTopic, member: Member, group: str) -> None:
+    topic = new_topic(2)
+    topic.produce(rows(10, 2))
+    query = member(topic, maxOffsetsPerTrigger="4")
+    query.latestOffset({}, ReadMaxRows(4))
+    told = query.reportLatestOffset()
+    query.stop()
+    assert told[topic.name] == {"0": 5, "1": 5}
+    assert told["@lag"] == 6
+    standing = told["@member"]
+    assert (standing["group"], standing["partitions"], standing["state"]) == (group, 2, "Stable")
+    assert standing["generation"] >= 1
+
+
 def test_few_records_wait_for_more(new_topic: NewTopic) -> None:
     topic = new_topic(1)
     topic.produce(rows(3, 1))

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.wire.api import APIS
-from kohort.wire.codec import DecodeError, Message, decode, encode
+from kohort.wire.codec import DecodeError, Message, decode, decoder, encode
 from kohort.wire.fetch import FetchRequest, FetchResponse
 from kohort.wire.header import read_request_header, read_response_header
 from kohort.wire.join_group import JoinGroupRequest
 from kohort.wire.metadata import MetadataRequest
 from kohort.wire.offset_commit import OffsetCommitRequest
-from kohort.wire.offset_fetch import OffsetFetchRequest
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kohort.wire.produce import ProduceRequest
 from kohort.wire.varint import read_varint
 from tests.wire.messages import REQUESTS_AND_RESPONSES, any_bytes, fit, messages
@@ -135,3 +135,22 @@ def test_headers_of_garbage_are_an_error_or_a_header(data: bytes, key: int, vers
             assert position < read_request_header(data, position).body <= len(data)
         with contextlib.suppress(DecodeError):
             assert position < read_response_header(data, key, version, position)[1] <= len(data)
+
+
+def test_a_message_of_more_elements_than_are_allowed_is_refused_before_they_cost_anything() -> None:
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[1, 2, 3]) for _ in range(10)]
+    for version in (2, 6):
+        data = encode(OffsetFetchRequest(group_id="g", topics=topics), version)
+        read = decoder(OffsetFetchRequest, version)
+        assert read(data, 0, 40)[0].topics == topics  # ten topics with three numbers each
+        with pytest.raises(DecodeError, match="has too many elements"):
+            read(data, 0, 39)
+    many = encode(OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic() for _ in range(300_000)]), 6)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decoder(OffsetFetchRequest, 6)(many, 0, 200_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000

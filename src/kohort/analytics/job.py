@@ -10,16 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kohort.analytics.ends import ENDS_DDL
+from kohort.analytics.journal import journal_rows
+from kohort.analytics.savings import savings
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.analytics.source import HistorySource
 from kohort.analytics.tables import STEPS
 from kohort.errors import ConfigError
+from kohort.recorder import JOURNAL_TOPIC
+from pyspark_kohort import options as reading_options
+from pyspark_kohort.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
-_ENDS_DDL = "topic STRING, partition INT, at BIGINT, end_offset BIGINT"
 
 Told = Callable[[str], None]
 """Takes the name of the table that is begun."""
@@ -74,30 +79,51 @@ def from_raw(raw: DataFrame, settings: Settings) -> DataFrame:
     return raw.select(*RAW.names).mapInArrow(decode, HISTORY_DDL)
 
 
+def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame | None:
+    """The records of the journal, where the cluster has one."""
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": JOURNAL_TOPIC}
+    cluster = Cluster(reading_options.parse(options, streaming=False).broker)
+    try:
+        there = cluster.partitions(reading_options.Topics(pattern=JOURNAL_TOPIC))
+    finally:
+        cluster.close()
+    return spark.read.format("kohort").options(**options).schema("value BINARY").load() if there else None
+
+
 def _reader(spark: SparkSession, settings: Settings) -> object:
     spark.dataSource.register(HistorySource)
     return spark.read.format(HistorySource.name()).option("windowMs", settings.window_ms)
 
 
 def analyse(
-    spark: SparkSession, history: DataFrame, out: str, settings: Settings, ends: DataFrame | None, told: Told
+    history: DataFrame,
+    out: str,
+    settings: Settings,
+    *,
+    ends: Callable[[], DataFrame] | None = None,
+    journal: DataFrame | None = None,
+    told: Told = lambda name: None,
 ) -> None:
     """Write the rows of the history and all tables below `out`, each a directory of Parquet named as the table.
 
-    `ends` says where topics ended at the edges of windows; without it the table `lag` stays empty.
+    `ends` says where topics ended at the edges of windows, and is called when the view `history` is there; without it
+    the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
     """
+    spark = history.sparkSession
     told("history")
     history.write.mode("overwrite").partitionBy("kind").parquet(f"{out}/history")
     # A kind that has no rows has no directory, so the schema is told and not inferred.
     spark.read.schema(HISTORY_DDL).parquet(f"{out}/history").createOrReplaceTempView("history")
-    if ends is None:
-        ends = spark.createDataFrame([], _ENDS_DDL)
-    ends.createOrReplaceTempView("ends")
+    found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
+    found.createOrReplaceTempView("ends")
     for step in STEPS:
         view = spark.sql(step.sql.format(**settings.as_text()))
         if step.kept:
             view = _kept(view, f"{out}/{step.name}", step.name, told)
         view.createOrReplaceTempView(step.name)
+    _kept(savings(spark), f"{out}/savings", "savings", told).createOrReplaceTempView("savings")
+    if journal is not None:
+        _kept(journal_rows(journal), f"{out}/journal", "journal", told).createOrReplaceTempView("journal")
 
 
 def _kept(view: DataFrame, target: str, name: str, told: Told) -> DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.connection import Connection
 from kohort.wire.codec import Buffer, Message
+from kohort.wire.decoding import Decoder
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -25,7 +26,7 @@ class Route:
 
     api_key: int
     version: int
-    decode: Callable[[bytes, int], tuple[Any, int]]
+    decode: Decoder[Any]
     encode: Callable[[Any, list[Buffer]], None]
     handler: Handler
     flexible_request: bool

@@ -37,6 +37,9 @@ SETTINGS: Mapping[str, Setting] = {
     "max.incremental.fetch.session.cache.slots": Setting(
         1_000, "how many clients' fetch sessions are kept (KIP-227); 0 keeps none", 0, INT32
     ),
+    "max.request.elements": Setting(
+        200_000, "elements in a request's arrays; one with more closes its connection (ours)", 1, INT32
+    ),
     "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, INT32, live=True),
     "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
@@ -124,6 +127,13 @@ SETTINGS: Mapping[str, Setting] = {
     "group.consumer.max.assignment.interval.ms": Setting(15_000, "the most that a group may set for it", 0, INT32),
     "group.heartbeat.hold.ms": Setting(
         9_000, "hold a heartbeat that has nothing to say so long at most; 0 answers at once, as Kafka (ours)", 0, INT32
+    ),
+    "group.disconnect.grace.ms": Setting(
+        -1,
+        "remove a dynamic member that stays away so long after its connection closed; 0 waits for its session, as"
+        " Kafka; -1 is one and a half of its own heartbeat rhythm and 1 s (ours)",
+        -1,
+        INT32,
     ),
     **IDLE,
 }

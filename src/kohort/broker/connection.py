@@ -23,6 +23,8 @@ _READ_SIZE = 1 << 16  # larger reads cost an mmap and its page faults each
 _FIRST_ROOM = 1 << 17  # of a large frame; it doubles as the frame arrives
 _MOST_ROOM = 1 << 21  # at once, for who has sent as much before
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before requests do
+_SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
+_UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
 _shared = bytearray(_READ_SIZE)
 _shared_view = memoryview(_shared)
 _frame_size = struct.Struct(">i").unpack_from
@@ -75,10 +77,12 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ""
         self.may_wait: Call | None = None
         """The last heartbeat, which may be held until there is news; see `Broker._release`."""
+        self.members: dict[str, str] = {}
+        """The members that were last heard of here, by member id, and their groups."""
         self.speaks_for_many = False
         """Several members send their heartbeats here: holding one would hold up the others."""
         self.busy_at = flushes.loop.time()
-        """Loop time of the last byte received; the sweep closes connections by it."""
+        """Loop time of the last bytes received or sent; the sweep closes connections by it."""
         self.mid_frame_since: float | None = None
         """Loop time at which a request began to arrive that is not complete yet."""
 
@@ -132,10 +136,11 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._pause("slow reader")
+        self._pause(_SLOW_READER)
 
     def resume_writing(self) -> None:
-        self._resume("slow reader")
+        self.busy_at = self._flushes.loop.time()
+        self._resume(_SLOW_READER)
 
     # Framing
 
@@ -242,6 +247,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._resume("answers behind one that is not ready")
         if self.transport is None:
             return
+        if out:
+            self.busy_at = self._flushes.loop.time()
         if self._files is not None and self._files.waiting:
             self._files.send(out)
         elif large and has_file(out):
@@ -264,13 +271,13 @@ class Connection(asyncio.BufferedProtocol):
             self._broken(error)
         else:
             if self._files.waiting:
-                self._pause("slow reader of files")
+                self._pause(_SLOW_READER_OF_FILES)
 
     def _files_sent(self, error: OSError | None) -> None:
         self.busy_at = self._flushes.loop.time()
         if error is not None:
             self._broken(error)
-        self._resume("slow reader of files")
+        self._resume(_SLOW_READER_OF_FILES)
 
     def _broken(self, error: OSError) -> None:
         """An answer has left in part and can never be whole."""
@@ -296,6 +303,14 @@ class Connection(asyncio.BufferedProtocol):
                 transport.abort()  # it would not know when the rest has left
             else:
                 transport.close()
+
+    def expire(self) -> None:
+        """Close a connection that was silent for too long. What its peer has not read by now it never will."""
+        if self._paused_for & _UNREAD and self.transport is not None:
+            transport, self.transport = self.transport, None
+            transport.abort()
+        else:
+            self.close()
 
     def throttle(self) -> None:
         """Stop reading until `unthrottle`: the log has too much to write."""

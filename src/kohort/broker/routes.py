@@ -85,7 +85,7 @@ _VERSIONS = {key: (low, high) for key, low, high in SERVED}
 def _compile(api_key: int, version: int) -> Route:
     api = APIS[api_key]
     handler, _ = _HANDLERS[api_key]
-    decode: Any = decoder(api.request, version)
+    decode = decoder(api.request, version)
     encode: Any = encoder(api.response, version)
     return Route(
         api_key=api_key,

@@ -30,6 +30,7 @@ from kohort.broker.leadership import Alone, Leadership
 from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
+from kohort.broker.presence import Presence
 from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.shared import Shared
@@ -134,6 +135,7 @@ class Broker:
             )
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
+            self.presence = Presence(self)
             await self._listen()
         except BaseException:
             self.store.close()
@@ -292,6 +294,7 @@ class Broker:
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
         self._max_batch_bytes = self.config.number("message.max.bytes")
+        self._max_elements = self.config.number("max.request.elements")
         self._timestamp_type = self.config.text("log.message.timestamp.type")
         self._time_before = self.config.number("log.message.timestamp.before.max.ms")
         self._time_after = self.config.number("log.message.timestamp.after.max.ms")
@@ -305,6 +308,11 @@ class Broker:
             self._throttled[connection] = None
 
     # Connections
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
 
     def _new_connection(self) -> Connection:
         return Connection(
@@ -325,6 +333,8 @@ class Broker:
 
     def _closed(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
+        if connection.members and not self._stopped:
+            self.presence.lost(connection)
         self._throttled.pop(connection, None)
 
     def _sweep(self) -> None:
@@ -335,7 +345,7 @@ class Broker:
             if connection.mid_frame_since is not None and now - connection.mid_frame_since > frame_s:
                 connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
             elif now - connection.busy_at > idle_s and not connection.waiting:
-                connection.close()
+                connection.expire()
         self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
     def _settled(self, moved: Sequence[PartitionLog]) -> None:
@@ -364,7 +374,7 @@ class Broker:
                 connection.client_id = raw.decode("utf-8", "surrogateescape")
         if found.flexible_request:
             position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
-        request, _ = found.decode(frame, position)
+        request, _ = found.decode(frame, position, self._max_elements)
         call = Call(connection, correlation_id, found, request)
         try:
             if connection.may_wait is not None:
@@ -404,6 +414,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         consumer_max_size=config.number("group.consumer.max.size"),
         consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
         consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
+        disconnect_grace_ms=config.number("group.disconnect.grace.ms"),
         heartbeat_hold_ms=config.number("group.heartbeat.hold.ms"),
         offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,

@@ -142,6 +142,20 @@ class Shard:
             now = self._broker.now()
             self._apply(self._machine.disconnected(token, now), now)
 
+    def members(self, group_id: str) -> Collection[str]:
+        """The member ids of a group."""
+        return self._machine.members(group_id) if self.ready else ()
+
+    def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
+        """How long a member may stay away whose connection is gone; None where only its session counts."""
+        return self._machine.grace_ms(group_id, member_id) if self.ready else None
+
+    def connection_lost(self, group_id: str, member_id: str) -> None:
+        """A member's connection is gone, and its grace is over."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.connection_lost(group_id, member_id, now), now)
+
     def topics_deleted(self, names: Collection[str]) -> None:
         """Forget what groups committed for these topics; a shard that is loading does so when it has loaded."""
         if not self.ready:

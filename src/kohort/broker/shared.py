@@ -172,6 +172,8 @@ class Shared:
             if gone:
                 broker.groups.topics_deleted(gone)
                 broker.parked_fetches.look_at_all()
+        elif any(node.rack for node in image.nodes.values()) and image.leaders != before.leaders:
+            broker.topics.changed()
         if image.configs != before.configs:
             broker.configs_changed(before.configs, image.configs)
         if lead:

@@ -52,6 +52,10 @@ class TopicsImage:
             yield topic
 
     def _racks(self, topic: LogTopic) -> tuple[frozenset[str], ...] | None:
-        """Of each partition the racks of the brokers that have it: of this one alone, as long as it has them all."""
-        rack = self._broker.rack
-        return None if rack is None else (frozenset((rack,)),) * topic.partitions
+        """Of each partition the rack of its leader, whom everybody reads from."""
+        leadership = self._broker.leadership
+        rack_of = {node.node_id: frozenset((node.rack,)) for node in leadership.nodes if node.rack is not None}
+        if not rack_of:
+            return None
+        leaders = (leadership.leader(topic, partition).node_id for partition in range(topic.partitions))
+        return tuple(rack_of.get(node_id, frozenset()) for node_id in leaders)

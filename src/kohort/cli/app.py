@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from kohort.cli import broker, cluster, consume, group, lab, produce, rebalances, sim, topic
+from kohort.cli import analyse, broker, cluster, consume, group, lab, produce, rebalances, sim, topic
 from kohort.cli.output import ReaderLeft, flush
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (broker, cluster, topic, group, produce, consume, rebalances, sim, lab):
+for module in (broker, cluster, topic, group, produce, consume, rebalances, sim, lab, analyse):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
     from kohort.cli import demo

@@ -62,6 +62,7 @@ def lab(
     out_of_step: Annotated[
         bool, typer.Option("--out-of-step", help="Spread heartbeats before each trigger, as hours of quiet do.")
     ] = False,
+    settle_s: Annotated[float, typer.Option(help="How long a group may take to come to rest.")] = 60.0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A broker's setting, in Kafka's words.", show_default=False),
@@ -100,6 +101,7 @@ def lab(
             scenario="", broker="", client="", protocol="", members=members, partitions=partitions,
             tick_ms=tick_ms, restore_ms=restore_ms, state_keys=state_keys, commit_ms=commit_ms, gap_ms=gap_ms,
             out_of_step=out_of_step,
+            settle_s=settle_s,
         )  # fmt: skip
         trials = plan(first, scenarios, clients, protocols, brokers, repeat)
         if not trials:

@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.failures import CommitFailedError
+from kohort.client.metadata import ClusterMetadata
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
 from kohort.member.commits import Commit, commit_request
-from kohort.model import Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.offset_commit import OffsetCommitResponse
 from kohort.wire.offset_fetch import (
@@ -17,6 +18,7 @@ from kohort.wire.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseTopics,
 )
 
 _MANY_GROUPS = 8  # KIP-709: from this version on OffsetFetch takes a list of groups
@@ -35,8 +37,13 @@ async def committed_offsets(
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
         connection = await cluster.coordinator(group_id, "offsets")
-        request = _request(connection, group_id, partitions)
-        return _read(await connection.request(request, OffsetFetchResponse))
+        request = _request(connection, cluster.metadata, group_id, partitions)
+        try:
+            return _read(await connection.request(request, OffsetFetchResponse), cluster.metadata)
+        except KafkaError as problem:
+            if problem.code is ErrorCode.UNKNOWN_TOPIC_ID:  # a topic was made anew, or is gone
+                await cluster.refresh()
+            raise
 
     if partitions is not None and not partitions:
         return {}
@@ -53,7 +60,8 @@ async def commit_outside(
     timeout_ms: Millis | None = None,
 ) -> None:
     """Commit for a group without being its member, which works while it has none. Raises CommitFailedError."""
-    left = positions_of(offsets)
+    left = identified(cluster, positions_of(offsets))
+    names = {position.topic_id: partition.topic for partition, position in left.items()}
 
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id, "offsets")
@@ -61,8 +69,9 @@ async def commit_outside(
         response = await connection.request(request, OffsetCommitResponse)
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic in response.topics:
+            name = topic.name or names.get(topic.topic_id, "")
             for one in topic.partitions:
-                partition = TopicPartition(topic.name, one.partition_index)
+                partition = TopicPartition(name, one.partition_index)
                 if one.error_code == ErrorCode.NONE:
                     left.pop(partition, None)
                 else:
@@ -84,7 +93,25 @@ def positions_of(
     }
 
 
-def _request(connection: Connection, group_id: str, partitions: Collection[TopicPartition] | None) -> Message:
+def identified(
+    cluster: Cluster, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """With the ids that topics have now, as far as is known, where a position has none yet."""
+    metadata = cluster.metadata
+    return {
+        partition: position
+        if position.topic_id is not None
+        else position._replace(topic_id=metadata.topic_id(partition.topic))
+        for partition, position in offsets.items()
+    }
+
+
+def _request(
+    connection: Connection,
+    metadata: ClusterMetadata,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+) -> Message:
     by_topic: dict[str, list[int]] | None = None
     if partitions is not None:
         by_topic = {}
@@ -94,7 +121,12 @@ def _request(connection: Connection, group_id: str, partitions: Collection[Topic
     if version >= _MANY_GROUPS:
         topics = None
         if by_topic is not None:
-            topics = [OffsetFetchRequestTopics(name=name, partition_indexes=some) for name, some in by_topic.items()]
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=metadata.topic_id(name) or NO_TOPIC_ID, partition_indexes=some
+                )
+                for name, some in by_topic.items()
+            ]
         return OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True
         )
@@ -104,16 +136,19 @@ def _request(connection: Connection, group_id: str, partitions: Collection[Topic
     return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
 
 
-def _read(response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata | None]:
+def _read(response: OffsetFetchResponse, metadata: ClusterMetadata) -> dict[TopicPartition, OffsetAndMetadata | None]:
     group = response.groups[0] if response.groups else response
     _check(group.error_code)
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     for topic in group.topics:
+        name = topic.name
+        if isinstance(topic, OffsetFetchResponseTopics) and not name:
+            name = metadata.names.get(topic.topic_id, "")
         for one in topic.partitions:
             _check(one.error_code)
             epoch = None if one.committed_leader_epoch < 0 else one.committed_leader_epoch
             position = OffsetAndMetadata(one.committed_offset, one.metadata or "", epoch)
-            found[TopicPartition(topic.name, one.partition_index)] = position if one.committed_offset >= 0 else None
+            found[TopicPartition(name, one.partition_index)] = position if one.committed_offset >= 0 else None
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from kohort.client.alarm import Alarm
 from kohort.client.strangers import NotKafkaError, copied, garbled, stranger
-from kohort.client.versions import NEWEST_SPOKEN, common_versions
+from kohort.client.versions import NEWEST_SPOKEN, common_versions, version_for
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
 from kohort.wire.api import APIS
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
         Requests are answered in order, so one that the broker holds holds those behind it.
         """
-        version = self.version_of(type(request))
+        version = version_for(request, self.version_of(type(request)))
         return self._send(request, version, timeout_ms)
 
     async def request(self, request: Message, answer: type[_M], timeout_ms: Millis | None = None) -> _M:

@@ -11,9 +11,11 @@ from itertools import count
 from typing import Any
 
 from kohort.client.cluster import Cluster
+from kohort.client.committed import identified
 from kohort.client.connection import Connection
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.options import check_weight
+from kohort.client.pulse import Pulse
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.member import (
     Actions,
@@ -54,6 +56,9 @@ OnChange = Callable[[], None]
 
 _members = count(1)
 
+_USUAL_SESSION_MS: Millis = 45_000
+"""Of a consumer group, where only the coordinator knows it."""
+
 _HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
 
 
@@ -83,6 +88,7 @@ class MemberDriver:
         self._last_commit = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: asyncio.Future[None] | None = None
+        self._pulse = Pulse(_session_ms(config) / 3000, self._stood_still)
         self._closed = False
 
     # -- what its owner may ask for
@@ -112,7 +118,7 @@ class MemberDriver:
         self._last_commit += 1
         done: asyncio.Future[None] = self._loop.create_future()
         self._commits[self._last_commit] = done
-        self.handle(CommitAsked(self._last_commit, offsets, self._now() + timeout_ms))
+        self.handle(CommitAsked(self._last_commit, identified(self._cluster, offsets), self._now() + timeout_ms))
         await done
 
     async def leave(self, reason: str, timeout_ms: Millis, *, for_good: bool = False) -> None:
@@ -141,6 +147,7 @@ class MemberDriver:
         """Stop at once, without a word to the coordinator; `leave` first where that is wanted."""
         self._closed = True
         self._cluster.unwatch(self)
+        self._pulse.close()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -238,6 +245,15 @@ class MemberDriver:
         self._timers.pop(timer, None)
         self.handle(TimerFired(timer))
 
+    def _stood_still(self, seconds: float) -> None:
+        _log.warning(
+            "group=%s member=%s: the event loop stood still for %.1f s, and heartbeats with it; a session that ends"
+            " meanwhile costs a rebalance: long work belongs into a thread (asyncio.to_thread)",
+            self._group_id,
+            self.member.member_id,
+            seconds,
+        )
+
     # -- the coordinator
 
     @property
@@ -311,6 +327,10 @@ def _member(config: AnyConfig) -> AnyMember:
             return ConsumerMember(config)
         case _:
             raise AssertionError(f"no member is made from {config!r}")
+
+
+def _session_ms(config: AnyConfig) -> Millis:
+    return config.session_timeout_ms if isinstance(config, MemberConfig) else _USUAL_SESSION_MS
 
 
 def _code_of(problem: BaseException) -> ErrorCode:

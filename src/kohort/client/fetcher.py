@@ -19,7 +19,7 @@ from kohort.client.partition import PartitionState
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.model import TopicPartition
+from kohort.model import NO_TOPIC_ID, TopicPartition
 from kohort.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.records import BatchError
 
@@ -48,10 +48,16 @@ class _Asked:
 
 class Fetcher:
     """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news,
-    `on_lost` when a partition lost its position, or has one that must be checked."""
+    `on_lost` when a partition lost its position, or has one that must be checked, `on_renewed` when its topic is
+    another one of the same name: nothing that was read of it counts any more."""
 
     def __init__(
-        self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None], on_lost: Callable[[], None]
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        on_news: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_renewed: Callable[[TopicPartition], None],
     ) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.error: KafkaError | None = None
@@ -59,6 +65,7 @@ class Fetcher:
         self._options = options
         self._on_news = on_news
         self._on_lost = on_lost
+        self._on_renewed = on_renewed
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._sessions: dict[_Slot, FetchSession] = {}
@@ -154,6 +161,9 @@ class Fetcher:
         for state in self.states.values():
             if state.in_fetch or state.paused or state.position is None:
                 continue
+            if self._was_renewed(state):
+                unchecked = True
+                continue
             if state.buffered and (room <= 0 or state.buffered >= self._options.max_partition_fetch_bytes):
                 continue
             if state.retry_at > now:
@@ -176,6 +186,16 @@ class Fetcher:
     def unchecked(self) -> list[PartitionState]:
         """What is not fetched before somebody found that its leader has what was fetched before."""
         return [state for state in self.states.values() if state.must_check(self._epoch(state))]
+
+    def _was_renewed(self, state: PartitionState) -> bool:
+        """Whether the topic was deleted and made again: then the position says nothing, and begins anew."""
+        known = self._cluster.metadata.topic_id(state.partition.topic)
+        if known is None or state.topic_id in (None, known):
+            return False
+        _log.warning("reset: partition=%s position=%s is of a topic that was deleted", state.partition, state.position)
+        state.lose(None)
+        self._on_renewed(state.partition)
+        return True
 
     def _epoch(self, state: PartitionState) -> int | None:
         leader = self._cluster.metadata.leader(state.partition)
@@ -230,9 +250,10 @@ class Fetcher:
         return self._changes == changes and self._cluster.metadata is metadata
 
     def _wanted(self, one: _Asked) -> Wanted:
-        metadata = self._cluster.metadata
-        topic_id = metadata.topics[one.state.partition.topic].topic_id
-        return Wanted(topic_id, one.offset, leader_epoch(self._cluster, one.state.partition))
+        state, metadata = one.state, self._cluster.metadata
+        if state.topic_id is None:
+            state.topic_id = metadata.topic_id(state.partition.topic)
+        return Wanted(state.topic_id or NO_TOPIC_ID, one.offset, leader_epoch(self._cluster, state.partition))
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
         news = False

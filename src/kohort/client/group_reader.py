@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kohort.client.commits import Commits
-from kohort.client.committed import committed_offsets
+from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.matching import TopicMatcher
@@ -178,12 +178,23 @@ class GroupReader(PartitionReader):
             others = {TopicPartition(*partition) for partition in offsets} - self._fetcher.states.keys()
             if others:
                 raise NotAssignedError(others)
-        await self._commits.commit(offsets, timeout)
+        await self._commits.commit(None if offsets is None else self._of_topics(offsets), timeout)
+
+    def _of_topics(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """With the ids of the topics that were read, so that a commit never lands on another topic of the same name."""
+        positions = positions_of(offsets)
+        for partition, state in self._fetcher.states.items():
+            position = positions.get(partition)
+            if position is not None and position.topic_id is None:
+                positions[partition] = position._replace(topic_id=state.topic_id)
+        return positions
 
     def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         states = self._fetcher.states
         return {
-            partition: OffsetAndMetadata(position, "", states[partition].leader_epoch)
+            partition: OffsetAndMetadata(position, "", states[partition].leader_epoch, states[partition].topic_id)
             for partition, position in self.positions().items()
         }
 

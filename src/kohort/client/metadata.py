@@ -65,6 +65,11 @@ class ClusterMetadata:
         known = self.topics.get(topic)
         return len(known.leaders) if known else 0
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """None where it is not known, or the brokers know no ids (KIP-516)."""
+        known = self.topics.get(topic)
+        return known.topic_id if known and known.topic_id != NO_TOPIC_ID else None
+
     def racks_of(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
         """The racks of each partition's replicas; empty where brokers have none."""
         if not self.racks:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.reset import Reset
 from kohort.client.unpacking import Chunk, Unpacked
-from kohort.model import TopicPartition
+from kohort.model import UUID, TopicPartition
 from kohort.wire.records import BatchError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class PartitionState:
         "reset",
         "retry_at",
         "start",
+        "topic_id",
         "turn",
     )
 
@@ -52,6 +53,8 @@ class PartitionState:
         """Of the last record handed out."""
         self.reset: Reset | None = None
         """Where to go when there is no position: the application's wish; None: the committed offset."""
+        self.topic_id: UUID | None = None
+        """Of the topic that the position is of, as soon as it was fetched from."""
         self.paused = False
         self.start: int | None = None
         self.end: int | None = None
@@ -84,7 +87,7 @@ class PartitionState:
     def lose(self, reset: Reset | None) -> None:
         """The position has to be found anew."""
         self._forget()
-        self.position = None
+        self.position = self.topic_id = None
         self.reset = reset
 
     def _forget(self) -> None:

@@ -30,7 +30,7 @@ class PartitionReader:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         """Set when a poll that waits should look again."""
-        self._fetcher = Fetcher(self.cluster, self._options, self._news.set, self._find_positions)
+        self._fetcher = Fetcher(self.cluster, self._options, self._news.set, self._find_positions, self._renewed)
         self._positioner = Positioner(self.cluster, self._options, self._fetcher, self._news.set)
         self._unread = Unread()
 
@@ -164,6 +164,9 @@ class PartitionReader:
 
     def _find_positions(self) -> None:
         self._positioner.go_on()
+
+    def _renewed(self, partition: TopicPartition) -> None:
+        self._unread.forget({partition})
 
     def _state(self, partition: TopicPartition) -> PartitionState:
         try:

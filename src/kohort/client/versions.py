@@ -1,22 +1,19 @@
-"""Which version of each request goes to a broker: the highest that both sides know."""
+"""Which version of each request goes to a broker: the highest that both sides know, and that can say it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from kohort.model import NO_TOPIC_ID
 from kohort.wire.api import APIS
 from kohort.wire.api_versions import ApiVersion
+from kohort.wire.codec import Message
 from kohort.wire.offset_commit import OffsetCommitRequest
 from kohort.wire.offset_fetch import OffsetFetchRequest
 
-_BY_NAME = {
-    # From version 10 on topics go by id; groups here know them by name.
-    OffsetCommitRequest.KEY: 9,
-    OffsetFetchRequest.KEY: 9,
-}
-
-NEWEST_SPOKEN: Mapping[int, int] = {
-    key: min(api.max_version, _BY_NAME.get(key, api.max_version)) for key, api in APIS.items()
-}
+NEWEST_SPOKEN: Mapping[int, int] = {key: api.max_version for key, api in APIS.items()}
 """The newest version of each request that this client sends."""
+
+_TOPIC_IDS_FROM = 10
 
 
 def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
@@ -30,3 +27,29 @@ def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
         if version >= max(one.min_version, api.min_version):
             agreed[one.api_key] = version
     return agreed
+
+
+def version_for(request: Message, newest: int) -> int:
+    """The version in which to send it: where the newest one wants topic ids that are not known, one with names."""
+    identified = _IDENTIFIED.get(request.KEY)
+    if identified is None or newest < _TOPIC_IDS_FROM or identified(request):
+        return newest
+    return _TOPIC_IDS_FROM - 1
+
+
+def _commit_has_ids(request: OffsetCommitRequest) -> bool:
+    return all(topic.topic_id != NO_TOPIC_ID for topic in request.topics)
+
+
+def _fetch_has_ids(request: OffsetFetchRequest) -> bool:
+    """Who asks for all that there is (topics of None) would be told ids that it may not know."""
+    return all(
+        group.topics is not None and all(topic.topic_id != NO_TOPIC_ID for topic in group.topics)
+        for group in request.groups
+    )
+
+
+_IDENTIFIED: Mapping[int, Callable[[Any], bool]] = {
+    OffsetCommitRequest.KEY: _commit_has_ids,
+    OffsetFetchRequest.KEY: _fetch_has_ids,
+}

@@ -51,6 +51,9 @@ class GroupConfig:
     """group.consumer.regex.refresh.interval.ms"""
     heartbeat_hold_ms: Millis = 0
     """group.heartbeat.hold.ms: the longest that a heartbeat waits for news; 0, as in Kafka, for not at all."""
+    disconnect_grace_ms: Millis = 0
+    """group.disconnect.grace.ms: how long a dynamic member whose connection is gone may stay away; 0, as in Kafka, for
+    its session, and -1 for as long as its own heartbeats suggest."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes; as in Kafka it counts characters."""
     offsets_retention_ms: Millis = 10_080 * 60_000

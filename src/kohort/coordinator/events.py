@@ -14,6 +14,7 @@ class Cause(Enum):
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
     SESSION_EXPIRED = "session expired"
+    CONNECTION_LOST = "connection lost"
     SYNC_MISSED = "sync missed"
     POLL_TIMEOUT = "poll timeout"
     SUBSCRIPTION_CHANGED = "subscription changed"
@@ -27,6 +28,7 @@ class Cause(Enum):
     ASSIGNOR_CHANGED = "assignor changed"
     LOAD_CHANGED = "load changed"
     WEIGHT_CHANGED = "weight changed"
+    RECORDS_LOST = "records lost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,11 @@ def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: 
     member = group.members.get(member_id)
     if member is None or not has_expired(group, member, now, out):
         return
-    why = Why(Cause.SESSION_EXPIRED, member_id)
+    remove_lost(groups, group, Why(Cause.SESSION_EXPIRED, member_id), now, out)
+
+
+def remove_lost(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effects) -> None:
+    """Remove a member that is thought to be dead."""
     _remove(groups, group, why, out)
     _go_on_without(groups, group, why, now, out)
 

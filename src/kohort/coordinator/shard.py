@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import assert_never
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
+from kohort.coordinator.absence import connection_lost, grace_ms
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.collecting import collecting_ended
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
@@ -105,6 +106,11 @@ class GroupShard:
     def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
         """The consumer groups by id, to look at."""
         return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ConsumerGroup)}
+
+    def members(self, group_id: str) -> Collection[str]:
+        """The ids of a group's members; empty for a group that is not there."""
+        group = self._groups.get(group_id)
+        return () if group is None else group.members.keys()
 
     @property
     def parked(self) -> Set[Token]:
@@ -315,6 +321,16 @@ class GroupShard:
         self._groups.disconnected(token)
         given_up(self._groups, token)
         return Effects()
+
+    def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
+        """How long a member may stay away whose connection is gone; None where only its session counts."""
+        return grace_ms(self._groups, group_id, member_id)
+
+    def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
+        """A member's connection is gone, and it was not heard of on another for `grace_ms`."""
+        out = Effects()
+        connection_lost(self._groups, group_id, member_id, now, out)
+        return out
 
     def resign(self) -> Effects:
         """The shard moves away, or its append failed: whoever is parked shall look for the coordinator again."""

@@ -12,33 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked
+from kohort.lab.processing import Dark, Span, processing
 from kohort.lab.stage import Trigger
 
 Interval = tuple[int, int]
 """From, until: monotonic nanoseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dark:
-    """Nobody processed the partition in that time."""
-
-    partition: int
-    begin: int
-    end: int
-    before: str
-    """The member that stopped."""
-    after: str
-    """The member that went on; the same one where it got the partition back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A member processed the partition, from its first record until it stopped."""
-
-    partition: int
-    member: str
-    begin: int
-    end: int
 
 
 @dataclass(slots=True)
@@ -72,7 +50,7 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
     """All measures of one trial."""
     ordered = sorted(events, key=lambda event: event.at)
     begin = triggers[0].at if triggers else 0
-    spans, dark = _processing(ordered)
+    spans, dark = processing(ordered, triggers)
     return Measures(
         dark=[one for one in dark if one.end >= begin],
         pauses={name: found for name, found in _pauses(ordered, begin).items() if found},
@@ -82,51 +60,6 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
         reading=_reading(ordered),
         spans=spans,
     )
-
-
-def _processing(ordered: Sequence[Event]) -> tuple[list[Span], list[Dark]]:
-    owner: dict[int, str] = {}
-    since: dict[int, int] = {}
-    """When its owner read it first; absent before that."""
-    stopped: dict[int, tuple[int, str]] = {}
-    last_read: dict[int, int] = {}
-    spans: list[Span] = []
-    dark: list[Dark] = []
-
-    def stop(partition: int, member: str, at: int) -> None:
-        if owner.get(partition) != member:
-            return
-        del owner[partition]
-        begun = since.pop(partition, None)
-        if begun is not None:
-            spans.append(Span(partition, member, begun, at))
-            stopped[partition] = (at, member)
-
-    for event in ordered:
-        match event:
-            case Assigned():
-                for partition in event.partitions:
-                    if partition in owner:
-                        stop(partition, owner[partition], event.at)
-                    owner[partition] = event.member
-            case Revoked() | Lost():
-                for partition in event.partitions:
-                    stop(partition, event.member, event.at)
-            case Gone():
-                for partition in [one for one, name in owner.items() if name == event.member]:
-                    stop(partition, event.member, event.at)
-            case Read():
-                for partition, _, _ in event.runs:
-                    if owner.get(partition) != event.member:
-                        continue
-                    last_read[partition] = event.at
-                    if partition not in since:
-                        since[partition] = event.at
-                        if partition in stopped:
-                            at, before = stopped.pop(partition)
-                            dark.append(Dark(partition, at, event.at, before, event.member))
-    spans += [Span(partition, owner[partition], begun, last_read[partition]) for partition, begun in since.items()]
-    return spans, dark
 
 
 def _pauses(ordered: Sequence[Event], begin: int) -> dict[str, list[Interval]]:

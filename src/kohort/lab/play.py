@@ -45,7 +45,7 @@ class Play:
         """The topic has so many from now on."""
         with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
             admin.create_partitions(self._topic, total)
-        self._stage.partitions = total
+        self._stage.opened(total)
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """The broker's assignor `weighted` gives by these: entries of `consumer.member.weights` and their weights."""
@@ -62,6 +62,7 @@ class Play:
         """Killed, and started again at once; returns when it answers."""
         self._broker.kill()
         self._broker.start_again()
+        self._stage.broker_back()
         self._cpu_at_first = None
 
     def outcome(self) -> Outcome:

@@ -6,8 +6,10 @@ import itertools
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kohort.errors import KohortError
 from kohort.lab.events import Event
@@ -34,6 +36,15 @@ class Trigger:
     what: str
     settled_at: int | None = None
     """When every partition was read by its owner again, shares even; None where it never was."""
+    opened: tuple[int, int] | None = None
+    """It made new partitions, which nobody reads yet: from this number on, and up to before that."""
+    down_until: int | None = None
+    """It took the broker away, until then (monotonic ns): nobody reads anything."""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Trigger:
+        """From JSON, which knows no tuples."""
+        return cls(**{**fields, "opened": tuple(fields["opened"]) if fields["opened"] else None})
 
 
 class Stage:
@@ -89,6 +100,17 @@ class Stage:
     def trigger(self, what: str) -> None:
         """Note that what follows is done now."""
         self.triggers.append(Trigger(time.monotonic_ns(), what))
+
+    def opened(self, total: int) -> None:
+        """The last trigger made new partitions: there are so many now."""
+        self.triggers[-1] = replace(self.triggers[-1], opened=(self.partitions, total))
+        self.partitions = total
+
+    def broker_back(self) -> None:
+        """The broker that the last trigger took away answers again."""
+        self.triggers[-1] = replace(self.triggers[-1], down_until=time.monotonic_ns())
+        with self._heard:
+            self._view.unread_all()
 
     def spread_heartbeats(self) -> None:
         """Make the members' heartbeats as far apart as they are after hours of quiet; a rebalance put them in step.

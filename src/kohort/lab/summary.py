@@ -37,6 +37,8 @@ class Summary:
     wall_max: float | None
     unsettled: int
     """Triggers after which the group did not come to rest in time; they are in no other figure of the wall."""
+    settle_s: float
+    """How long each had."""
     rebalances: float
     """Per trigger: the most assignments that a member was told."""
     duplicated: int
@@ -81,6 +83,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         wall_p50=_quantile(settled, 0.5),
         wall_max=_quantile(settled, 1.0),
         unsettled=len(walls) - len(settled),
+        settle_s=outcomes[0].trial.settle_s,
         rebalances=statistics.fmean(chain.from_iterable(each.rebalances for each in measured)),
         duplicated=sum(each.reading.duplicated for each in measured),
         skipped=sum(each.reading.skipped for each in measured),

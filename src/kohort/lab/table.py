@@ -44,7 +44,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
 
 def cells(one: Summary) -> list[str]:
     """What stands in COLUMNS."""
-    wall = duration(one.wall_max) if not one.unsettled else f"{one.unsettled} never"
+    wall = f"> {one.settle_s:.0f} s" if one.unsettled else duration(one.wall_max)
     return [
         *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
         *(duration(one.first_p50), duration(one.first_max), duration(one.wall_p50), wall),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kohort import blocking
 from kohort.client import NewTopic
-from kohort.lab.events import Event, line, parse
+from kohort.errors import KohortError
+from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.order import Order
 from kohort.lab.stage import Stage, Trigger
 
@@ -73,13 +74,14 @@ class Outcome:
 
     @classmethod
     def load(cls, path: Path) -> Outcome:
-        """What `save` wrote."""
-        first, *rest = path.read_text().splitlines()
-        head = json.loads(first)
-        known = {field.name for field in fields(Trial)}
-        trial = Trial(**{name: value for name, value in head["trial"].items() if name in known})
-        triggers, events = [Trigger(**one) for one in head["triggers"]], [parse(one) for one in rest]
-        return cls(trial, triggers, events, head["broker_cpu_s"], head["group"])
+        """What `save` wrote. Raises KohortError for anything else."""
+        try:
+            first, *rest = path.read_text().splitlines()
+            head = json.loads(first)
+            triggers, events = [Trigger.of(one) for one in head["triggers"]], [parse(one) for one in rest]
+            return cls(Trial(**head["trial"]), triggers, events, head["broker_cpu_s"], head["group"])
+        except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
+            raise KohortError(f"{path} is no trial of this version: remove it, or name another --out.") from problem
 
 
 def prepare(trial: Trial, bootstrap: str) -> Order:

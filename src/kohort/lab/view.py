@@ -42,6 +42,11 @@ class View:
                 owned.clear()
                 unread.clear()
 
+    def unread_all(self) -> None:
+        """What was read before does not count any more."""
+        for name, owned in self._owned.items():
+            self._unread[name] = set(owned)
+
     def owned(self, members: Collection[str]) -> dict[str, frozenset[int]]:
         """What each of these has."""
         return {name: frozenset(self._owned.get(name, ())) for name in members}

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from kohort.errors import ErrorCode, error_code
 from kohort.member.actions import CommitSettled
 from kohort.member.offsets import OffsetAndMetadata
-from kohort.model import Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+
+UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(slots=True)
@@ -125,9 +127,11 @@ class CommitQueue:
             return {}
         self.sent = None
         errors: dict[TopicPartition, ErrorCode] = {}
+        names = {position.topic_id: partition.topic for partition, position in head.offsets.items()}
         for topic in response.topics:
+            name = topic.name or names.get(topic.topic_id, "")  # from version 10 on there are ids
             for answer in topic.partitions:
-                partition = TopicPartition(topic.name, answer.partition_index)
+                partition = TopicPartition(name, answer.partition_index)
                 if answer.error_code == ErrorCode.NONE:
                     head.offsets.pop(partition, None)
                 elif partition in head.offsets:
@@ -153,9 +157,12 @@ def commit_request(
     commit: Commit, group_id: str, member_id: str, generation: int | None, instance_id: str | None
 ) -> OffsetCommitRequest:
     """The request that carries what is left of `commit`; a generation of None: the group has no members."""
-    topics: dict[str, OffsetCommitRequestTopic] = {}
+    topics: dict[tuple[str, UUID], OffsetCommitRequestTopic] = {}
     for partition, position in commit.offsets.items():
-        topic = topics.setdefault(partition.topic, OffsetCommitRequestTopic(name=partition.topic, partitions=[]))
+        key = partition.topic, position.topic_id or NO_TOPIC_ID
+        topic = topics.get(key)
+        if topic is None:
+            topics[key] = topic = OffsetCommitRequestTopic(name=key[0], topic_id=key[1], partitions=[])
         topic.partitions.append(
             OffsetCommitRequestPartition(
                 partition_index=partition.partition,

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from kohort.model import UUID
+
 
 class OffsetAndMetadata(NamedTuple):
     """A committed position: the next offset to read, not the last one processed."""
@@ -9,3 +11,6 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+    topic_id: UUID | None = None
+    """Of which topic it is: one that is deleted and made again under its name is another. A commit without it is for
+    whichever topic has the name."""

@@ -8,11 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.client import Admin, KafkaError, NewTopic
+from kohort.sim.files import FilesDisk
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
 
 if TYPE_CHECKING:
     from kohort.sim.world import World
+
+_CLOCK = 500_000.0
+"""Seconds that a clock is wrong at most."""
 
 
 def do(world: World, step: Step) -> bool:
@@ -21,6 +25,15 @@ def do(world: World, step: Step) -> bool:
     if what == "ambush":
         world.ambushes += 1
         return True
+    if what == "clock-jump":
+        clocks = world.site.clocks
+        clocks[who] = max(-_CLOCK, min(_CLOCK, clocks[who] + float(step.value)))
+        return True
+    if what == "bit-flip":
+        disk = world.site.disk
+        if isinstance(disk, FilesDisk):
+            disk.rot += 1
+        return isinstance(disk, FilesDisk)
     if what.startswith("broker-"):
         return _broker(world, what, who, float(step.value))
     if what.startswith("disk-") or what == "slow-network":

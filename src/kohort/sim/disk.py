@@ -10,8 +10,9 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar, Protocol
 
-from kohort.log import MemoryStore, Topic
+from kohort.log import LogStore, MemoryStore, Topic
 from kohort.log.api import Pending
 from kohort.log.queue import Taken
 from kohort.model import UUID
@@ -19,6 +20,22 @@ from kohort.wire.batch import HEADER_SIZE, crc_matches, read_header
 
 CLUSTER_ID = "simulation-of-a-kohor1"
 PartitionId = tuple[UUID, int]
+
+
+class SimulatedStore(LogStore, Protocol):
+    """What the store of one broker's life has beside production's."""
+
+    epoch: int
+    """How often the disk had been opened when it was."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether some partition takes no appends any more."""
+        ...
+
+    def power_lost(self) -> None:
+        """The process is gone, whatever it was doing."""
+        ...
 
 
 @dataclass(slots=True)
@@ -38,6 +55,12 @@ class Disk:
     """Tails cut at an opening so far."""
     written: Callable[[PartitionId, bytes, int], None] = lambda partition, batches, epoch: None
     """Told of everything that became durable, and at which epoch its writer opened the disk."""
+    is_exclusive: ClassVar[bool] = False
+    """Whether whoever has it open must die before another can open it."""
+
+    def open(self, dice: Random) -> SimulatedStore:
+        """The store of a broker's next life."""
+        return DiskStore(self, dice)
 
     def sound(self, partition: PartitionId) -> bytes:
         """The partition's whole batches; what a crash tore behind them is gone from the disk when this returns."""
@@ -57,13 +80,13 @@ class Disk:
 class DiskStore(MemoryStore):
     """The store of one process. What it holds dies with it; what `sync` wrote is on the disk."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, dice: Random) -> None:
         super().__init__(cluster_id=CLUSTER_ID)
+        self._dice = dice
         disk.epoch += 1
         self.disk = disk
         self.epoch = disk.epoch
-        self.stopped = False
-        """Some partition takes no appends any more."""
+        self._stopped = False
         self._under_way: Taken | None = None
         for topic in disk.topics.values():
             super().create_topic(topic)
@@ -71,6 +94,11 @@ class DiskStore(MemoryStore):
             super().keep_configs(kind, name, disk.configs[kind, name])
         for partition in list(disk.logs):
             self._load(partition)
+
+    @property
+    def stopped(self) -> bool:
+        """Some partition takes no appends any more."""
+        return self._stopped
 
     def _load(self, partition: PartitionId) -> None:
         if partition[0] not in self.disk.topics:
@@ -131,16 +159,16 @@ class DiskStore(MemoryStore):
         super().fail(pending, error)
         self._under_way = None
         if error.errno != errno.ENOSPC:
-            self.stopped = True
+            self._stopped = True
             for log, _ in pending.logs:
                 log.stopped = error
 
-    def power_lost(self, dice: Random) -> None:
+    def power_lost(self) -> None:
         """The process is gone. If a sync was under way, some of its bytes are on the disk."""
         if self._under_way is None or self.epoch != self.disk.epoch:
             return
         for partition, data in self._writes(self._under_way):
-            torn = data[: dice.randrange(len(data) + 1)]
+            torn = data[: self._dice.randrange(len(data) + 1)]
             self.disk.logs.setdefault(partition, bytearray()).extend(torn)
             whole = _whole(torn)
             if whole:

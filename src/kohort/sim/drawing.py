@@ -16,7 +16,8 @@ ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,round
 TOPICS = ["orders", "payments", "clicks", "audit"]
 
 _MEMBERS = ("leave", "kill", "vanish", "stop", "reset", "cut", "deaf", "mute", "subscribe", "poll-stop", "callback")
-_BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "disk-error", "disk-full", "disk-slow")
+_BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "clock-jump")
+_DISKS = ("disk-error", "disk-full", "disk-slow", "bit-flip")
 _WORLD = ("slow-network", "produce", "create", "grow", "delete", "remove-member", "delete-group", "delete-offsets")
 
 
@@ -75,14 +76,15 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     if pace is _BUSY and plan.seconds >= 300 and dice.random() < 0.7:
         pace = _SLOW
     plan.metadata_age = dice.choice(pace.metadata_ages)
-    plan.settings = _settings(pace, dice)
+    plan.files = dice.random() < 0.15
+    plan.settings = _settings(pace, dice, files=plan.files)
     plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}
     _members(plan, pace, dice)
     _steps(plan, pace, dice)
     return plan
 
 
-def _settings(pace: Pace, dice: Random) -> dict[str, str]:
+def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
     settings = {"group.initial.rebalance.delay.ms": dice.choice(["0", "500", "3000"])}
     session = dice.choice(pace.sessions if pace is _CALM else _BUSY.sessions)
     settings |= {
@@ -94,6 +96,10 @@ def _settings(pace: Pace, dice: Random) -> dict[str, str]:
         "group.consumer.heartbeat.interval.ms": str(session // 3),
         "group.consumer.assignment.interval.ms": dice.choice(["0", "1000"]),
     }
+    if files:
+        # Small segments, and a cleaner that is never content: there is always a compaction that a crash can meet.
+        settings["offsets.topic.segment.bytes"] = dice.choice(["1024", "4096", "104857600"])
+        settings |= {"log.cleaner.backoff.ms": "5000", "log.cleaner.min.cleanable.ratio": dice.choice(["0", "0.3"])}
     if dice.random() < 0.15:
         settings["group.max.size"] = str(dice.randint(2, 4))
     if dice.random() < 0.15:
@@ -137,7 +143,7 @@ def _members(plan: Plan, pace: Pace, dice: Random) -> None:
 def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
     count = len(plan.members)
     steps = [Step(round(dice.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), "start", one) for one in range(count)]
-    for kind in (*_MEMBERS, *_BROKERS, *_WORLD):
+    for kind in (*_MEMBERS, *_BROKERS, *_DISKS, *_WORLD):
         if dice.random() < (0.35 if kind != "produce" else 0.8):
             mean = plan.seconds / dice.choice(pace.lulls)
             at = dice.expovariate(1 / mean)
@@ -169,6 +175,10 @@ def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
             return Step(at, kind, member, ",".join(sorted(dice.sample(TOPICS, dice.randint(1, 3)))))
         case "broker-kill" | "broker-vanish" | "broker-term" | "broker-stop":
             return Step(at, kind, broker, short)
+        case "clock-jump":
+            return Step(at, kind, broker, f"{dice.choice([-1, 1]) * dice.choice([0.2, 30.0, 4_000.0, 100_000.0]):g}")
+        case "bit-flip":
+            return Step(at, kind)
         case "disk-error" | "disk-full" | "disk-slow" | "slow-network":
             return Step(at, kind, value=f"{dice.choice([0.01, 0.5, 3.0]) * dice.uniform(0.5, 1.5):.3f}")
         case "produce":

@@ -6,7 +6,7 @@ Commits are told apart by their metadata, which is another one each time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kohort.member import OffsetAndMetadata, Phase
@@ -46,6 +46,8 @@ class Ledger:
         """All applications that live."""
         self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
         """Whether the coordinator counts that member; one that it does not will hear of it."""
+        self.doubted: set[str] = set()
+        """Groups of whom a damaged disk lost records: what was acknowledged may be gone, and nothing else."""
         self.reborn: set[str] = set()
         """Topics that were deleted: a commit by name may mean the one before, so nothing is said of their offsets."""
 
@@ -76,6 +78,8 @@ class Ledger:
                 continue
             written = self.written[who.habits.group, partition]
             at = written.latest.get(value.metadata)
+            if at is None and who.habits.group in self.doubted:
+                continue
             if at is None:
                 raise Violation("S7", f"{who.name} was told that {partition} is committed at {value}, unwritten")
             assert at is not None
@@ -92,6 +96,8 @@ class Ledger:
         if partition.topic in self.reborn:
             return
         written = self.written.get((who.habits.group, partition))
+        if who.habits.group in self.doubted:
+            since = -1
         if written is None:
             if offset is not None:
                 raise Violation("S7", f"{partition}: {offset} was read, and nobody ever wrote it")
@@ -149,6 +155,13 @@ class Ledger:
         known = self.covered.get((group, partition), 0)
         if value.offset > known:
             raise Violation("S11", f"{group} committed {partition} at {value.offset}, delivered to {known}")
+
+    def damaged(self, groups: Iterable[str]) -> None:
+        """The disk lost something of these groups; what is left is told anew."""
+        lost = set(groups)
+        self.doubted |= lost
+        for place in [place for place in self.written if place[0] in lost]:
+            del self.written[place]
 
     def topic_gone(self, topic: str) -> None:
         """What was known of it is not true of the one that may take its name."""

@@ -44,6 +44,8 @@ class Plan:
     """How fast each member's clock goes."""
     pieces: float = 0.0
     """How likely a write arrives in two pieces."""
+    files: bool = False
+    """Whether the log lies in files, as production's, or in simulated memory."""
     metadata_age: Millis = 10_000
     """When members notice new partitions at the latest."""
     steps: list[Step] = field(default_factory=list)
@@ -72,6 +74,8 @@ FAULTS = frozenset(
         "disk-error",
         "disk-full",
         "disk-slow",
+        "bit-flip",
+        "clock-jump",
         "poll-stop",
         "callback",
     }
@@ -82,7 +86,7 @@ FAULTS = frozenset(
 def dump(plan: Plan) -> str:
     """The plan as lines that `load` reads."""
     lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}"]
-    lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}"]
+    lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, habits in enumerate(plan.members):
@@ -108,6 +112,8 @@ def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
         case "seed" | "brokers" | "metadata_age":
             setattr(plan, word, int(rest))
+        case "files":
+            plan.files = bool(int(rest))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
         case "set":

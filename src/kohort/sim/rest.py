@@ -10,6 +10,7 @@ from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import TopicPartition
+from kohort.sim.files import FilesDisk
 from kohort.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def _calm(world: World) -> None:
     world.network.weather.pieces = 0.0
     disk, site = world.site.disk, world.site
     disk.failure, disk.slowness = None, 0.0005
+    if isinstance(disk, FilesDisk):
+        disk.rot = 0
     site.patience = 0.0
     for process in site.processes:
         process.go_on()
@@ -131,6 +134,8 @@ def _unassigned(world: World) -> str:
         members = [one for one in _living(world) if one.habits.group == group]
         if any(one.habits.instance for one in members) and world.topics_changed:
             continue  # KIP-814: a static leader that returns cannot know what its group's assignment was made of
+        if group in world.ledger.doubted:
+            continue  # a target that the disk lost is computed anew at the group's next epoch
         wanted = {tp for tp in there if any(tp.topic in one.habits.topics for one in members)}
         owned: list[TopicPartition] = []
         for one in members:
@@ -155,7 +160,7 @@ def _lag(world: World) -> str:
     for application in _living(world):
         for partition in sorted(application.positions):
             end = world.ledger.end_of(partition)
-            if partition.topic in world.ledger.reborn or not end:
+            if partition.topic in world.ledger.reborn or application.habits.group in world.ledger.doubted or not end:
                 continue
             written = world.ledger.written[application.habits.group, partition].values
             at = written[-1].offset if written and written[-1] is not None else 0

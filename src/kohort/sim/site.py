@@ -16,7 +16,7 @@ from uuid import UUID
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.coordinator import GroupShard
 from kohort.model import Millis
-from kohort.sim.disk import Disk, DiskStore
+from kohort.sim.disk import Disk, SimulatedStore
 from kohort.sim.loop import Agenda
 from kohort.sim.network import Network
 from kohort.sim.process import Process
@@ -50,21 +50,25 @@ class Site:
         dice: Random,
         settings: dict[str, str],
         brokers: int,
+        disk: Disk,
         failed: Callable[[str, BaseException], None],
         watch: Watch,
     ) -> None:
-        self.disk = Disk()
+        self.disk = disk
         self.owner: int | None = None
         self.wanted = True
         """Whether there shall be a broker; it is started again when it ends by itself."""
         self.running: dict[int, SimulatedBroker] = {}
         self.processes = [Process(f"broker-{number + 1}", agenda, network, failed) for number in range(brokers)]
+        self.clocks = [0.0] * brokers
+        """By how many seconds each machine's clock is wrong; a broker reads it once, when it starts."""
         self.takeovers = 0
         self.patience = 0.0
         """Seconds without a broker after which one is started."""
         self.starting: Callable[[], None] = lambda: None
         """Called when a broker begins a life."""
         self._idle_since: float | None = None
+        self._stores: dict[int, SimulatedStore] = {}
         self._agenda = agenda
         self._dice = dice
         self._settings = {"offsets.topic.num.partitions": str(SHARDS), **settings}
@@ -90,15 +94,17 @@ class Site:
 
     def end_if_useless(self) -> None:
         """An operator sees that partitions of the broker were stopped by their disk, and ends it."""
-        broker, owner = self.active, self.owner
-        if broker is not None and owner is not None and isinstance(broker.store, DiskStore) and broker.store.stopped:
-            self.kill(owner)
+        if self.active is not None and self.owner is not None and self._stores[self.owner].stopped:
+            self.kill(self.owner)
 
     def start(self, number: int) -> None:
         """That broker takes the disk; whoever had it finds out when it writes."""
         process = self.processes[number]
         if process.alive:
             return
+        if self.disk.is_exclusive:
+            for other in [other for other, one in enumerate(self.processes) if one.alive]:
+                self.kill(other)
         self.owner = number
         self.takeovers += 1
         self.starting()
@@ -107,12 +113,13 @@ class Site:
     async def _serve(self, number: int) -> None:
         loop = self.processes[number].loop
         assert loop is not None
-        store = DiskStore(self.disk)
+        store = self._stores[number] = self.disk.open(self._dice)
+        wrong = self.clocks[number]
         broker = SimulatedBroker(
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
         )
         broker.owns = lambda: store.epoch == self.disk.epoch
-        broker.now = lambda: Millis(loop.time() * 1000)
+        broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
         broker.watch = self._watch
         await broker.start()
@@ -139,10 +146,11 @@ class Site:
 
     def kill(self, number: int, *, silently: bool = False) -> None:
         """SIGKILL; a sync that is under way may be half on the disk."""
-        process, broker = self.processes[number], self.running.pop(number, None)
-        if broker is not None and isinstance(broker.store, DiskStore):
-            broker.store.power_lost(self._dice)
-        process.kill(silently=silently)
+        self.running.pop(number, None)
+        store = self._stores.pop(number, None)
+        if store is not None:
+            store.power_lost()
+        self.processes[number].kill(silently=silently)
         if self.owner == number:
             self.owner = None
 

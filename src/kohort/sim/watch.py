@@ -280,6 +280,10 @@ class Watched:
         """A request waits behind a held heartbeat."""
         return self._take(self.machine.release(token, now, others=others), None, now)
 
+    def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
+        """A member's connection is gone, and it did not come back."""
+        return self._take(self.machine.connection_lost(group_id, member_id, now), group_id, now)
+
     # What follows
 
     def replay(self, record: Record) -> None:

@@ -12,12 +12,16 @@ import random
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import CoroutineType
 from zlib import crc32
 
+from kohort.broker.groups import group_partition
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.client import membership
 from kohort.errors import ErrorCode
@@ -25,14 +29,16 @@ from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
 from kohort.sim.application import Application
+from kohort.sim.disk import Disk
 from kohort.sim.end import End
+from kohort.sim.files import FilesDisk
 from kohort.sim.ledger import Ledger
 from kohort.sim.loop import Agenda, Handle, VirtualLoop
 from kohort.sim.network import Network
 from kohort.sim.plan import FAULTS, Plan, Step
 from kohort.sim.process import Process
 from kohort.sim.rest import check_rest
-from kohort.sim.shadow import pairs_of
+from kohort.sim.shadow import Shadow, pairs_of
 from kohort.sim.site import SHARDS, Site
 from kohort.sim.violation import Violation
 from kohort.sim.watch import Watch
@@ -41,6 +47,8 @@ from kohort.sim.words import in_words
 START = 1_000_000.0
 """Seconds; so clocks show about January 12th, 1970."""
 _HISTORY = 400
+_IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where the files of a world lie: their syncs are real, and on a disk they would be all that takes time."""
 
 
 @dataclass(slots=True)
@@ -81,10 +89,15 @@ class World:
         self.network.weather.pieces = plan.pieces
         self.ledger = Ledger()
         self.watch = Watch(self.ledger, SHARDS, self.note)
-        self.site = Site(self.agenda, self.network, dice, plan.settings, plan.brokers, self._failed, self.watch.watched)
+        disk = FilesDisk() if plan.files else Disk()
+        self.site = Site(
+            self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
+        )
         self.site.starting = self.watch.new_life
         self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
-        self.site.disk.written = self._written
+        disk.written = self._written
+        if isinstance(disk, FilesDisk):
+            disk.damaged = self._damaged
         for name, partitions in sorted(plan.topics.items()):
             topic = Topic(UUID(int=dice.getrandbits(128)), name, partitions)
             self.site.disk.topics[topic.topic_id] = topic
@@ -129,7 +142,10 @@ class World:
         _log.setLevel(logging.ERROR)
         _log.propagate = False
         try:
-            self._live()
+            with TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if self.plan.files else nullcontext() as path:
+                if isinstance(self.site.disk, FilesDisk):
+                    self.site.disk.path = Path(path or "")
+                self._live()
         finally:
             _log.removeHandler(ears)
             _log.setLevel(level)
@@ -206,7 +222,10 @@ class World:
         shared = sum(one.group == mine.group and one.instance == mine.instance for one in self.plan.members) > 1
         expected = {
             ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
-            ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None and shared,
+            # Of a takeover that the disk lost, or that a broker which stood still has not heard of yet, the life before
+            # is left.
+            ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
+            and (shared or mine.group in self.ledger.doubted or self.done["broker-stop"] > 0),
             ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in self.plan.settings,
         }
         if not expected.get(code):
@@ -245,6 +264,14 @@ class World:
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self.watch.written(partition[1], pairs_of(data))
+
+    def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
+        topic, number = self.site.disk.topics.get(partition[0]), partition[1]
+        if topic is not None and topic.name == OFFSETS_TOPIC:
+            groups = {one.group for one in self.plan.members}
+            self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)
+            self.watch.shadows[number] = Shadow(self.ledger)
+            self.watch.shadows[number].written(pairs_of(data))
 
     def _failed(self, name: str, problem: BaseException) -> None:
         if self.violation is not None or self.network.gone:

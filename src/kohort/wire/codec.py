@@ -10,7 +10,7 @@ A function per (message, version) is compiled when it is first needed.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kohort.wire.decoding import Decoder, compile_decoder
 from kohort.wire.encoding import Encoder, compile_encoder
@@ -75,7 +75,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
-_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 
 
 def _check(kind: type[Message], version: int, error: type[Exception]) -> None:
@@ -93,7 +93,7 @@ def encoder(kind: type[_M], version: int) -> Callable[[_M, list[Buffer]], None]:
     return known
 
 
-def decoder(kind: type[_M], version: int) -> Callable[[bytes | bytearray, int], tuple[_M, int]]:
+def decoder(kind: type[_M], version: int) -> Decoder[_M]:
     """The function of bytes and a position that returns a message and the position behind it.
 
     The message may end anywhere before the end of the bytes. Record batches are views into them, writable if they are;

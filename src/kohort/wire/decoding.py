@@ -6,16 +6,28 @@ the end: a string needs no check of its own. An array does, because its number d
 """
 
 import struct
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kohort.model import UUID
 from kohort.wire.schema import NEWEST, ArrayOf, Blob, Field, Fixed, Message, Nested, Struct, Text, UuidType, WireType
 from kohort.wire.source import Source
 from kohort.wire.varint import DecodeError, read_varint, skip_tags
 
-Decoder = Callable[[bytes | bytearray, int], tuple[Any, int]]
+NO_LIMIT = 2**63
+_M_co = TypeVar("_M_co", bound=Message, covariant=True)
+
+
+class Decoder(Protocol[_M_co]):
+    """A compiled decoder."""
+
+    def __call__(self, data: bytes | bytearray, position: int, most_elements: int = ..., /) -> tuple[_M_co, int]:
+        """The message at that position, and the position behind it. Raises DecodeError.
+
+        A message of more than `most_elements` in all its arrays together is refused when that shows: an element of
+        three bytes becomes an object of 150, so its bytes say little of what a message costs.
+        """
+
 
 _SHORT = 32
 """Arrays of fewer numbers have their unpacker ready."""
@@ -26,7 +38,7 @@ def _uuid(raw: bytes) -> UUID:
     return UUID(bytes=raw)
 
 
-def compile_decoder(kind: type[Message], version: int) -> Decoder:
+def compile_decoder(kind: type[Message], version: int) -> Decoder[Any]:
     """A function of the bytes and a position that returns the message and the position behind it."""
     return _Compiler(kind, version).compile()
 
@@ -82,8 +94,8 @@ class _Compiler(Source):
         self.run: list[tuple[str, str]] = []
         self.after: list[str] = []
 
-    def compile(self) -> Decoder:
-        self.lines = ["def decode(data, p):", " end = len(data)", " try:"]
+    def compile(self) -> Decoder[Any]:
+        self.lines = [f"def decode(data, p, left={NO_LIMIT}):", " end = len(data)", " try:"]
         header = len(self.lines)
         self.struct(self.kind, "m")
         self.flush()
@@ -95,7 +107,7 @@ class _Compiler(Source):
             " except (IndexError, struct_error, ValueError, OverflowError) as error:",
             f"  raise DecodeError(f'{self.kind.__name__} v{self.version} is malformed: {{error}}') from error",
         ]
-        made: Decoder = self.function("decode", f"<decode {self.kind.__name__} v{self.version}>")
+        made: Decoder[Any] = self.function("decode", f"<decode {self.kind.__name__} v{self.version}>")
         return made
 
     # Runs of numbers
@@ -208,6 +220,7 @@ class _Compiler(Source):
             self.emit(f"{count} -= 1")
         # What follows allocates as many elements as the peer says; so it must have sent as many bytes.
         self.emit(f"if {count} * {least} > end - p:", f" raise DecodeError('{where} is longer than its message')")
+        self.emit(f"left -= {count}", "if left < 0:", f" raise DecodeError('{where} has too many elements')")
         if isinstance(element, Fixed):
             self.numbers(element, target, count)
             return

@@ -18,8 +18,7 @@ loaded = pytest.mark.parametrize("assignor", [LAG, RATE], ids=["lag", "rate"])
 
 def tell(group: Group, loads: Mapping[int, float], number: int = 0) -> None:
     assert isinstance(group.plan, WeighsLoad)
-    for partition, load in loads.items():
-        group.plan.set_load(topic(number), partition, load)
+    group.plan.set_loads(topic(number), loads.items())
 
 
 def of_two(assignor: ServerAssignor, partitions: int, loads: Mapping[int, float]) -> Group:
@@ -223,3 +222,25 @@ def test_weighted_ends_where_no_single_move_brings_two_members_nearer(data: st.D
                 gives = (load[giver] - 0.5) / group.members[giver].weight
                 takes = (load[receiver] + 0.5) / group.members[receiver].weight
                 assert gives <= takes * (1 + 1e-9), (giver, receiver, load)
+
+
+@loaded
+def test_one_update_moves_a_thousand_partitions_and_the_next_goes_on(assignor: ServerAssignor) -> None:
+    # All that it could move at once would hold up an event loop for half a second in a group of 100,000 partitions.
+    group = Group(assignor)
+    group.set_topic(0, 6_000)
+    for number in range(100):
+        group.join(f"m{number:03}", 0)
+    group.update()
+    half = [n for member_id in sorted(group.targets)[:50] for n in group.targets[member_id][topic(0)]]
+    tell(group, dict.fromkeys(half, 100.0))
+    moves = []
+    while True:
+        before = dict(group.targets)
+        group.update()
+        moves.append(moved(before, group.targets))
+        if not moves[-1]:
+            break
+    assert 1_000 <= max(moves) <= 1_000 + 6_000 // 100 and len(moves) > 2
+    loads = [borne(group, member_id, dict.fromkeys(half, 100.0)) for member_id in group.targets]
+    assert max(loads) <= 1.25 * sum(loads) / 100

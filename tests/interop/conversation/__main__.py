@@ -22,7 +22,8 @@ async def show(part: str, chosen: Mapping[str, Scene], *, spoken: bool) -> None:
     """Play one part's chosen scenes."""
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in settings.items()}
-    ours["group_heartbeat_hold_ms"] = "0"  # a scene awaits each answer before it goes on
+    # A scene awaits each answer before it goes on, and its members change connections as they like.
+    ours |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
     with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(play(kafka.bootstrap, chosen), play(kohort.bootstrap, chosen))
     if spoken:

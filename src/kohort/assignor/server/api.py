@@ -4,7 +4,7 @@ The coordinator tells a `Plan` what changed and asks for the outcome. A plan kee
 cost of an update lies in the changes and not in the size of the group. Same changes in the same order, same targets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -114,8 +114,8 @@ class WeighsLoad(Protocol):
         """What it wants to be told."""
         ...
 
-    def set_load(self, topic_id: UUID, partition: int, load: float) -> None:
-        """What a partition costs whoever has it.
+    def set_loads(self, topic_id: UUID, loads: Iterable[tuple[int, float]]) -> None:
+        """What partitions of a topic, by number, cost whoever has them.
 
         One that was never told counts as nothing. To be told of all, often, is cheap: targets move only when what is
         gained passes a threshold. Negative or not finite: ValueError. Unknown partitions are passed over.

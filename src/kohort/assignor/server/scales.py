@@ -86,14 +86,15 @@ class Scales:
         self._heavy: dict[Kind, list[Entry]] = {}
         """The same, the heaviest first."""
         self._members = [member for member in members if member.topics]
+        self._moves_left = inf
         for member in self._members:
             self._light.setdefault(_kind(member), []).append((member.burden, member.order, member))
         for heap in self._light.values():
             heapify(heap)
         weights = sum(member.shape.weight for member in self._members)
-        costs = sorted((part.cost for part in parts), reverse=True)
-        self._cheapest = costs[-1] if costs else 0.0
-        self._alike = not costs or self._cheapest == costs[0]
+        costs = [part.cost for part in parts]
+        self._cheapest = min(costs, default=0.0)
+        self._alike = self._cheapest == max(costs, default=0.0)
         self.mean = _attainable(costs, weights, len(self._members))
         """What everybody would bear if every partition could be anywhere."""
 
@@ -110,22 +111,25 @@ class Scales:
                 winner.take(part)
                 heapreplace(self._light[_kind(winner)], (winner.burden, winner.order, winner))
 
-    def level(self, tolerance: float) -> None:
+    def level(self, tolerance: float, most_moves: float = inf) -> bool:
         """Relieve who bears too much and fill up who bears too little, as far as single moves and swaps can.
 
         Who is off the mean by more than the tolerance, as a part of the mean, is brought to within half of it. Ends
-        because each step lowers the sum of the squared burdens.
+        because each step lowers the sum of the squared burdens. Returns whether it came to its end within that
+        many moves.
         """
+        self._moves_left = most_moves
         for member in self._members:
             self._heavy.setdefault(_kind(member), []).append((-member.burden, member.order, member))
         for heap in self._heavy.values():
             heapify(heap)
         high, low = self.mean * (1 + tolerance / 2), self.mean * (1 - tolerance / 2)
         changed = True
-        while changed:
+        while changed and self._moves_left > 0:
             changed = self._relieve(self._beyond(self._heavy.values(), -self.mean * (1 + tolerance)), high)
             for heap in list(self._light.values()):
                 changed |= self._fill(self._beyond([heap], self.mean * (1 - tolerance)), low)
+        return self._moves_left > 0
 
     def _beyond(self, heaps: Iterable[list[Entry]], limit: float) -> list[Entry]:
         """What is below a limit, as a heap."""
@@ -138,7 +142,7 @@ class Scales:
         Returns whether anything moved.
         """
         changed = False
-        while givers:
+        while givers and self._moves_left > 0:
             _, order, giver = givers[0]
             lightest = nsmallest(KINDS_TRIED, map(self._lightest, self._light), key=_rank)
             if giver.burden > enough and any(self._trade(giver, receiver) for receiver in lightest):
@@ -156,7 +160,7 @@ class Scales:
         """
         changed = False
         asked: list[tuple[Kind, Entry]] = []
-        while receivers:
+        while receivers and self._moves_left > 0:
             _, order, receiver = receivers[0]
             if receiver.burden < enough and self._take(receiver, asked):
                 heapreplace(receivers, (receiver.burden, order, receiver))
@@ -211,6 +215,7 @@ class Scales:
         return True
 
     def _move(self, part: Part, receiver: Bearer) -> None:
+        self._moves_left -= 1
         giver = part.owner
         receiver.take(part)
         for member in (giver, receiver):
@@ -234,13 +239,13 @@ class Scales:
 def _attainable(costs: Sequence[float], weights: float, members: int) -> float:
     """The mean burden of those who can be even: who has a partition that is more than a fair share stands aside.
 
-    `costs` come the largest first. One hot partition would else raise the mean for all, and everybody be below it.
+    One hot partition would else raise the mean for all, and everybody be below it.
     """
     total, each = sum(costs), weights / members if members else 0.0
-    for cost in costs:
-        if members <= 1 or cost <= total / members:
-            break
-        total -= cost
+    largest = [-cost for cost in costs]
+    heapify(largest)
+    while largest and members > 1 and -largest[0] > total / members:
+        total += heappop(largest)
         members -= 1
     return total / (members * each) if members else 0.0
 

@@ -4,9 +4,9 @@ Kafka has none of these. `lag` and `rate` are told loads from outside; `weighted
 of weight 5 beside others of 95 together the twentieth part of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 from kohort.assignor.server.api import Load, MemberShape, Plan, Target, TopicShape, why_nothing
 from kohort.assignor.server.scales import Bearer, Part, Scales
@@ -14,6 +14,9 @@ from kohort.model import UUID
 
 IDLE_COST = 0.1
 """What a partition costs beside its load, as a part of the mean load: members share the idle ones, too."""
+
+MOST_MOVES = 1_000
+"""In one update of a plan that is told loads; the update after the next measurement goes on. They take some 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class WeighingPlan:
         self._joined = 0
         self._told: dict[str, Target] = {}
         self._changed = False
+        """Whether the next update has something to do."""
+        self._most_moves = inf
         self._mean = 0.0
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
@@ -122,7 +127,7 @@ class WeighingPlan:
         scales = Scales(self._members.values(), wanted)
         scales.deal([part for part in wanted if part.owner is None])
         if self._knows_loads():
-            scales.level(self._tolerance)
+            self._changed = not scales.level(self._tolerance, self._most_moves)
         self._mean = scales.mean
         return self._tell()
 
@@ -175,6 +180,7 @@ class LoadedPlan(WeighingPlan):
         super().__init__(tolerance)
         self._load = load
         self._is_blind = False
+        self._most_moves = MOST_MOVES
 
     @property
     def weighs(self) -> Load:
@@ -186,16 +192,18 @@ class LoadedPlan(WeighingPlan):
         super().restore(targets)
         self._is_blind = any(targets.values())
 
-    def set_load(self, topic_id: UUID, partition: int, load: float) -> None:
-        """See `WeighsLoad.set_load`."""
-        if not (isfinite(load) and load >= 0):
-            raise ValueError(f"a load is {load}; it must be 0 or more")
+    def set_loads(self, topic_id: UUID, loads: Iterable[tuple[int, float]]) -> None:
+        """See `WeighsLoad.set_loads`."""
         parts = self._topics.get(topic_id, ())
-        self._changed |= self._is_blind
+        changed = self._is_blind
+        for partition, load in loads:
+            if not 0 <= load < inf:
+                raise ValueError(f"a load is {load}; it must be 0 or more")
+            if 0 <= partition < len(parts) and parts[partition].load != load:
+                parts[partition].load = load
+                changed = True
+        self._changed |= changed
         self._is_blind = False
-        if 0 <= partition < len(parts) and parts[partition].load != load:
-            parts[partition].load = load
-            self._changed = True
 
     def reason(self, member_id: str) -> str:
         """See `Plan.reason`."""
@@ -215,12 +223,14 @@ class LoadedPlan(WeighingPlan):
         return not self._is_blind
 
     def _price(self, wanted: list[Part]) -> None:
-        total = sum(part.load for part in wanted)
+        total = sum([part.load for part in wanted])
         idle = IDLE_COST * total / len(wanted) if total else 1.0
+        for member in self._members.values():
+            member.total = 0.0
         for part in wanted:
             part.cost = part.load + idle
-        for member in self._members.values():
-            member.total = sum(part.cost for part in member.parts)
+            if part.owner is not None:
+                part.owner.total += part.cost
 
 
 def _release(part: Part) -> None:

@@ -30,6 +30,8 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
     if not shard.quiet_heartbeat(request, call, call if may_hold else None):
         context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold)
         shard.handle(request, call, context)
+    if connection.members.get(request.member_id) != request.group_id:
+        broker.presence.heard(connection, request.group_id, request.member_id)
     if call.open:
         call.on_abandon = lambda: shard.abandoned(call)
         if may_hold:

@@ -24,6 +24,8 @@ MemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGr
 def heartbeat(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
     """The most frequent of all requests."""
     connection = call.connection
+    if connection.members.get(request.member_id) != request.group_id:
+        broker.presence.heard(connection, request.group_id, request.member_id)
     shard = broker.groups.shard(request.group_id)
     if connection.speaks_for_many:
         shard.heartbeat(request, call, None)
@@ -39,6 +41,8 @@ def member(broker: "Broker", call: Call, request: MemberRequest) -> None:
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
     shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+    if connection.members.get(request.member_id) != request.group_id:
+        broker.presence.heard(connection, request.group_id, request.member_id)
     if call.open:
         call.on_abandon = lambda: shard.abandoned(call)
 

@@ -1,13 +1,25 @@
-"""A consumer group whose log was just read: what only a living coordinator knows begins anew."""
+"""A consumer group whose log was just read: what only a living coordinator knows begins anew.
+
+A damaged disk may have lost a batch in the middle of that log, and its group may contradict itself. Members of which
+something is missing, or who claim what others claim too, are let go: they come back at epoch 0 and say everything.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import chain
 
 from kohort.coordinator.consumer.epochs import bump_if_topics_changed
+from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.metadata import UNKNOWN
+from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
-from kohort.model import Millis
+from kohort.model import UUID, Millis
 
 
 def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
@@ -21,7 +33,43 @@ def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> N
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             timer = MemberRebalanceTimeout(group.group_id, member.member_id)
             out.timers[timer] = now + max(member.rebalance_timeout_ms, 0)
-    if groups.metadata is not UNKNOWN:
+    lost = _contradict(group)
+    if lost:
+        why = Why(Cause.RECORDS_LOST, lost[0].member_id, "the log lost records of the group")
+        # The epoch that follows is on record at once, and higher than any that is.
+        group.epoch = max(group.epoch, group.target_epoch, *(member.epoch for member in lost))
+        remove_members(groups, group, lost, why, now, out)
+    elif groups.metadata is not UNKNOWN:
         bump_if_topics_changed(groups, group, out)
-        if group.topics.expressions:
-            out.timers[ExpressionRefresh(group.group_id)] = now
+    if groups.metadata is not UNKNOWN and group.topics.expressions and len(lost) < len(group.members):
+        out.timers[ExpressionRefresh(group.group_id)] = now
+
+
+def _contradict(group: ConsumerGroup) -> list[ConsumerMember]:
+    """Those of whom the records do not fit together."""
+    members = group.members.values()
+    newest = min(group.epoch, group.target_epoch)
+    lost = {
+        member.member_id: member
+        for member in members
+        if member.epoch > newest or group.target_epoch > group.epoch or member.rebalance_timeout_ms < 0
+    }
+    lost |= _share(group, ((one.member_id, one.assigned | one.revoking) for one in members))
+    lost |= _share(group, group.targets.items())
+    return list(lost.values())
+
+
+def _share(group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]) -> dict[str, ConsumerMember]:
+    """The members that claim a partition which another claims too, by their ids."""
+    by_topic: defaultdict[UUID, list[tuple[str, frozenset[int]]]] = defaultdict(list)
+    for member_id, claimed in claims:
+        for topic_id, partitions in claimed.by_topic.items():
+            by_topic[topic_id].append((member_id, partitions))
+    found: dict[str, ConsumerMember] = {}
+    for claimants in by_topic.values():
+        times = Counter(chain.from_iterable(partitions for _, partitions in claimants))
+        if len(times) < sum(len(partitions) for _, partitions in claimants):
+            for member_id, partitions in claimants:
+                if member_id in group.members and any(times[one] > 1 for one in partitions):
+                    found[member_id] = group.members[member_id]
+    return found

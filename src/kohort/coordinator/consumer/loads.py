@@ -11,7 +11,7 @@ from kohort.assignor.server import Load
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.target import is_due, write_target
-from kohort.coordinator.effects import Effects
+from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
 from kohort.model import Millis
@@ -53,16 +53,16 @@ def loads_measured(groups: Groups, extents: Mapping[str, Sequence[Extent]], now:
 
 def _tell(group: ConsumerGroup, topic: str, extents: Sequence[Extent]) -> None:
     if group.planning.weighs is Load.LAG:
-        group.planning.weigh(topic, [_lag(group, topic, n, extent) for n, extent in enumerate(extents)])
+        stored = group.offsets.get(topic, {})
+        group.planning.weigh(topic, [_lag(stored.get(n), extent) for n, extent in enumerate(extents)])
     else:
         rates = [extent.rate for extent in extents if extent.rate is not None]
         if len(rates) == len(extents):
             group.planning.weigh(topic, rates)
 
 
-def _lag(group: ConsumerGroup, topic: str, partition: int, extent: Extent) -> float:
+def _lag(stored: Record | None, extent: Extent) -> float:
     """Where nothing is committed, all that the log holds."""
-    stored = group.offsets.get(topic, {}).get(partition)
     if stored is None or not isinstance(stored.value, OffsetCommitValue):
         return extent.end - extent.start
     return max(0, extent.end - max(stored.value.offset, extent.start))

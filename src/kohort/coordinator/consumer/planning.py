@@ -116,8 +116,7 @@ class Planning:
         """Tell the plan what each partition of a topic costs."""
         told = self._told.get(topic)
         if told is not None and isinstance(self._plan, WeighsLoad):
-            for partition, load in enumerate(loads):
-                self._plan.set_load(told.topic_id, partition, load)
+            self._plan.set_loads(told.topic_id, enumerate(loads))
 
     def weighed(self) -> Mapping[str, Target]:
         """What is to change after `weigh`, with no other change pending: the targets of those whose target changes."""

@@ -80,8 +80,11 @@ def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = N
 
 
 def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
-    """Whether the interval since the last target is over."""
-    return now >= due_at(groups, group)
+    """Whether the interval since the last target is over.
+
+    A target of the future was computed by a broker whose clock was ahead; nobody waits for that time to come.
+    """
+    return now >= due_at(groups, group) or now < group.target_at
 
 
 def due_at(groups: Groups, group: ConsumerGroup) -> Millis:

@@ -5,13 +5,13 @@ from kohort.member.any_member import Sent
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.standing import Standing
-from kohort.member.commits import commit_request
+from kohort.member.commits import UNKNOWN_TOPIC, commit_request
 from kohort.member.events import CommitAsked
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 from kohort.wire.offset_commit import OffsetCommitResponse
 
-_RETRY = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_RETRY = COORDINATOR_GONE | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 _ATTEMPTS_AT_UNKNOWN = 5
 _OF_THE_MEMBER = frozenset(
     {
@@ -77,7 +77,7 @@ def commit_answered(member: Standing, request: int, sent: Sent, response: Offset
 
 
 def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: int) -> bool:
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if code in UNKNOWN_TOPIC:
         # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
         return attempts < _ATTEMPTS_AT_UNKNOWN
     if code in _RETRY:

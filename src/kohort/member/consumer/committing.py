@@ -2,7 +2,7 @@
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
-from kohort.member.commits import commit_request
+from kohort.member.commits import UNKNOWN_TOPIC, commit_request
 from kohort.member.consumer.refusals import refused
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.member.events import CommitAsked
@@ -74,7 +74,7 @@ def commit_answered(member: ConsumerStanding, request: int, sent: Sent, response
 def _may_commit_again(member: ConsumerStanding, code: ErrorCode, attempts: int) -> bool:
     if code is ErrorCode.STALE_MEMBER_EPOCH:
         return member.generation is not None and attempts < _ATTEMPTS_AT_STALE
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if code in UNKNOWN_TOPIC:
         # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
         return attempts < _ATTEMPTS_AT_UNKNOWN
     return code in COORDINATOR_GONE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

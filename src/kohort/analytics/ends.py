@@ -1,0 +1,58 @@
+"""Where topics ended at times in the past: what lag needs, and `__consumer_offsets` does not have.
+
+A broker finds the first record that is not older than a time; where that stands, the partition ended at that time. It
+knows as long as the records are there, so edges before the oldest record are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kohort.model import Millis, TopicPartition
+from pyspark_kohort import options as reading_options
+from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.offsets import EARLIEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ENDS_DDL = "topic STRING, partition INT, at BIGINT, end_offset BIGINT"
+MOST_EDGES = 2_000
+"""A request to each broker for each; wider windows for longer histories."""
+
+
+def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told: Callable[[str], None]) -> DataFrame:
+    """Ask the cluster about all partitions with commits, at each edge of a window; over the view `history`."""
+    known = spark.sql(
+        "SELECT topic, partition, min(window_at) AS first, max(window_at) AS last FROM history"
+        " WHERE kind = 'commits' AND commits > 0 GROUP BY topic, partition"
+    ).collect()
+    if not known:
+        return spark.createDataFrame([], ENDS_DDL)
+    first, last = min(row["first"] for row in known), max(row["last"] for row in known) + window_ms
+    step = window_ms * -(-(last - first) // (window_ms * MOST_EDGES))
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "unused"}
+    cluster = Cluster(reading_options.parse(given, streaming=False).broker)
+    try:
+        there = set(cluster.partitions(reading_options.Topics(pattern=".*")))
+        tps = sorted(there & {TopicPartition(row["topic"], row["partition"]) for row in known})
+        rows = list(_rows(cluster, tps, range(first + step, last + 1, step), told))
+    finally:
+        cluster.close()
+    return spark.createDataFrame(rows, ENDS_DDL)
+
+
+def _rows(
+    cluster: Cluster, tps: list[TopicPartition], edges: range, told: Callable[[str], None]
+) -> Iterable[tuple[str, int, int, int]]:
+    if not tps:
+        return
+    lows, highs = cluster.resolve(EARLIEST, tps), cluster.ends(tps)
+    for n, edge in enumerate(edges):
+        if n % 100 == 0:
+            told(f"ends of topics: {n} of {len(edges)} times")
+        for tp, offset in cluster.offsets(dict.fromkeys(tps, edge)).items():
+            end = highs[tp] if offset is None else offset
+            if end > lows[tp] or not lows[tp]:
+                yield tp.topic, tp.partition, edge, end

@@ -1,0 +1,32 @@
+"""The journal `__kohort_rebalances` as a table: what the log cannot know, where a recorder was there.
+
+One row per rebalance: its true cause and reason, how long it took, and the dark time from the moment a member stopped
+to the first record that the next one read. It joins with `rebalances` by group and generation or epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_VALUE = (
+    "group_id STRING, generation INT, started_at BIGINT, ended_at BIGINT, wall_ms BIGINT, cause STRING,"
+    " protocol STRING, follow_up_of INT, moved INT, came ARRAY<STRING>, went ARRAY<STRING>,"
+    " triggers ARRAY<STRUCT<cause: STRING, member_id: STRING, reason: STRING>>,"
+    " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING, dark_ms: BIGINT>>"
+)
+
+
+def journal_rows(records: DataFrame) -> DataFrame:
+    """From records with the JSON in `value`; what is no record of the journal is left out."""
+    from pyspark.sql import functions as f
+
+    found = records.select(f.from_json(f.col("value").cast("string"), _VALUE).alias("record")).select("record.*")
+    return found.where("group_id IS NOT NULL").selectExpr(
+        "*",
+        "triggers[0].reason AS reason",
+        "aggregate(partitions, 0L, (sum, p) -> sum + coalesce(p.dark_ms, 0L)) AS dark_ms",
+        "array_max(transform(partitions, p -> p.dark_ms)) AS longest_dark_ms",
+    )

@@ -1,0 +1,155 @@
+"""`kohort analyse`: what `__consumer_offsets` says of the past of all groups, as tables and a page."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.options import Bootstrap, bootstrap_servers
+from kohort.cli.output import remark, say
+from kohort.errors import ConfigError, KohortError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kohort.analytics.job import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("analyse", epilog="Example: kohort analyse --bootstrap 127.0.0.1:9092 --out analysis")(analyse)
+
+
+def analyse(
+    bootstrap: Bootstrap = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where tables and report.html go.")] = "analysis",
+    segments: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Read copies of brokers' data directories instead of a cluster.")
+    ] = None,
+    raw: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Read an archive of raw records as Parquet instead of a cluster.")
+    ] = None,
+    ends: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where topics ended when (Parquet); a cluster is asked otherwise.")
+    ] = None,
+    window_minutes: Annotated[int, typer.Option(min=1, help="Of commit rates and lag.")] = 10,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's; default: all cores of this host, or what spark-submit says.")
+    ] = None,
+) -> int:
+    """Rebalances and their causes, moves, dark times, flapping members, lag and commit rate of every group.
+
+    It reads the records that brokers keep of groups, those of Apache Kafka as well as ours, and writes each table as
+    Parquet, then a page that says which groups hurt, why and how much. Needs kohort[analytics] and Java 17.
+    """
+    if segments is not None and raw is not None:
+        raise ConfigError("--segments and --raw both say what to read: give one of them.")
+    try:
+        from kohort.analytics.job import Settings
+        from pyspark_kohort import session
+    except ImportError as missing:
+        raise KohortError(f"The analysis needs {missing.name}: pip install 'kohort[analytics]'.") from missing
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    remark("starting Spark")
+    spark = session(master or (None if submitted else "local[*]"), "kohort analyse", {} if submitted else _LOCAL)
+    spark.sparkContext.setLogLevel("ERROR")
+    progress = _Progress(spark)
+    try:
+        with progress:
+            _run(spark, Settings(window_ms=window_minutes * 60_000), bootstrap, segments, raw, ends, out, progress)
+    finally:
+        spark.stop()
+    return 0
+
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "3g",
+    "spark.sql.session.timeZone": "UTC",
+    # As many as there are cores are enough for what is left after commits were summed up; Spark's 200 cost seconds.
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+}
+
+
+def _run(
+    spark: "SparkSession",
+    settings: "Settings",
+    bootstrap: str | None,
+    segments: str | None,
+    raw: str | None,
+    ends: str | None,
+    out: str,
+    progress: "_Progress",
+) -> None:
+    from kohort.analytics import job, report
+    from kohort.analytics.ends import ends_of_cluster
+    from kohort.analytics.findings import gather
+
+    journal: DataFrame | None = None
+    known = (lambda: spark.read.parquet(ends)) if ends is not None else None
+    if segments is not None:
+        history = job.from_segments(spark, segments, settings)
+    elif raw is not None:
+        history = job.from_raw(spark.read.parquet(raw), settings)
+    else:
+        servers = bootstrap_servers(bootstrap)
+        history = job.from_cluster(spark, servers, settings)
+        journal = job.journal_of_cluster(spark, servers)
+        known = known or (lambda: ends_of_cluster(spark, servers, settings.window_ms, progress.told))
+    job.analyse(history, out, settings, ends=known, journal=journal, told=progress.told)
+    progress.told("report")
+    found = gather(spark)
+    target = Path(out) / "report.html"
+    target.write_text(report.page(found), encoding="utf-8")
+    say(report.headline(found))
+    say(report.span(found))
+    say(f"written: {target} and {len(list(Path(out).iterdir())) - 1} tables beside it")
+
+
+class _Progress:
+    """Which table is being computed, and how many of Spark's tasks are done, on stderr."""
+
+    _EVERY_S = 2.0
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._began = time.monotonic()
+        self._doing = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "_Progress":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\033[K")
+
+    def told(self, doing: str) -> None:
+        """What is begun now."""
+        self._doing = doing
+        if not sys.stderr.isatty():
+            remark(f"{time.monotonic() - self._began:5.0f} s  {doing}")
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._EVERY_S):
+            if sys.stderr.isatty() and self._doing:
+                line = f"{time.monotonic() - self._began:5.0f} s  {self._doing}{self._tasks()}"
+                sys.stderr.write(f"\r\033[K{line}")
+                sys.stderr.flush()
+
+    def _tasks(self) -> str:
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        total = sum(stage.numTasks for stage in stages if stage is not None)
+        return f": {done} of {total} tasks" if total else ""

@@ -1,0 +1,106 @@
+"""A topic that is deleted and made again under its name is another: nothing of the old one may land on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kohort import Admin, CommitFailedError, Consumer, ErrorCode, NewTopic, OffsetAndMetadata, TopicPartition
+from kohort.client.versions import version_for
+from kohort.model import UUID
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from tests.client.test_consumer import fill
+from tests.interop.broker import Broker
+
+BY_HAND: dict[str, Any] = {"allow_auto_create_topics": False}
+"""Else whoever asks for the topic between its deletion and its creation makes it."""
+
+
+def member(broker: Broker, fresh: str, protocol: dict[str, Any]) -> Consumer:
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **BY_HAND, **protocol}
+    return Consumer(fresh, bootstrap_servers=broker.bootstrap, group_id=fresh, **options)
+
+
+async def read(consumer: Consumer, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    async with asyncio.timeout(30):
+        while len(values) < count:
+            values += [record.value for record in await consumer.poll(timeout=0.1)]
+    return values
+
+
+async def renew(admin: Admin, topic: str) -> None:
+    """Delete it and make it again, as soon as the broker lets us."""
+    await admin.delete_topics([topic])
+    async with asyncio.timeout(20):
+        while topic in await admin.describe_topics():  # noqa: ASYNC110  a broker tells nobody
+            await asyncio.sleep(0.05)
+    await admin.create_topics([NewTopic(topic, 1)])
+
+
+async def test_a_commit_of_a_deleted_topic_does_not_land_on_the_next_of_its_name(
+    any_broker: Broker, admin: Admin, fresh: str, protocol: dict[str, Any]
+) -> None:
+    here = TopicPartition(fresh, 0)
+    await admin.create_topics([NewTopic(fresh, 1)])
+    await fill(any_broker.bootstrap, fresh, 5)
+    async with member(any_broker, fresh, protocol) as consumer:
+        await read(consumer, 5)
+        await renew(admin, fresh)
+        with pytest.raises(CommitFailedError) as raised:
+            await consumer.commit({here: 5}, timeout=10)
+        if "group_protocol" not in protocol:  # else the coordinator has taken the partition away, too
+            assert raised.value.errors == {here: ErrorCode.UNKNOWN_TOPIC_ID}
+        assert await admin.group_offsets(fresh) == {}
+        await fill(any_broker.bootstrap, fresh, 3)
+        assert await read(consumer, 3) == [b"0", b"1", b"2"]
+        await consumer.commit()
+        committed = (await consumer.committed([here]))[here]
+        assert committed is not None
+        assert committed.offset == 3
+
+
+async def test_a_topic_made_anew_is_read_from_where_the_policy_says(
+    any_broker: Broker, admin: Admin, fresh: str
+) -> None:
+    # Its log may already be longer than the position in the old one, which then would pass for good.
+    await admin.create_topics([NewTopic(fresh, 1)])
+    await fill(any_broker.bootstrap, fresh, 3)
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, auto_offset_reset="earliest", **BY_HAND) as consumer:
+        consumer.assign([TopicPartition(fresh, 0)])
+        await read(consumer, 3)
+        consumer.pause([TopicPartition(fresh, 0)])
+        await consumer.poll(timeout=0.6)
+        await renew(admin, fresh)
+        await fill(any_broker.bootstrap, fresh, 6)
+        await consumer.cluster.refresh()
+        consumer.resume([TopicPartition(fresh, 0)])
+        assert await read(consumer, 6) == [b"%d" % n for n in range(6)]
+
+
+async def test_offsets_of_topics_with_and_without_known_ids_are_asked_for(
+    any_broker: Broker, admin: Admin, fresh: str
+) -> None:
+    here, nowhere = TopicPartition(fresh, 0), TopicPartition(f"{fresh}-nowhere", 0)
+    await admin.create_topics([NewTopic(fresh, 1)])
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, **BY_HAND) as consumer:
+        consumer.assign([here])
+        await consumer.commit({here: OffsetAndMetadata(0, "note")})
+        assert await consumer.committed([here, nowhere]) == {here: OffsetAndMetadata(0, "note"), nowhere: None}
+        await consumer.cluster.refresh([fresh])
+        assert await consumer.committed([here]) == {here: OffsetAndMetadata(0, "note")}
+        await renew(admin, fresh)
+        assert await consumer.committed([here]) == {here: None}
+
+
+def test_requests_go_by_name_where_an_id_is_missing() -> None:
+    known, unknown = (OffsetCommitRequestTopic(name="t", topic_id=UUID(int=n)) for n in (1, 0))
+    assert version_for(OffsetCommitRequest(topics=[known]), 10) == 10
+    assert version_for(OffsetCommitRequest(topics=[known]), 8) == 8
+    assert version_for(OffsetCommitRequest(topics=[known, unknown]), 10) == 9
+    wanted = OffsetFetchRequestTopics(name="t", topic_id=UUID(int=1))
+    assert version_for(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=[wanted])]), 10) == 10
+    assert version_for(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=None)]), 10) == 9

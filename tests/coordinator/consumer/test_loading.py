@@ -1,0 +1,65 @@
+"""A consumer group that is loaded from a log which lost something, or from one that another clock wrote."""
+
+from __future__ import annotations
+
+from kohort.coordinator import GroupSettings
+from kohort.wire.group_bytes import decode_key, decode_value, encode_value
+from kohort.wire.group_records import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from tests.coordinator.consumer_checks import Epochs
+from tests.member.world import World
+
+
+class ForgivingWorld(World):
+    """While what was lost is not noticed by all, members may have the same partition."""
+
+    forgives = False
+
+    def check_exclusive(self) -> None:
+        if not self.forgives:
+            super().check_exclusive()
+
+
+def moved_group() -> ForgivingWorld:
+    """Two members share four partitions, and one of them was there before the other."""
+    world = ForgivingWorld({"t": 4})
+    world.shell.settings = GroupSettings(assignment_interval_ms=1_000)
+    world.consumer("a", "t")
+    world.run(10_000)
+    world.consumer("b", "t")
+    world.run(30_000)
+    assert len(world.owners()) == 4
+    return world
+
+
+def test_whichever_record_is_lost_the_group_comes_to_rest_and_nobody_shares() -> None:
+    # A bit that flips costs its whole batch, and what is left may contradict itself: a member ahead of its group, or
+    # two that have, or should have, one partition.
+    for lost in range(len(moved_group().shell.log)):
+        world = moved_group()
+        del world.shell.log[lost]
+        world.shell.epochs = Epochs()  # they may fall, this once
+        world.forgives = True
+        world.fail_over()
+        world.run(120_000)
+        world.forgives = False
+        world.check_exclusive()
+        assert all(host.is_settled for host in world.hosts), f"without record {lost}"
+
+
+def test_a_target_of_the_future_is_not_waited_for() -> None:
+    # The broker before had its clock an hour ahead: the interval since its target would last that hour.
+    world = moved_group()
+    for place, (key, value) in enumerate(world.shell.log):
+        decoded = decode_key(key)
+        if isinstance(decoded, ConsumerGroupTargetAssignmentMetadataKey) and value is not None:
+            target = decode_value(decoded, value)
+            assert isinstance(target, ConsumerGroupTargetAssignmentMetadataValue)
+            target.assignment_timestamp += 3_600_000
+            world.shell.log[place] = key, encode_value(target)
+    world.fail_over()
+    world.consumer("c", "t")
+    world.run(30_000)
+    assert len(set(world.owners().values())) == 3
