@@ -12,7 +12,7 @@ import crc32c
 
 from tests.interop.process import until
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, HEARTBEAT, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 12, 18, 19
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 11, 12, 18, 19
 
 
 def string(text: str) -> bytes:
