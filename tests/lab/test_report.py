@@ -16,6 +16,7 @@ from kohort.lab.raw import write_parquet
 from kohort.lab.report import write_report
 from kohort.lab.stage import Trigger
 from kohort.lab.summary import summarise
+from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 
 MS = 1_000_000
@@ -66,6 +67,13 @@ def test_the_raw_data_can_be_asked_for_darkness(tmp_path: Path) -> None:
     assert {event["event"] for event in events} >= {"assigned", "revoked", "read", "gone"}
 
 
+def test_a_trace_has_every_hop_from_the_trigger_to_the_first_record() -> None:
+    outcome = _outcome(dark_ms=100)
+    told = [(round(hop.at_ms), hop.member, hop.what) for hop in trace(outcome, slowest_trigger(outcome))]
+    assert (10, "m1", "revoked 0") in told and (20, "m2", "assigned 0") in told
+    assert told[-1] == (110, "m2", "first records of 0")
+
+
 def test_combinations_that_there_are_not_are_left_out_and_brokers_take_turns() -> None:
     trials = plan(_TRIAL, ["bounce", "deploy"], ["aiokafka", "java"], ["eager", "consumer"], ["kohort", "kafka"], 2)
     bounces = [(one.repetition, one.client, one.protocol, one.broker) for one in trials if one.scenario == "bounce"]
@@ -87,4 +95,4 @@ def _outcome(dark_ms: int, repetition: int = 1, settled: bool = True) -> Outcome
     events += [Read((1010 + dark_ms + 600) * MS, "m2", ((1, 20, 24),))]
     trigger = Trigger(1000 * MS, "m1 leaves", (1000 + dark_ms + 50) * MS if settled else None)
     trial = replace(_TRIAL, repetition=repetition)
-    return Outcome(trial, [trigger], events, 0.5, "group")
+    return Outcome(trial, [trigger], events, 0.5, "group", 0.9)
