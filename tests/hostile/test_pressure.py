@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.peer import API_VERSIONS, JOIN_GROUP, METADATA, Batch, Peer, fetch, request, string
+from tests.hostile.peer import API_VERSIONS, JOIN_GROUP, METADATA, Batch, Peer, fetch, open_sockets, request, string
 from tests.interop.broker import Broker
 from tests.interop.crowd import SUBSCRIPTION
 from tests.interop.kohort import KohortBroker, running_kohort
@@ -132,7 +132,7 @@ def test_a_peer_that_resets_its_connection_with_answers_under_way_is_forgotten(o
 
 def test_a_peer_that_never_reads_is_given_up_when_it_was_silent_for_too_long(tmp_path: Path) -> None:
     with running_kohort("--data", str(tmp_path / "data"), connections_max_idle_ms="1500") as broker:
-        before = _sockets(broker.pid)
+        before = open_sockets(broker.pid)
         with Peer(broker.bootstrap) as of_files:
             of_files.create_topic("unread")
             for _ in range(8):
@@ -144,13 +144,8 @@ def test_a_peer_that_never_reads_is_given_up_when_it_was_silent_for_too_long(tmp
                 for _ in range(2_000):
                     of_memory.send(request(METADATA, 1, struct.pack(">i", -1)) * 100)
             # Closing them is not enough: what they have not read would wait for them for ever.
-            until(15.0, "both are closed", lambda: _sockets(broker.pid) == before)
+            until(15.0, "both are closed", lambda: open_sockets(broker.pid) == before)
             of_memory.socket.close()
-
-
-def _sockets(pid: int) -> int:
-    links = (str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir())
-    return sum(link.startswith("socket:") for link in links)
 
 
 def test_a_connection_whose_answer_came_late_was_not_silent(tmp_path: Path) -> None:
