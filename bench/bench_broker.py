@@ -189,7 +189,8 @@ def main() -> int:
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
         store = ("--data", str(Path(scratch, "data")))
         ours = measure(
-            lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0"),
+            # The load waits for each answer; what held heartbeats cost stands in bench_prompt.py.
+            lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0"),
             server_core(),
             load,
             options.seconds,

@@ -68,6 +68,7 @@ class Bench:
             reply = self.apply(self.shard.handle(request, context, self.now)).replies[member]
             assert isinstance(reply, ConsumerGroupHeartbeatResponse)
             response = reply
+        assert isinstance(response, ConsumerGroupHeartbeatResponse), "nothing is held without a token"
         parts: list[Buffer] = []
         write(response, parts)
         member.hear(response)

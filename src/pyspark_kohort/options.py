@@ -1,4 +1,4 @@
-"""The options of reading by `format("kohort")`: spark-sql-kafka's under their names, and five of our own."""
+"""The options of reading by `format("kohort")`: spark-sql-kafka's under their names, and some of our own."""
 
 import json
 import re
@@ -95,6 +95,7 @@ class Options:
     on_lost: OnLost
     on_corrupt: OnCorrupt
     import_offsets: bool
+    filter_pushdown: bool
     fail_on_data_loss: bool
     include_headers: bool
     max_offsets: int | None
@@ -115,7 +116,7 @@ _NAMES = (
     " kafka.max.partition.fetch.bytes kafka.group.id kafka.group.instance.id kafka.session.timeout.ms"
     " kafka.heartbeat.interval.ms kafka.max.poll.interval.ms kafka.partition.assignment.strategy"
     " kafka.group.protocol kafka.group.remote.assignor kafka.metadata.max.age.ms kafka.security.protocol"
-    " staticMembership onCorrupt importOffsets"
+    " staticMembership onCorrupt importOffsets filterPushdown"
 )
 _WITHOUT_EFFECT = (
     " fetchOffset.numRetries groupIdPrefix"
@@ -191,6 +192,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
         on_lost=given.one_of("onLost", OnLost, OnLost.FAIL),
         on_corrupt=given.one_of("onCorrupt", OnCorrupt, OnCorrupt.FAIL),
         import_offsets=given.flag("importOffsets", False),
+        filter_pushdown=given.flag("filterPushdown", False),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         max_offsets=given.limit("maxOffsetsPerTrigger"),

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 SETTINGS = {
     # By loopback TCP every Python task waits some 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
+    # The option filterPushdown needs it; it concerns no reader that does not ask for filters.
+    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 

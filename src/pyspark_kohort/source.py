@@ -34,9 +34,10 @@ class DefaultSource(DataSource):
         return WITH_HEADERS if str(self.options.get("includeHeaders", "")).lower() == "true" else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pyspark_kohort.batch import BatchReader
+        from pyspark_kohort.batch import BatchReader, FilteringReader
 
-        return BatchReader(self._checked(schema, streaming=False), schema)
+        checked = self._checked(schema, streaming=False)
+        return (FilteringReader if checked.filter_pushdown else BatchReader)(checked, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pyspark_kohort.group_stream import MemberReader

@@ -13,6 +13,9 @@ from kohort.wire.header import read_response_header, request_header
 
 M = TypeVar("M", bound=Message)
 
+PATIENCE_S = 60.0
+"""For one answer, on a machine that may be very busy."""
+
 
 class Peer:
     """One connection. `ask` sends a request and waits for its answer; `send` and `answer` do it in two steps."""
@@ -33,7 +36,7 @@ class Peer:
         self.writer.write(struct.pack(">i", len(frame)) + frame)
 
     async def receive_frame(self) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             (size,) = struct.unpack(">i", await self.reader.readexactly(4))
             return await self.reader.readexactly(size)
 
@@ -51,7 +54,7 @@ class Peer:
 
     async def closed(self) -> bool:
         """Whether the broker closes the connection without another byte."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionResetError:
@@ -70,6 +73,6 @@ async def talking_to(broker: Broker) -> AsyncIterator[Peer]:
 
 async def until(reached: Callable[[], bool]) -> None:
     """Let the event loop turn until something inside the broker is so; there is nothing to await."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not reached():  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.broker import loading
 from kohort.coordinator import GroupConfig, GroupShard, Record
-from kohort.log import MemoryStore, PartitionLog
+from kohort.log import FileStore, MemoryStore, PartitionLog
 from kohort.wire.codec import Buffer, Message
 from kohort.wire.group_bytes import encode_records
 from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
@@ -79,3 +80,26 @@ def test_a_damaged_batch_costs_its_own_records_only(caplog: pytest.LogCaptureFix
     assert set(loaded.groups["g"].offsets["t"]) == {0, 2}
     assert "skipped a batch of __consumer_offsets-0" in caplog.text
     assert "the checksum of the batch at offset 1 is wrong" in caplog.text
+
+
+def test_a_batch_that_lies_about_where_it_begins_takes_nothing_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No checksum covers a batch's base offset; one that a flipped bit made huge looks like the log's end.
+    monkeypatch.setattr(loading, "_READ_BYTES", 1)
+    store = FileStore(tmp_path)
+    log = store.partition(topic_in(store), 0)
+    for partition in range(3):
+        record = Record(OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5))
+        log.append(encode_pairs(encode_records([record]), NOW), log.leader_epoch)
+    flush(store)
+    store.close()
+    (path,) = tmp_path.glob("*/*.log")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0x40
+    path.write_bytes(data)
+
+    again = FileStore(tmp_path)
+    _, loaded = load(again.partition(next(iter(again.topics().values())).topic_id, 0))
+    again.close()
+    assert {0, 2} <= set(loaded.groups["g"].offsets["t"])

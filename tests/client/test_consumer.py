@@ -65,6 +65,17 @@ async def test_records_come_in_order_and_where_it_stands_is_known(any_broker: Br
         assert [record.offset for record in await consumer.poll(1)] == [1]
 
 
+async def test_a_seek_right_behind_the_first_record_is_heeded(any_broker: Broker, new_topic: NewTopicName) -> None:
+    # The next fetch is prepared by then, and has not begun.
+    here = TopicPartition(await new_topic(), 0)
+    await fill(any_broker.bootstrap, here.topic, 5)
+    async with consumer_of(any_broker) as consumer:
+        consumer.assign([here])
+        assert (await take(consumer, 1))[0].offset == 0
+        consumer.seek(here, 3)
+        assert [record.offset for record in await take(consumer, 2)] == [3, 4]
+
+
 async def test_iteration_commits_only_what_was_handed_out(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:

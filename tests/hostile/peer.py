@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import crc32c
 
 from tests.interop.process import until
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, HEARTBEAT, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 12, 18, 19
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 11, 12, 18, 19
 
 
 def string(text: str) -> bytes:
@@ -113,6 +115,15 @@ class Peer:
             assert got, "the broker closed the connection"
             data += got
         return bytes(data)
+
+
+def open_sockets(pid: int) -> int:
+    """How many a process has."""
+    count = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            count += str(one.readlink()).startswith("socket:")
+    return count
 
 
 def fetch(topic: str, max_bytes: int, *, correlation_id: int = 1) -> bytes:

@@ -7,12 +7,10 @@ import struct
 
 import pytest
 
-from tests.hostile.peer import API_VERSIONS, HEARTBEAT, METADATA, Peer, compact, frame, request, string
+from tests.hostile.peer import API_VERSIONS, HEARTBEAT, JOIN_GROUP, METADATA, Peer, compact, frame, request, string
 from tests.interop.broker import Broker
 from tests.interop.kohort import KohortBroker
 from tests.interop.process import until
-
-JOIN_GROUP = 11
 
 CLOSES = {
     "a frame over socket.request.max.bytes": struct.pack(">i", 104_857_601),

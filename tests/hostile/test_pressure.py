@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.peer import API_VERSIONS, METADATA, Batch, Peer, fetch, request
+from tests.hostile.peer import API_VERSIONS, JOIN_GROUP, METADATA, Batch, Peer, fetch, open_sockets, request, string
 from tests.interop.broker import Broker
+from tests.interop.crowd import SUBSCRIPTION
 from tests.interop.kohort import KohortBroker, running_kohort
 from tests.interop.process import until
 
@@ -127,3 +128,34 @@ def test_a_peer_that_resets_its_connection_with_answers_under_way_is_forgotten(o
                 hostile.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         neighbour.ping()
     assert not any("Traceback" in line for line in own_broker.process.stderr), "\n".join(own_broker.process.stderr)
+
+
+def test_a_peer_that_never_reads_is_given_up_when_it_was_silent_for_too_long(tmp_path: Path) -> None:
+    with running_kohort("--data", str(tmp_path / "data"), connections_max_idle_ms="1500") as broker:
+        before = open_sockets(broker.pid)
+        with Peer(broker.bootstrap) as of_files:
+            of_files.create_topic("unread")
+            for _ in range(8):
+                assert of_files.produce("unread", bytes(Batch(values=(b"x" * 900_000,))))[0] == 0
+            for number in range(20):
+                of_files.send(fetch("unread", 10 * MIB, correlation_id=number))
+            of_memory = Peer(broker.bootstrap, timeout=1.0)
+            with contextlib.suppress(TimeoutError):
+                for _ in range(2_000):
+                    of_memory.send(request(METADATA, 1, struct.pack(">i", -1)) * 100)
+            # Closing them is not enough: what they have not read would wait for them for ever.
+            until(15.0, "both are closed", lambda: open_sockets(broker.pid) == before)
+            of_memory.socket.close()
+
+
+def test_a_connection_whose_answer_came_late_was_not_silent(tmp_path: Path) -> None:
+    settings = {"connections_max_idle_ms": "2000", "group_initial_rebalance_delay_ms": "3000"}
+    with running_kohort("--data", str(tmp_path / "data"), **settings) as broker, Peer(broker.bootstrap) as peer:
+        protocols = struct.pack(">i", 1) + string("range") + struct.pack(">i", len(SUBSCRIPTION)) + SUBSCRIPTION
+        body = string("g") + struct.pack(">ii", 10_000, 10_000) + string("") + string("consumer") + protocols
+        began = time.monotonic()
+        assert peer.ask(JOIN_GROUP, 2, body)[4:6] == b"\0\0"  # behind the throttle time, the error code
+        assert time.monotonic() - began > 2.5
+        # The broker looks once a second. Whoever waited three for this answer may now think about it for another.
+        time.sleep(1.2)
+        peer.ping()

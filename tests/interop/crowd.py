@@ -22,6 +22,8 @@ JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
 """The versions that are spoken."""
 
 PATIENCE_S = 60.0
+_HEARTBEAT_ANSWER = 16
+"""Bytes: size, correlation id, tags, throttle time, error code, tags."""
 
 SUBSCRIPTION = encode_subscription(Subscription(["orders"]), 1)
 
@@ -46,6 +48,18 @@ class Line:
         data = self._stream.read(size)
         _, position = read_response_header(data, kind.KEY, version)
         return decode(kind, version, data[position:])
+
+    def drain(self) -> int:
+        """Read what is there, and pass it by; how many bytes that was."""
+        size = 0
+        self._socket.setblocking(False)
+        try:
+            while found := self._socket.recv(1 << 16):
+                size += len(found)
+        except BlockingIOError:
+            pass
+        self._socket.settimeout(PATIENCE_S)
+        return size
 
     def ask(self, request: Message, version: int, kind: type[Answer]) -> Answer:
         """One request and its answer."""
@@ -118,6 +132,14 @@ class Crowd:
             for group, generation, member_id in zip(self.groups, self.generations, self.ids, strict=True)
         )
         return {told.error_code for told in self._ask(requests, HEARTBEAT, HeartbeatResponse).values()}
+
+    def send(self, number: int, frame: bytes) -> None:
+        """A member sends something, and does not wait for its answer."""
+        self._lines[number % len(self._lines)].send(frame)
+
+    def drain(self) -> int:
+        """Pass by the answers that are there, all of one size; how many there were."""
+        return sum(line.drain() for line in self._lines) // _HEARTBEAT_ANSWER
 
     def leave(self) -> None:
         """All members of a group at once (KIP-345)."""

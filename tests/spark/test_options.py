@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
+from pyspark_kohort import options
 from pyspark_kohort.offsets import AtTime, Earliest, Exact, Latest
 from pyspark_kohort.options import Group, GroupMode, OnCorrupt, OnLost, Options, Protocol, Topics, parse
 
@@ -148,3 +152,22 @@ def test_what_is_wrong_is_said_in_a_sentence(options: dict[str, str], sentence: 
 def test_what_a_batch_query_cannot_do(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         batch(**options)
+
+
+def test_every_option_stands_in_the_document() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    named = {name for line in text.splitlines() if line.startswith("|") for name in re.findall(r"`([\w.]+)`", line)}
+    ours = {name for name in (*options._NAMES.split(), *options._WITHOUT_EFFECT.split()) if "kafka." not in name}
+    ours |= set(options._NAMES.split())
+    assert sorted(ours - named) == []
+    assert sorted(set(SPARK_SQL_KAFKA.split()) - named) == []
+
+
+SPARK_SQL_KAFKA = """
+kafka.bootstrap.servers assign subscribe subscribePattern startingTimestamp startingOffsetsByTimestamp
+startingOffsets endingTimestamp endingOffsetsByTimestamp endingOffsets failOnDataLoss
+kafkaConsumer.pollTimeoutMs fetchOffset.numRetries fetchOffset.retryIntervalMs maxOffsetsPerTrigger
+minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition groupIdPrefix kafka.group.id
+includeHeaders startingOffsetsByTimestampStrategy topic
+"""
+"""What its guide lists."""

@@ -238,6 +238,15 @@ def test_generations_in_other_versions_are_read(version: int, data: str) -> None
     assert decode_value(GroupMetadataKey(), bytes.fromhex(data)) == fit(GENERATION, version)
 
 
+def test_a_member_without_a_classic_one_is_read_as_a_broker_of_apache_kafka_logs_it() -> None:
+    # Its log has a tagged field for the null; the bytes are those of a member of librdkafka on Apache Kafka 4.3.1.
+    logged = "0000 00 00 08 72646b61666b61 0b 2f3132372e302e302e31 02 03 666c 01 000493e0 00 01 00 01 00"
+    value = decode_value(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), bytes.fromhex(logged))
+    assert isinstance(value, ConsumerGroupMemberMetadataValue)
+    assert (value.client_id, value.subscribed_topic_names) == ("rdkafka", ["fl"])
+    assert value.classic_member_metadata is None
+
+
 def test_a_type_of_record_that_we_do_not_know_is_none() -> None:
     streams_group = bytes.fromhex("0011000167")
     assert decode_key(streams_group) is None

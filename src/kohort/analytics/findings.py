@@ -30,6 +30,10 @@ _WHOLE = """
       count(DISTINCT group_id) AS groups,
       count(DISTINCT if(kind = 'commits', struct(topic, partition), NULL)) AS partitions
     FROM history WHERE at > 0"""
+_FLAPPING = """
+    SELECT group_id, member_name, client_host, count(*) AS episodes, sum(returns) AS returns, min(begin_at) AS begin_at,
+      max(end_at) AS end_at, CAST(avg(mean_away_ms) AS BIGINT) AS mean_away_ms
+    FROM flapping GROUP BY group_id, member_name, client_host"""
 _WORST_LAG = "SELECT group_id, max(lag) AS lag, max(lag_ms) AS lag_ms FROM lag GROUP BY group_id"
 
 
@@ -70,7 +74,7 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
         whole=whole,
         groups=groups,
         causes=causes,
-        flapping=_most(spark, "flapping", "returns"),
+        flapping=_rows(spark.sql(f"{_FLAPPING} ORDER BY returns DESC LIMIT {MOST_GROUPS}")),
         thrashing=_most(spark, "thrashing", "excess_ms"),
         savings={row["group_id"]: row for row in _rows(spark.table("savings"))},
         worst_lag=worst_lag,

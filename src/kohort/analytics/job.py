@@ -6,10 +6,11 @@ back by the tables that build on it. So a run that died can be looked at, and no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kohort.analytics.arrow_functions import mapped
 from kohort.analytics.ends import ENDS_DDL
 from kohort.analytics.journal import journal_rows
 from kohort.analytics.savings import savings
@@ -22,6 +23,7 @@ from pyspark_kohort import options as reading_options
 from pyspark_kohort.cluster import Cluster
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
@@ -69,14 +71,18 @@ def from_raw(raw: DataFrame, settings: Settings) -> DataFrame:
     missing = set(RAW.names) - set(raw.columns)
     if missing:
         raise ConfigError(f"Raw records have the columns {', '.join(RAW.names)}; {min(missing)} is missing.")
-    window_ms = settings.window_ms
+    return decoded(raw.select(*RAW.names), settings.window_ms)
 
-    def decode(batches: Any) -> Any:
+
+def decoded(raw: DataFrame, window_ms: int) -> DataFrame:
+    """Rows of the history from the columns of `RAW`; also of a stream, whose batches are then summed up each alone."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from kohort.analytics.decoding import Decoder
 
         return Decoder(window_ms).decode(batches)
 
-    return raw.select(*RAW.names).mapInArrow(decode, HISTORY_DDL)
+    return mapped(raw, decode, HISTORY_DDL)
 
 
 def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame | None:

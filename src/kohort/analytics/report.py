@@ -112,11 +112,11 @@ def _flapping_table(rows: Sequence[Row]) -> str:
     if not rows:
         return "<h2>No member flaps</h2>"
     found = [
-        (row["group_id"], row["member_name"], row["client_host"], day(row["begin_at"]), f"{row['returns']:,}",
-         duration(row["mean_away_ms"]))
+        (row["group_id"], row["member_name"], row["client_host"], f"{row['episodes']:,}", f"{row['returns']:,}",
+         f"{day(row['begin_at'])} to {day(row['end_at'])}", duration(row["mean_away_ms"]))
         for row in rows
     ]  # fmt: skip
-    head = ("group", "member", "host", "from", "returns", "away each time")
+    head = ("group", "member", "host", "episodes", "returns", "between", "away each time")
     return f"<h2>Members that keep coming and going</h2>{table(head, found)}"
 
 

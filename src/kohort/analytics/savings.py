@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kohort.analytics.arrow_functions import applied
 from kohort.assignor.registry import find_assignor
 from kohort.assignor.server.api import MemberShape, TopicShape
 from kohort.assignor.server.registry import find_server_assignor
@@ -40,8 +41,8 @@ _SAVINGS = """
 
 def savings(spark: SparkSession) -> DataFrame:
     """The table, one row per classic group, over the views of the other tables."""
-    generations = spark.sql(_GENERATIONS)
-    generations.groupBy("group_id").applyInArrow(_replay_table, _REPLAYED).createOrReplaceTempView("_replayed")
+    replayed = applied(spark.sql(_GENERATIONS), "group_id", _replay_table, _REPLAYED)
+    replayed.createOrReplaceTempView("_replayed")
     return spark.sql(_SAVINGS)
 
 

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 WINDOW_MS = 60_000
 _READ_AT_ONCE = 16 << 20
+_DEFAULTS = {
+    "subscribe": OFFSETS_TOPIC,
+    "kafka.isolation.level": "read_committed",
+    # A shard whose one group makes half of all commits is many tasks.
+    "maxrecordsperpartition": "1000000",
+}
 
 
 class HistorySource(DataSource):
@@ -45,7 +51,7 @@ class HistorySource(DataSource):
         path = given.pop("path", None)
         if path is not None:
             return SegmentReader(path, window_ms)
-        given = {"subscribe": OFFSETS_TOPIC, "kafka.isolation.level": "read_committed", **given}
+        given = _DEFAULTS | given
         return ClusterReader(reading_options.parse(given, streaming=False), window_ms)
 
 

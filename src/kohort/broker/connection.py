@@ -79,6 +79,8 @@ class Connection(asyncio.BufferedProtocol):
         """The last heartbeat, which may be held until there is news; see `Broker._release`."""
         self.members: dict[str, str] = {}
         """The members that were last heard of here, by member id, and their groups."""
+        self.growths_seen = 0
+        """How many topics had got more partitions when the peer was told last; see `Growths`."""
         self.speaks_for_many = False
         """Several members send their heartbeats here: holding one would hold up the others."""
         self.busy_at = flushes.loop.time()

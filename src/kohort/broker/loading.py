@@ -44,13 +44,14 @@ async def _load(partition: int, partition_log: PartitionLog, replay: Callable[[I
             found = partition_log.read(offset, _READ_BYTES)
         except CorruptBatch as error:
             log.error("skipped a batch of __consumer_offsets-%d: %s", partition, error)
-            offset, found = max(offset + 1, error.next_offset), ()
+            offset, found = _behind(offset, error.base_offset, error.next_offset, end, 1), ()
         else:
             if not found:
                 offset = end  # only gaps follow
         for buffer in found:
             for position, header in batches(buffer):
-                offset = header.next_offset
+                records = header.last_offset_delta + 1
+                offset = _behind(offset, header.base_offset, header.next_offset, end, records)
                 try:
                     _, pairs = decode_pairs(buffer, position)
                 except BatchError as error:
@@ -63,6 +64,14 @@ async def _load(partition: int, partition_log: PartitionLog, replay: Callable[[I
             await _replay(partition, newest, replay)
             newest = {}
     return count
+
+
+def _behind(offset: int, base_offset: int, next_offset: int, end: int, count: int) -> int:
+    """Where to read on behind a batch that was found at `offset`.
+
+    No checksum covers where a batch says that it begins. One that cannot be true must not take along what lies behind.
+    """
+    return next_offset if offset <= base_offset < next_offset <= end else offset + count
 
 
 def _take_in(newest: dict[bytes | None, bytes | None], pairs: Iterable[Pair]) -> None:

@@ -25,6 +25,7 @@ from kohort.broker.durability import Writer
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs
 from kohort.broker.groups import Groups
+from kohort.broker.growths import Growths
 from kohort.broker.journal import BrokerJournal
 from kohort.broker.leadership import Alone, Leadership
 from kohort.broker.live_config import LiveConfig, Source
@@ -104,6 +105,7 @@ class Broker:
         self._connections: dict[Connection, None] = {}  # in their order, so that a simulated broker is always the same
         self._throttled: dict[Connection, None] = {}
         self._stopped = False
+        self.growths = Growths()
 
     # Life
 
@@ -253,6 +255,13 @@ class Broker:
         own = topic.configs.get("compression.type") if topic.configs else None
         return _CODECS[self._compression if own is None else own]
 
+    def grow_topic(self, topic: Topic, partitions: int) -> None:
+        """Give a topic more partitions, and have clients that read it look at it anew."""
+        grown = self.topics.grow(topic, partitions)
+        if self.config.number("group.heartbeat.hold.ms"):
+            self.growths.grown(grown)
+            self.parked_fetches.look_at_all()
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove a topic with what groups committed for it, and wake whoever waits for its records."""
         self.topics.delete(topic)
@@ -326,6 +335,7 @@ class Broker:
 
     def _opened(self, connection: Connection) -> None:
         self._connections[connection] = None
+        connection.growths_seen = self.growths.count
         if self._stopped:
             connection.close()
         elif len(self._connections) > self.config.number("max.connections"):

@@ -306,6 +306,7 @@ class Shard:
             effects = self._machine.resign()
             for timer in effects.timers:
                 self._broker.timers.set((self.partition, timer), None, _never)
+            self._holds_end_at = None  # or the next coordinator's holds would count on a timer that never fires
             for token, response in effects.replies.items():
                 cast("Waiter", token).reply(response)
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from kohort.lab.summary import Summary
     from kohort.lab.trial import Outcome, Trial
 
-_WIDE = 200
-"""Columns where the output is no terminal."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -168,9 +165,9 @@ def _chosen(what: str, given: str, known: Iterable[str]) -> list[str]:
 def _print(summaries: "Sequence[Summary]") -> None:
     from rich.console import Console
 
-    from kohort.lab.table import summary_table
+    from kohort.lab.table import WIDE, summary_table
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = _WIDE
-    console.print(summary_table(summaries))
+        console.width = WIDE
+    console.print(summary_table(summaries, console.width))

@@ -8,7 +8,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import inf
 from struct import Struct
 from typing import Any, TypeVar, cast
 
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 _SIZE = Struct(">i")
 _LARGEST_ANSWER = 1 << 30
+_SLOW = 0.25
+"""Of request.timeout.ms: an answer that takes longer is logged."""
 _READ_BYTES = 1 << 16  # asyncio's own 256 KiB cost an mmap and its page faults for each read
 
 _M = TypeVar("_M", bound=Message)
@@ -40,7 +43,9 @@ class _Waiting:
     version: int
     decode: Callable[[bytes, int], tuple[Message, int]]
     answer: "asyncio.Future[Any]"
-    deadline_at: float = field(default=0.0)
+    deadline_at: float
+    slow_at: float
+    """From then on it is worth a line in the log."""
 
 
 class Connection(asyncio.Protocol):
@@ -130,8 +135,11 @@ class Connection(asyncio.Protocol):
         api = APIS[request.KEY]
         correlation_id = self._write(transport, request, version)
         now = self._loop.time()
-        timeout = self._request_timeout if timeout_ms is None else timeout_ms / 1000
-        waiting = _Waiting(correlation_id, api.key, version, decoder(api.response, version), answer, now + timeout)
+        timeout, slow_at = self._request_timeout, now + self._request_timeout * _SLOW
+        if timeout_ms is not None:  # the broker may take its time: a long poll, a rebalance
+            timeout, slow_at = timeout_ms / 1000, inf
+        decode = decoder(api.response, version)
+        waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
         self._waiting.append(waiting)
         self.used_at = now
         self._alarm.by(waiting.deadline_at)
@@ -242,6 +250,9 @@ class Connection(asyncio.Protocol):
         why = f": {exc}" if exc else ""
         if self._answered_nothing:
             why += ", before it said anything: does it stop, or expect TLS?"
+        if self._waiting and not self.closed.done():
+            asked = ", ".join(APIS[one.key].name for one in self._waiting)
+            _log.info("connection lost: %s closed the connection%s; it owed answers to %s", self.address, why, asked)
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
 
     def pause_writing(self) -> None:
@@ -294,6 +305,9 @@ class Connection(asyncio.Protocol):
             self.abort(f"{self.address} sent a malformed answer to {APIS[one.key].name}: {problem}")
             return False
         self._answered_nothing = False
+        if (now := self._loop.time()) > one.slow_at:
+            took = now - one.slow_at + self._request_timeout * _SLOW
+            _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[one.key].name)
         if not one.answer.done():
             one.answer.set_result(response)
         return not self.closed.done()

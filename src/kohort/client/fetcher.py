@@ -14,6 +14,7 @@ from kohort.client.connection import Connection
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.fetch_session import FetchSession, Wanted
 from kohort.client.leaders import leader_epoch
+from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.partition_batch import PartitionBatch
@@ -69,7 +70,7 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._sessions: dict[_Slot, FetchSession] = {}
-        self._later = Alarm(self.go_on)
+        self._later = Alarm(self._fill)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
         self._policy = reset_policy(options.auto_offset_reset)
@@ -139,7 +140,7 @@ class Fetcher:
             # Whoever was drained goes to the end: the others come first next time.
             self.states[state.partition] = self.states.pop(state.partition)
         if freed:  # looking after a thousand partitions for each few records would cost more than those do
-            self.go_on()
+            self._fill()
         return taken
 
     # -- in
@@ -150,8 +151,11 @@ class Fetcher:
         state.paused = True
 
     def go_on(self) -> None:
-        """Fetch whatever may be fetched now."""
+        """Something changed: fetch whatever may be fetched now."""
         self._changes += 1
+        self._fill()
+
+    def _fill(self) -> None:
         if self._closed:
             return
         now = self._loop.time()
@@ -205,17 +209,23 @@ class Fetcher:
         for state in states:
             state.in_fetch = True
         asked = {state.partition: _Asked(state, state.turn, state.fetch_at) for state in states}
-        task = self._loop.create_task(self._fetch(slot, asked), name=f"kohort-fetch {slot}")
+        # As of now: whoever seeks before the task begins is not to wait until something else changes.
+        fetch = self._fetch(slot, asked, self._changes, self._cluster.metadata)
+        task = self._loop.create_task(fetch, name=f"kohort-fetch {slot}")
         self._fetches[slot] = task
 
-    async def _fetch(self, slot: _Slot, asked: dict[TopicPartition, _Asked]) -> None:
+    async def _fetch(
+        self, slot: _Slot, asked: dict[TopicPartition, _Asked], changes: int, metadata: ClusterMetadata
+    ) -> None:
         node, number = slot
         session = self._sessions.setdefault(slot, FetchSession(self._options))
         try:
             connection = await self._cluster.connection(node, f"fetch {number}")
             request = session.request({partition: self._wanted(one) for partition, one in asked.items()})
             # While nothing comes and nothing changes, all that moves is the session's epoch.
-            while await self._is_quiet(connection, session, request, asked):
+            while await self._brings_nothing(connection, session, request, asked):
+                if self._changes != changes or self._cluster.metadata is not metadata:
+                    break
                 request = session.again()
         except KafkaError as problem:
             session.failed()
@@ -229,13 +239,12 @@ class Fetcher:
             for one in asked.values():
                 one.state.in_fetch = False
             del self._fetches[slot]
-        self.go_on()
+        self._fill()
 
-    async def _is_quiet(
+    async def _brings_nothing(
         self, connection: Connection, session: FetchSession, request: FetchRequest, asked: dict[TopicPartition, _Asked]
     ) -> bool:
-        """Fetch once. Whether nothing came and the same may be asked for again."""
-        changes, metadata = self._changes, self._cluster.metadata
+        """Fetch once. Whether nothing came, and in the session that was asked for."""
         timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
         response = await connection.request(request, FetchResponse, timeout)
         code = error_code(response.error_code)
@@ -247,7 +256,7 @@ class Fetcher:
         if response.responses and self._arrived(asked, response):
             self._on_news()
             return False
-        return self._changes == changes and self._cluster.metadata is metadata
+        return True
 
     def _wanted(self, one: _Asked) -> Wanted:
         state, metadata = one.state, self._cluster.metadata

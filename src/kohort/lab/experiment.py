@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -51,6 +53,8 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
         tell(f"{len(trials) - len(missing)} of {len(trials)} trials are in {out / TRIALS} already")
     if not missing:
         return 0
+    # So that a run that is told to end ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     deadline = time.monotonic() + minutes * 60
     undone = 0
     with _running(list(dict.fromkeys(trial.broker for trial in missing)), brokers, tell) as running:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kohort.lab.apache_kafka import Unavailable, cache_directory, jars
+from kohort.lab.rehearsal import archive_classes
 
 _SOURCE = Path(__file__).with_name("clients") / "java" / "LabMember.java"
 # What a consumer needs of the broker's jars; the fewer, the sooner it starts.
@@ -34,12 +35,14 @@ def java_command() -> tuple[str, ...]:
     needed = [str(jar) for jar in sorted(jars().glob("*.jar")) if jar.name.startswith(_NEEDED)]
     content = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
     done = cache_directory() / f"lab-member-{content}"
+    archive = done / "classes.jsa"
+    java = ("java", *_OPTIONS, "-cp", ":".join([str(done / "member.jar"), *needed]), "LabMember")
     with (cache_directory() / "lab-member.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_dir():
             _compile(needed, done)
-    classpath = ":".join([str(done / "member.jar"), *needed])
-    return ("java", *_OPTIONS, f"-XX:SharedArchiveFile={done / 'classes.jsa'}", "-cp", classpath, "LabMember")
+            archive_classes(java, archive)
+    return (java[0], f"-XX:SharedArchiveFile={archive}", *java[1:]) if archive.exists() else java
 
 
 def _compile(needed: list[str], done: Path) -> None:
@@ -52,30 +55,6 @@ def _compile(needed: list[str], done: Path) -> None:
         _run("jar", "--create", "--file", str(made / "member.jar"), "-C", str(classes), ".")
         # Renamed when complete: a directory that exists is whole.
         made.rename(done)
-    _archive_classes(needed, done)
-
-
-def _archive_classes(needed: list[str], done: Path) -> None:
-    """Classes loaded ahead (AppCDS): a member starts in half the time, and ten of them start at once.
-
-    They are what a member loads that finds nobody to talk to. Without the archive members merely start later.
-    """
-    order = (
-        '{"bootstrap":"127.0.0.1:1","group":"g","topic":"t","name":"m","protocol":"%s","restore_ms":0,"changelog":"",'
-        '"commit_ms":0,"session_ms":45000,"heartbeat_ms":3000,"metadata_ms":300000}'
-    )
-    command = ["java", *_OPTIONS, f"-XX:ArchiveClassesAtExit={done / 'classes.jsa'}"]
-    command += ["-cp", ":".join([str(done / "member.jar"), *needed]), "LabMember", order % "consumer"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        process.wait(2.0)
-    except subprocess.TimeoutExpired:
-        process.terminate()
-    try:
-        process.wait(30.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _run(*command: str) -> None:

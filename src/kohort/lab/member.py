@@ -16,6 +16,7 @@ from kohort.lab.clients.member import MODULES
 from kohort.lab.events import Event, Gone, parse
 from kohort.lab.java_member import java_command
 from kohort.lab.order import Order
+from kohort.lab.process import end_with_parent
 
 CLIENTS = ("java", *MODULES)
 SPEAK: dict[str, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ class Member:
                 stderr=errors,
                 text=True,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()

@@ -24,12 +24,14 @@ class Play:
         self._stage = stage
         self._topic = topic
         self._cpu_at_first: float | None = None
+        self._machine_at_first = (0, 0)
 
     def begin(self, members: int) -> list[str]:
         """Start so many and wait until they are at rest; their names."""
         names = self._stage.start(members)
         self._stage.settle()
         self._cpu_at_first = self._broker.cpu_seconds()
+        self._machine_at_first = _machine_ticks()
         return names
 
     @contextlib.contextmanager
@@ -69,7 +71,20 @@ class Play:
         """What came of it so far."""
         now = self._broker.cpu_seconds()
         used = None if self._cpu_at_first is None or now is None else now - self._cpu_at_first
-        return Outcome(self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic)
+        return Outcome(
+            self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic, self._busy()
+        )
+
+    def _busy(self) -> float:
+        used, total = (now - before for now, before in zip(_machine_ticks(), self._machine_at_first, strict=True))
+        return used / max(1, total)
+
+
+def _machine_ticks() -> tuple[int, int]:
+    """Of all cores since the machine started: used, and used or idle (proc(5), stat)."""
+    user, nice, system, idle, iowait, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    used = user + nice + system + sum(interrupts)
+    return used, used + idle + iowait
 
 
 def played(trial: Trial, broker: LabBroker) -> Outcome:

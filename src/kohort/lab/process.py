@@ -20,7 +20,8 @@ _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """For `preexec_fn`: the kernel kills the child when who started it is gone."""
     # A run that is killed cannot stop what it started, so the kernel does. It counts the thread that started it.
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -55,7 +56,7 @@ class ServerProcess:
             cwd=cwd,
             # Its own group: a Ctrl-C meant for us reaches the server through `stop`, in order.
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
         self._drains = [
             threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),

@@ -21,6 +21,7 @@ from kohort.lab.pictures import partitions_figure, pauses_figure, throughput_fig
 from kohort.lab.series import throughput
 from kohort.lab.summary import Summary, summarise
 from kohort.lab.table import COLUMNS, cells
+from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 
 if TYPE_CHECKING:
@@ -68,7 +69,16 @@ def _pictures(title: str, outcomes: Sequence[Outcome]) -> str:
         parts.append(_image(pauses_figure(measured)))
     for name, same in by_broker.items():
         parts.append(_image(partitions_figure(f"{name}: {title}", measured[name][0], same[0].triggers)))
+        parts.append(_trace(same[0]))
     return "".join(parts)
+
+
+def _trace(outcome: Outcome) -> str:
+    """The hops of its slowest trigger, folded."""
+    index = slowest_trigger(outcome)
+    hops = "".join(f"{hop.at_ms:9.0f} ms  {hop.member:<8}{hop.what}\n" for hop in trace(outcome, index))
+    what = html.escape(f"where the time went: {outcome.triggers[index].what}, the slowest")
+    return f"<details><summary>{what}</summary><pre>{html.escape(hops)}</pre></details>"
 
 
 def _table(summaries: Sequence[Summary]) -> str:

@@ -46,6 +46,8 @@ class Summary:
     out_of_order: int
     broker_cpu_s: float | None
     """Mean over the repetitions."""
+    busy: float | None
+    """The part of the machine's CPU time that was used meanwhile, by whomever; mean over the repetitions."""
 
 
 def summarise(outcomes: Iterable[Outcome]) -> list[Summary]:
@@ -70,6 +72,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
     walls = list(chain.from_iterable(each.walls for each in measured))
     settled = sorted(_ms(wall) for wall in walls if wall is not None)
     cpu = [one.broker_cpu_s for one in outcomes if one.broker_cpu_s is not None]
+    busy = [one.busy for one in outcomes if one.busy is not None]
     return Summary(
         *_kind(outcomes[0]),
         repetitions=len(outcomes),
@@ -89,6 +92,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         skipped=sum(each.reading.skipped for each in measured),
         out_of_order=sum(each.reading.out_of_order for each in measured),
         broker_cpu_s=statistics.fmean(cpu) if cpu else None,
+        busy=statistics.fmean(busy) if busy else None,
     )
 
 

@@ -21,23 +21,33 @@ COLUMNS = (
     ("reb.", "rebalances that a member saw per trigger"),
     ("again/skip/order", "records read again, skipped, out of order"),
     ("CPU s", "of the broker, from the first trigger to the end"),
+    ("busy", "part of the machine's CPU time that was used meanwhile: near 100 % everything waits for a core"),
 )
 """Head and meaning of each column."""
 
 
-def summary_table(summaries: Sequence[Summary]) -> Table:
-    """One line per broker, client and protocol."""
+WIDE = 172
+"""Columns of a terminal that hold all of it."""
+_ALSO_NARROW = (0, 2, 3, 4, 5, 7, 8)
+"""Of COLUMNS, those that a narrower terminal shows, too."""
+
+
+def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
+    """One line per broker, client and protocol; the most important columns where the terminal is narrow."""
+    shown = range(len(COLUMNS)) if width >= WIDE else _ALSO_NARROW
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("scenario", "client", "protocol", "broker"):
         table.add_column(name, no_wrap=True)
-    for name, _ in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    for number in shown:
+        table.add_column(COLUMNS[number][0], justify="right", no_wrap=True)
     before: tuple[str, str, str] | None = None
     for one in summaries:
         kind = one.scenario, one.client, one.protocol
         if before is not None and kind != before:
             table.add_section()
-        table.add_row(*(kind if kind != before else ("", "", "")), one.broker, *cells(one))
+        table.add_row(
+            *(kind if kind != before else ("", "", "")), one.broker, *(cells(one)[number] for number in shown)
+        )
         before = kind
     return table
 
@@ -51,6 +61,7 @@ def cells(one: Summary) -> list[str]:
         f"{one.rebalances:.1f}",
         f"{one.duplicated}/{one.skipped}/{one.out_of_order}",
         "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
+        "" if one.busy is None else f"{one.busy:.0%}",
     ]
 
 

@@ -58,15 +58,17 @@ class Outcome:
     """Of the broker's process from the first trigger to the end; None where it is not ours to look at."""
     group: str = ""
     """As it was called on the broker."""
+    busy: float | None = None
+    """What part of the machine's CPU time was used from the first trigger to the end, by whomever."""
 
     def save(self, path: Path) -> None:
         """As JSON lines; a file that exists is whole."""
-        triggers = [asdict(one) for one in self.triggers]
         head = {
             "trial": asdict(self.trial),
-            "triggers": triggers,
+            "triggers": [asdict(one) for one in self.triggers],
             "broker_cpu_s": self.broker_cpu_s,
             "group": self.group,
+            "busy": self.busy,
         }
         new = path.with_suffix(".new")
         new.write_text("\n".join([json.dumps(head), *map(line, self.events)]) + "\n")
@@ -79,7 +81,7 @@ class Outcome:
             first, *rest = path.read_text().splitlines()
             head = json.loads(first)
             triggers, events = [Trigger.of(one) for one in head["triggers"]], [parse(one) for one in rest]
-            return cls(Trial(**head["trial"]), triggers, events, head["broker_cpu_s"], head["group"])
+            return cls(Trial(**head["trial"]), triggers, events, head["broker_cpu_s"], head["group"], head["busy"])
         except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
             raise KohortError(f"{path} is no trial of this version: remove it, or name another --out.") from problem
 

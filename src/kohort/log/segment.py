@@ -121,9 +121,12 @@ class Segment:
             position += at
 
     def locate(self, offset: int) -> int | None:
-        """Position of the batch that holds `offset`, or of the first one behind it; None where there is none."""
+        """Position of the batch that holds `offset`, or of the first one behind it; None where there is none.
+
+        No checksum covers a batch's base offset: one that is past the segment's end is damage, and passed over.
+        """
         for position, header in self.headers(self.index.position_of(offset)):
-            if header.last_offset >= offset:
+            if offset <= header.last_offset < self.end_offset:
                 return position
         return None
 

@@ -6,8 +6,11 @@ None; unknown keys are skipped, so that older readers read newer records.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from kohort.coordinator.events import MemberFacts, Weighed
 from kohort.errors import KohortError
@@ -180,5 +183,21 @@ def _plain(value: "DataclassInstance") -> dict[str, Any]:
 
 
 def _made(kind: type[Made], value: Mapping[str, Any]) -> Made:
-    known = {field.name for field in fields(kind)}
-    return kind(**{name: given for name, given in value.items() if name in known})
+    made = {}
+    for name, types in _types(kind).items():
+        if name in value:
+            if types and not isinstance(value[name], types):
+                raise TypeError(f"{name} is {value[name]!r:.100}")
+            made[name] = value[name]
+    return kind(**made)
+
+
+@cache
+def _types(kind: type[object]) -> dict[str, tuple[type, ...]]:
+    """By field, what its value may be where that is plain; nothing where it is made of others."""
+    plain = {str: (str,), int: (int,), float: (int, float), bool: (bool,), NoneType: (NoneType,)}
+    named = {}
+    for name, hint in get_type_hints(kind).items():
+        parts = [plain.get(part, ()) for part in (get_args(hint) or (hint,))]
+        named[name] = tuple(chain.from_iterable(parts)) if all(parts) else ()
+    return named

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.client import Admin, KafkaError, NewTopic
+from kohort.client import Admin, Cluster, KafkaError, NewTopic
 from kohort.sim.files import FilesDisk
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
+from kohort.sim.strangers import REQUESTS, Victim
 
 if TYPE_CHECKING:
     from kohort.sim.world import World
@@ -67,12 +69,18 @@ def _member(world: World, step: Step) -> bool:
                 world.network.reset(end)
         case "cut" | "deaf" | "mute":
             _block(world, process.name, step.what, float(step.value))
+        case "switch":
+            habits = world.habits[number]
+            habits.protocol, habits.pattern = ("consumer" if habits.protocol == "classic" else "classic"), ""
+            application.leave()
+            world.wanted[number] = False
+            world.after(float(step.value) + 16.0, partial(world.start_member, number))
         case "subscribe":
             if application.habits.instance is not None:
                 return (
                     False  # as in Kafka, a static member that returns with other topics gets the partitions of before
                 )
-            world.habits[number].topics = tuple(step.value.split(","))
+            world.habits[number].topics, world.habits[number].pattern = tuple(step.value.split(",")), ""
             application.subscribe(world.habits[number].topics)
         case "poll-stop":
             application.polls = False
@@ -148,6 +156,8 @@ def _operate(world: World, step: Step) -> bool:
     match step.what:
         case "produce":
             return _produce(world, words[0], int(words[1]))
+        case "stranger":
+            return _speak_up(world, words[0], words[1])
         case "create":
             return _ask(world, partial(_create, words[0], int(words[1])))
         case "grow":
@@ -175,6 +185,36 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
                 await question(admin)
         except KafkaError:
             pass  # the cluster says no, or says nothing: an operator lives with that
+        world.after(0.0, world.operator.kill)
+
+    world.operator.start(work)
+    return True
+
+
+def _speak_up(world: World, group: str, what: str) -> bool:
+    """Somebody asks the group's coordinator for what it has to refuse."""
+    if world.operator.alive:
+        return False
+    victim = Victim(group)
+    for one in world.applications:
+        if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
+            member = one.membership
+            topic = one.habits.topics[0] if one.habits.topics else victim.topic
+            instance = one.habits.instance
+            in_epochs = instance is not None and one.habits.protocol == "consumer"
+            victim = Victim(group, member.member_id, member.generation or 1, instance, in_epochs, topic)
+            break
+    request = REQUESTS[what](victim)
+
+    async def work() -> None:
+        cluster = Cluster.of(world.site.bootstrap, client_id="stranger", request_timeout_ms=5_000)
+        try:
+            async with asyncio.timeout(10.0):
+                connection = await cluster.coordinator(group, "stranger")
+                await connection.send(request)
+        except (KafkaError, TimeoutError):
+            pass  # nobody is there who could refuse it
+        await cluster.close()
         world.after(0.0, world.operator.kill)
 
     world.operator.start(work)

@@ -7,11 +7,12 @@ reports to the ledger, which knows what every group has seen.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata
+from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata, SubscriptionPattern
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
@@ -38,6 +39,12 @@ class Habits:
     batch: int = 10
     """Records that it processes between two polls."""
     protocol: str = "classic"
+    pattern: str = ""
+    """A regular expression of topics that it wants, instead of any by name; of the consumer protocol only."""
+
+    def wants(self, topic: str) -> bool:
+        """Whether it asked for that topic."""
+        return re.fullmatch(self.pattern, topic) is not None if self.pattern else topic in self.topics
 
 
 class Witness(Protocol):
@@ -104,7 +111,7 @@ class Application:
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Want other topics."""
-        self.habits.topics = topics
+        self.habits.topics, self.habits.pattern = topics, ""
         if self.membership is not None and not self._leaving:
             self.membership.subscribe(topics)
 
@@ -123,7 +130,7 @@ class Application:
             on_lost=self._lost,
             on_change=lambda _: self.witness.owns(self),
         )
-        membership.subscribe(habits.topics)
+        membership.subscribe(SubscriptionPattern(habits.pattern) if habits.pattern else habits.topics)
         await self._work(membership)
         await membership.leave(timeout=15.0)
         await cluster.close()

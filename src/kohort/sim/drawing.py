@@ -11,14 +11,39 @@ from random import Random
 
 from kohort.sim.application import Habits
 from kohort.sim.plan import Plan, Step
+from kohort.sim.strangers import REQUESTS
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
+PATTERNS = ["[a-p].*", "orders|clicks", "[b-z].*s", "pay.*|audit"]
 TOPICS = ["orders", "payments", "clicks", "audit"]
 
-_MEMBERS = ("leave", "kill", "vanish", "stop", "reset", "cut", "deaf", "mute", "subscribe", "poll-stop", "callback")
+_MEMBERS = (
+    "leave",
+    "kill",
+    "vanish",
+    "stop",
+    "reset",
+    "cut",
+    "deaf",
+    "mute",
+    "subscribe",
+    "poll-stop",
+    "callback",
+    "switch",
+)
 _BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "clock-jump")
 _DISKS = ("disk-error", "disk-full", "disk-slow", "bit-flip")
-_WORLD = ("slow-network", "produce", "create", "grow", "delete", "remove-member", "delete-group", "delete-offsets")
+_WORLD = (
+    "slow-network",
+    "produce",
+    "create",
+    "grow",
+    "delete",
+    "remove-member",
+    "delete-group",
+    "delete-offsets",
+    "stranger",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +125,8 @@ def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
         # Small segments, and a cleaner that is never content: there is always a compaction that a crash can meet.
         settings["offsets.topic.segment.bytes"] = dice.choice(["1024", "4096", "104857600"])
         settings |= {"log.cleaner.backoff.ms": "5000", "log.cleaner.min.cleanable.ratio": dice.choice(["0", "0.3"])}
+    if dice.random() < 0.1:
+        settings["group.consumer.migration.policy"] = dice.choice(["disabled", "upgrade", "downgrade"])
     if dice.random() < 0.15:
         settings["group.max.size"] = str(dice.randint(2, 4))
     if dice.random() < 0.15:
@@ -115,6 +142,7 @@ def _members(plan: Plan, pace: Pace, dice: Random) -> None:
         session = dice.choice(pace.sessions)
         if protocol == "consumer":
             session = int(plan.settings["group.consumer.session.timeout.ms"])
+        asks_by_pattern = 0.5 if dice.random() < 0.2 else 0.0
         for number in range(dice.choice([1, 2, 3, 3, 4, 5])):
             name = f"i{number}" if dice.random() < static else None
             if name is not None and number and dice.random() < 0.1:
@@ -137,6 +165,8 @@ def _members(plan: Plan, pace: Pace, dice: Random) -> None:
                     protocol=dice.choice(["classic", "consumer"]) if protocol == "mixed" else protocol,
                 )
             )
+            if plan.members[-1].protocol == "consumer" and dice.random() < asks_by_pattern:
+                plan.members[-1].pattern = dice.choice(PATTERNS)
             plan.rates.append(1.0 if dice.random() < 0.8 else round(dice.uniform(0.97, 1.03), 4))
 
 
@@ -165,7 +195,7 @@ def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
     broker = dice.randrange(plan.brokers)
     short = f"{dice.choice(pace.outages) * dice.uniform(0.5, 1.5):.3f}"
     match kind:
-        case "leave" | "kill" | "vanish" | "stop" | "cut" | "deaf" | "mute" | "poll-stop":
+        case "leave" | "switch" | "kill" | "vanish" | "stop" | "cut" | "deaf" | "mute" | "poll-stop":
             return Step(at, kind, member, short)
         case "callback":
             return Step(at, kind, member, str(dice.choice([0, 1_000, 15_000, 40_000])))
@@ -185,5 +215,7 @@ def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
             return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.choice([1, 10, 200])}")
         case "create" | "grow" | "delete":
             return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.randint(1, 6)}")
+        case "stranger":
+            return Step(at, kind, value=f"{plan.members[member].group} {dice.choice(list(REQUESTS))}")
         case _:
             return Step(at, kind, value=plan.members[member].group)

@@ -31,6 +31,17 @@ ALLOWED: dict[str, set[E]] = {
         E.STALE_MEMBER_EPOCH,
         E.UNSUPPORTED_VERSION,
     },
+    "OffsetFetch": _SHELL
+    | {
+        E.UNKNOWN_MEMBER_ID,
+        E.STALE_MEMBER_EPOCH,
+        E.GROUP_ID_NOT_FOUND,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.UNKNOWN_TOPIC_ID,
+    },
+    "DeleteGroups": _SHELL | {E.NON_EMPTY_GROUP, E.GROUP_ID_NOT_FOUND},
+    "OffsetDelete": _SHELL
+    | {E.GROUP_ID_NOT_FOUND, E.NON_EMPTY_GROUP, E.GROUP_SUBSCRIBED_TO_TOPIC, E.UNKNOWN_TOPIC_OR_PARTITION},
     "ConsumerGroupHeartbeat": _MEMBER
     | {
         E.INVALID_REQUEST,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from kohort.errors import ErrorCode
+from kohort.sim import coverage
 from kohort.sim.drawing import draw
 from kohort.sim.world import World
 
@@ -79,6 +80,7 @@ class Report:
             f"{self.acknowledged:,} acknowledged commits",
             f"{self.events:,} events ({self.deliveries:,} deliveries) in {self.cpu_seconds:,.1f} CPU seconds: "
             f"{rate:,.0f} a second and core, invariants on",
+            *coverage.lines(self.states, self.errors),
             f"faults: {faults or 'none'}",
             f"states: {states or 'none'}",
             f"errors: {errors or 'none'}",

@@ -44,7 +44,7 @@ class FilesDisk(Disk):
         self.rot = 0
         """How many bits will have changed when the files are opened next."""
         self.flipped: set[PartitionId] = set()
-        """Partitions in which a bit has changed since they were opened."""
+        """Partitions in which a bit has changed: what each opening finds is taken for what is left."""
         self.damaged: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
         """Told of all that is left of a partition that lost some."""
 
@@ -94,7 +94,6 @@ class FilesStore(FileStore):
         log, disk = self.partition(*partition), self.disk
         end = disk.ends.get(partition, 0)
         if partition in disk.flipped:
-            disk.flipped.discard(partition)
             disk.damaged(partition, b"".join(_sound(log, log.start_offset)))
         elif log.stable_offset < end:
             raise Violation("S7", f"{topic.name}-{number} ended at {end}, and after recovery at {log.stable_offset}")
@@ -198,6 +197,11 @@ class _Writer(FileWriter):
                 _change(file.path, position + dice.randrange(size), dice)
 
 
+def _behind(offset: int, base_offset: int, next_offset: int, end: int, count: int) -> int:
+    """Where the next batch begins; what no checksum covers is believed only where it can be true."""
+    return next_offset if offset <= base_offset < next_offset <= end else offset + count
+
+
 def _change(path: Path, position: int, dice: Random) -> None:
     with path.open("r+b") as file:
         file.seek(position)
@@ -212,11 +216,12 @@ def _sound(log: SegmentedLog, offset: int) -> Iterator[bytes]:
         try:
             found = log.read(offset, _READ)
         except CorruptBatch as error:
-            offset = max(offset + 1, error.next_offset)
+            offset = _behind(offset, error.base_offset, error.next_offset, log.stable_offset, 1)
             continue
         if not found:
             return
         for buffer in found:
             for position, header in batches(buffer):
                 yield bytes(buffer[position : position + header.size])
-                offset = header.next_offset
+                count = header.last_offset_delta + 1
+                offset = _behind(offset, header.base_offset, header.next_offset, log.stable_offset, count)

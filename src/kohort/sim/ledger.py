@@ -118,7 +118,10 @@ class Ledger:
     def owns(self, who: Application) -> None:
         """Its assignment changed: nobody else of its generation has what it has."""
         membership = who.membership
-        if membership is None or membership.state is not Phase.STABLE or who.habits.protocol != "classic":
+        if who.habits.protocol != "classic":
+            self._owns_alone(who)
+            return
+        if membership is None or membership.state is not Phase.STABLE:
             return
         mine = membership.assignment
         if who.seen == (membership.generation, mine):
@@ -137,6 +140,25 @@ class Ledger:
                     raise Violation(
                         "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
                     )
+
+    def _owns_alone(self, who: Application) -> None:
+        """By KIP-848 nobody is given what another still has, whatever their epochs."""
+        mine = who.membership
+        if mine is None or mine.generation is None or who.seen == mine.assignment:
+            return
+        who.seen = mine.assignment
+        group = who.habits.group
+        if group in self.doubted or not self.counts(group, mine.member_id):
+            return
+        for other in self.peers():
+            theirs = other.membership
+            if other is who or theirs is None or (other.habits.group, other.habits.protocol) != (group, "consumer"):
+                continue
+            is_same = who.habits.instance is not None and who.habits.instance == other.habits.instance
+            if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
+                both = {tp for tp in mine.assignment & theirs.assignment if tp.topic not in self.reborn}
+                if both:
+                    raise Violation("S1", f"{who.name} and {other.name} both have {sorted(both)}")
 
     # Of the log
 

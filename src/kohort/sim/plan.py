@@ -78,6 +78,7 @@ FAULTS = frozenset(
         "clock-jump",
         "poll-stop",
         "callback",
+        "stranger",
     }
 )
 """Steps that nobody wants."""
@@ -142,6 +143,8 @@ def _step(words: list[str]) -> Step:
 def _habits(words: dict[str, str]) -> Habits:
     given: dict[str, Any] = {}
     for one in fields(Habits):
+        if one.name not in words:
+            continue  # a plan of before there was such a habit
         text = words[one.name]
         if one.name == "topics":
             given[one.name] = tuple(text.split(","))

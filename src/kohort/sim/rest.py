@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,12 @@ def _calm(world: World) -> None:
 
 def _is_out(world: World, number: int) -> bool:
     """It ended for a reason that another start does not cure."""
-    return world.ended.get(number) in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    return world.ended.get(number) in (
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    )
 
 
 def _living(world: World) -> list[Application]:
@@ -136,7 +142,7 @@ def _unassigned(world: World) -> str:
             continue  # KIP-814: a static leader that returns cannot know what its group's assignment was made of
         if group in world.ledger.doubted:
             continue  # a target that the disk lost is computed anew at the group's next epoch
-        wanted = {tp for tp in there if any(tp.topic in one.habits.topics for one in members)}
+        wanted = {tp for tp in there if any(one.habits.wants(tp.topic) for one in members)}
         owned: list[TopicPartition] = []
         for one in members:
             if one.membership is not None:
@@ -177,17 +183,22 @@ def _stays_quiet(world: World) -> None:
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()
     world.pass_time(_QUIET)
-    if world.watch.rebalances != before:
-        raise Violation("L2", f"a quiet group rebalanced: {world.watch.rebalances - before}")
+    if begun := _rebalanced(world, before):
+        raise Violation("L2", f"a quiet group rebalanced: {begun}")
     owner = world.site.owner
     if owner is not None and world.violation is None:
         world.site.kill(owner)
         world.pass_time(_QUIET)
-        begun = world.watch.rebalances - before
-        if begun:
+        if begun := _rebalanced(world, before):
             raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
         if restless := _restless(world) or _unassigned(world):
             raise Violation("L2", f"after a failover {restless}")
+
+
+def _rebalanced(world: World, before: Counter[str]) -> dict[str, int]:
+    """The groups that began to rebalance since then, but for those of which a disk lost something."""
+    begun = world.watch.rebalances - before
+    return {group: count for group, count in begun.items() if group not in world.ledger.doubted}
 
 
 def _leaves_nothing(world: World) -> None:

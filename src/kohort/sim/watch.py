@@ -141,7 +141,9 @@ class Watched:
             watch.live[partition] = self
             self._partition = partition
         self._serves = True
+        self._consumer_states = {name: group.state.value for name, group in self.machine.consumer_groups.items()}
         for group_id, group in self.machine.groups.items():
+            self._states[group_id] = group.state
             for member_id in group.members:
                 self._heard[group_id, member_id] = now
         return self._take(self.machine.loaded(now), None, now)

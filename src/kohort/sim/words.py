@@ -8,6 +8,7 @@ from struct import error as PackingError
 from typing import Any
 
 from kohort.errors import ErrorCode
+from kohort.sim.answers import frames
 from kohort.sim.end import End
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, Struct, decode
@@ -28,14 +29,10 @@ def in_words(arrivals: Iterable[Arrival], last: int) -> list[str]:
         if isinstance(end, str):
             lines.append(f"{at:9.3f}  ** {end}")
             continue
-        data = rest.pop(end.number, b"") + data
-        while len(data) >= 4 and len(data) >= 4 + (size := _SIZE.unpack_from(data)[0]) and size >= 0:
-            frame, data = data[4 : 4 + size], data[4 + size :]
+        for frame in frames(rest, end.number, data):
             said = _said(end, frame, asked)
             if said:
                 lines.append(f"{at:9.3f}  {end.other.loop.name} > {end.loop.name}: {said}")
-        if data:
-            rest[end.number] = data
     return lines[-last:]
 
 

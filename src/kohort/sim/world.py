@@ -28,6 +28,7 @@ from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
+from kohort.sim.answers import LISTENED_EVERY, Answers
 from kohort.sim.application import Application
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
@@ -82,6 +83,7 @@ class World:
         self.done: Counter[str] = Counter()
         """Steps that took effect."""
         self.arrivals: deque[tuple[float, End | str, bytes]] = deque(maxlen=_HISTORY)
+        self.answers = None if plan.seed % LISTENED_EVERY else Answers()
         self.agenda = Agenda(START)
         dice = random.Random(f"world {plan.seed}")
         self.dice = dice
@@ -114,6 +116,8 @@ class World:
         """Groups whose coordinator was found after the faults."""
         self.ambushes = 0
         """How often a broker shall be killed right after a join phase."""
+        self.impostors = any(step.value.endswith("epoch-of-a-living-instance") for step in plan.steps)
+        """Strangers claim instance ids: where its holder's session has just ended, one gets it."""
         self.resting = False
         """The faults are over: nobody is started any more."""
         self.ended: dict[int, ErrorCode] = {}
@@ -219,13 +223,16 @@ class World:
         """A member that is out for good must have met what a member may meet."""
         assert application.over is not None
         code, mine = application.over.code, application.habits
+        policy = self.plan.settings.get("group.consumer.migration.policy", "bidirectional")
         shared = sum(one.group == mine.group and one.instance == mine.instance for one in self.plan.members) > 1
         expected = {
             ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
             # Of a takeover that the disk lost, or that a broker which stood still has not heard of yet, the life before
             # is left.
             ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
-            and (shared or mine.group in self.ledger.doubted or self.done["broker-stop"] > 0),
+            and (shared or mine.group in self.ledger.doubted or self.done["broker-stop"] > 0 or self.impostors),
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy != "bidirectional",
+            ErrorCode.GROUP_ID_NOT_FOUND: policy != "bidirectional",
             ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in self.plan.settings,
         }
         if not expected.get(code):
@@ -254,6 +261,8 @@ class World:
     # What comes about
 
     def _arrived(self, end: End, data: bytes) -> None:
+        if self.answers is not None:
+            self.answers.take(end, data)
         self.trace = crc32(data, self.trace ^ int(self.agenda.now * 1e6) & 0xFFFFFFFF)
         self.arrivals.append((self.now, end, data))
 
@@ -271,7 +280,12 @@ class World:
             groups = {one.group for one in self.plan.members}
             self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)
             self.watch.shadows[number] = Shadow(self.ledger)
-            self.watch.shadows[number].written(pairs_of(data))
+            # As a load reads it: what a lost tombstone ended comes back where nothing later has its key.
+            newest: dict[bytes, bytes | None] = {}
+            for key, value in pairs_of(data):
+                newest.pop(key, None)
+                newest[key] = value
+            self.watch.shadows[number].written(newest.items())
 
     def _failed(self, name: str, problem: BaseException) -> None:
         if self.violation is not None or self.network.gone:
@@ -316,7 +330,7 @@ class World:
             self.now * len(groups),
             Counter({what: count for what, count in self.done.items() if what in FAULTS}),
             self.watch.states,
-            self.watch.errors,
+            self.watch.errors if self.answers is None else self.watch.errors | self.answers.codes,
             history,
             self.ledger.acknowledgements,
             self.ledger.deliveries,

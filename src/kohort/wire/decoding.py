@@ -171,7 +171,8 @@ class _Compiler(Source):
             present = self.name("n")
             self.read("b", present)
             self.flush()
-            self.emit(f"if {present} < 0:", f" {target} = None", "else:")
+            # Null is -1, but as a tagged field 0, and Kafka writes that one although null is its default.
+            self.emit(f"if {present} < 1:", f" {target} = None", "else:")
             with self.indented():
                 self.value(field.type, target, False, where)
         else:

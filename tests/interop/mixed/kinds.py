@@ -86,7 +86,7 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
     """VerifiableConsumer; our own program where it has no option for what is chosen."""
     chosen = place.choices
     # It commits once: a cooperative member has to do so again after a rebalance.
-    beyond = chosen.protocol == "consumer" or place.strategy == "cooperative-sticky"
+    beyond = chosen.protocol == "consumer" or place.strategy.endswith("cooperative-sticky")
     if chosen.pattern or chosen.pause_ms or chosen.note or beyond or chosen.reset not in ("earliest", "latest"):
         return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
     config = directory / f"{place.name}.properties"

@@ -81,10 +81,11 @@ VIEWS = {
           AND f.joined_position < d.position AND coalesce(f.left_position > d.position, true)
         LEFT JOIN memberships t ON d.moved AND d.group_id = t.group_id AND d.owner = t.member_id
           AND t.joined_position < d.position AND coalesce(t.left_position > d.position, true)
-          AND (d.group_type = 'classic' OR t.first_epoch < d.epoch)
+          AND t.first_epoch < if(d.group_type = 'classic', d.epoch - 1, d.epoch)
         GROUP BY 1, 2, 3""",
     # `needless`: partitions that went from one member that stayed to another that was there before. Where all subscribe
-    # to the same, a sticky assignor makes no such move.
+    # to the same, a sticky assignor makes no such move. Who came one generation ago may be what a cooperative follow-up
+    # is for.
     "rebalances": """
         SELECT r.*, coalesce(c.moved, 0) AS moved, coalesce(c.stopped, 0) AS stopped,
           coalesce(c.needless, 0) AS needless, coalesce(c.excess_ms, 0) AS excess_ms, c.longest_dark_ms

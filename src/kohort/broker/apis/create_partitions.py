@@ -34,7 +34,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
     try:
         _check(broker, topic, wanted)
         if not validate_only:
-            broker.topics.grow(topic, wanted.count)
+            broker.grow_topic(topic, wanted.count)
     except KafkaError as error:
         return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:

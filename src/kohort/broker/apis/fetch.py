@@ -102,11 +102,15 @@ class _Fetch:
         # Before v3 a fetch had no limit of its own.
         room = min(request.max_bytes, limit) if self._call.version >= 3 else limit
         gathered = _Gathered(self._broker, self._call.version, room, committed_only=request.isolation_level == 1)
+        places = self._places if self._session is None else list(self._session.stirring.values())
+        connection, growths = self._call.connection, self._broker.growths
+        if connection.growths_seen != growths.count:
+            gathered.grown = growths.untold(connection, places)
         if self._session is None:
-            for place in self._places:
+            for place in places:
                 place.log = gathered.add(place)
             return gathered
-        for place in list(self._session.stirring.values()):
+        for place in places:
             self._session.looked(place, gathered.add(place))
         return gathered
 
@@ -174,6 +178,8 @@ class _Gathered:
         self.read: list[tuple[Place, PartitionData]] = []
         self.size = 0
         self.failed = False
+        self.grown: Place | None = None
+        """A partition by which the peer is told that its topic has more of them now."""
         self._broker = broker
         self._by_id = version >= TOPIC_IDS_FROM
         self._room = room
@@ -192,6 +198,8 @@ class _Gathered:
         if topic is None:
             return self._failed(wanted, missing, None if missing is ErrorCode.INCONSISTENT_TOPIC_ID else []), None
         place.topic = topic.name
+        if place is self.grown:
+            return self._failed(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER, None), None
         log = self._broker.topics.log(topic, wanted.partition)
         if log is None:
             return self._failed_elsewhere(topic, wanted), None

@@ -6,14 +6,14 @@ moves the member toward its target. Each step can bring about the next.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.epochs import bump
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.group import ConsumerGroup, Unseen
+from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Coming
 from kohort.coordinator.consumer.reconcile import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
@@ -27,6 +27,8 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
 from kohort.model import UUID, Millis
 
+_PATIENCE = 2
+"""Heartbeat intervals in which a member is to report that it has what it was given."""
 _BEFORE_ITS_LIFE = 0
 """As an epoch: in which a static member was given what it took over from its life before."""
 
@@ -150,18 +152,22 @@ class Beat:
     def move(self, target_epoch: int, target: Partitions, owned: Partitions | None) -> ConsumerMember:
         """Move the member toward its target, and write where it stands now."""
         group, after, out = self.group, self.after, self.out
+        if owned is not None:
+            group.unseen.pop(after.member_id, None)
         if self.coming is None:
             subscribed = group.topics.ids_of(after.subscription, self.groups.metadata)
         else:
             subscribed = self.groups.metadata.ids_of(self.coming.topics)
         if after.is_at(target_epoch) and after.assigned.of_topics(subscribed) is after.assigned:
             return after
-        moved = reconcile(
-            after, target.of_topics(subscribed), target_epoch=target_epoch, owned=owned, taken=group.taken
-        )
-        if moved is after and after.revoking:
+        wanted = target.of_topics(subscribed)
+        if self._must_report_first(wanted):
+            return after
+        owes = self._without_gone(after)
+        moved = reconcile(owes, wanted, target_epoch=target_epoch, owned=owned, taken=group.taken)
+        if moved is owes and after.revoking:
             moved = withdraw(after, subscribed)
-        if moved is after:
+        if moved is after or moved is owes:
             return after
         out.records.append(records.current(group.group_id, moved, _since(group, self.before, moved)))
         timer = MemberRebalanceTimeout(group.group_id, moved.member_id)
@@ -170,11 +176,40 @@ class Beat:
         elif after.state is MemberState.UNREVOKED_PARTITIONS:
             out.timers[timer] = None
         tell_move(group, self.before, moved, self.groups.metadata, out)
+        self._expect_report(moved)
         if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):
             asked, asks = self.before.server_assignor, moved.server_assignor
             assignor = group.computing.made_by or chosen_assignor(self.groups, group, asked, asks)
             out.events.append(GroupSettled(group.group_id, self.epoch, assignor, group.weighed()))
         return moved
+
+    def _without_gone(self, member: ConsumerMember) -> ConsumerMember:
+        """The member without what it owes of topics that are gone: nobody waits for that.
+
+        A client that never learned the name of such a topic has nothing to report.
+        """
+        left = member.revoking.of_topics(self.groups.metadata.by_id)
+        return member if left is member.revoking else replace(member, revoking=left)
+
+    def _must_report_first(self, wanted: Partitions) -> bool:
+        """Whether the member would be told to have again what it last reported, before it reported what it was given.
+
+        A client that has not begun to take that would find nothing changed, and report nothing: the member would be
+        waited for, and wait itself, until its rebalance timeout ends.
+        """
+        unseen, assigned = self.group.unseen.get(self.after.member_id), self.after.assigned
+        if unseen is None:
+            return False  # after a failover nobody knows, and it is told as ever
+        return self.now < unseen.until and assigned & wanted == unseen.reported != assigned
+
+    def _expect_report(self, moved: ConsumerMember) -> None:
+        is_same = self.before.member_id == moved.member_id and self.before.epoch != AWAY
+        has = self.before.assigned if is_same else NOTHING
+        if moved.classic is not None or moved.assigned <= has:
+            return
+        known = self.group.unseen.get(moved.member_id)
+        until = self.now + _PATIENCE * self.groups.settings(self.group.group_id).heartbeat_interval_ms
+        self.group.unseen[moved.member_id] = Unseen(has if known is None else known.reported, until)
 
 
 def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) -> Callable[[UUID, int], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
@@ -26,6 +27,16 @@ FIRST_EPOCH = 1
 
 MOST_WEIGHED = 50
 """Members of one rebalance that the journal says this of; nobody reads more, and a large group has thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A member was given something, and has not reported to have it."""
+
+    reported: Partitions
+    """What it had before."""
+    until: Millis
+    """When it is taken for a member that does not report."""
 
 
 class ConsumerGroup:
@@ -59,6 +70,7 @@ class ConsumerGroup:
         "target_epoch",
         "targets",
         "topics",
+        "unseen",
         "written_at",
     )
 
@@ -91,6 +103,8 @@ class ConsumerGroup:
         """How many of those support each client-side assignor."""
         self.answers_due: dict[str, Millis] = {}
         """Until when classic members must have joined again, or synced, as they were told to; soft."""
+        self.unseen: dict[str, Unseen] = {}
+        """By member, while it is not reported; soft."""
         self.handed_out: dict[str, None] = {}
         """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
         self.concerned: dict[str, None] = {}
@@ -189,6 +203,7 @@ class ConsumerGroup:
             return ()
         self.computing.left(member_id)
         self.answers_due.pop(member_id, None)
+        self.unseen.pop(member_id, None)
         self._name(old, None)
         self.owners.release(member_id, old.assigned | old.revoking)
         return self._count(old, None)

@@ -31,6 +31,7 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment
+from kohort.wire.consumer_protocol import Subscription as Said
 
 # From classic to consumer
 
@@ -60,7 +61,7 @@ def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
 
 
 def _upgraded_member(classic: ClassicGroup, member: Member, owned: Partitions) -> ConsumerMember:
-    said = read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
+    said = _said(classic, member)
     if said is None:
         raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
     return ConsumerMember(
@@ -78,12 +79,19 @@ def _upgraded_member(classic: ClassicGroup, member: Member, owned: Partitions) -
     )
 
 
+def _said(classic: ClassicGroup, member: Member) -> Said | None:
+    """What the member told the group's assignor; None where it cannot be read."""
+    return read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
+
+
 def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tuple[UUID, int]]:
     try:
         assignment = decode_assignment(member.assignment)
     except DecodeError:
         raise _stays_classic(classic, f"the assignment of {member.member_id} cannot be read") from None
-    if assignment.user_data:
+    # librdkafka hands each member its own words back when it leads, whatever the assignor; Kafka refuses such groups.
+    said = _said(classic, member)
+    if assignment.user_data and (said is None or assignment.user_data != said.user_data):
         raise _stays_classic(classic, "its assignor tells members more than their partitions, which would be lost")
     return set(partitions_by_id(groups.metadata, assignment.partitions))
 

@@ -212,7 +212,12 @@ public class LabMember implements ConsumerRebalanceListener {
     }
 
     public static void main(String[] args) throws Exception {
-        LabMember member = new LabMember(new ObjectMapper().readTree(args[0]));
+        ObjectMapper json = new ObjectMapper();
+        if (args.length > 1) {
+            rehearse(json, args);
+            return;
+        }
+        LabMember member = new LabMember(json.readTree(args[0]));
         Thread polling = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             member.consumer.wakeup();
@@ -223,5 +228,22 @@ public class LabMember implements ConsumerRebalanceListener {
             }
         }));
         member.run();
+    }
+
+    // Several members at once for a few seconds: whatever classes a member needs are loaded when this ends.
+    static void rehearse(ObjectMapper json, String[] orders) throws Exception {
+        List<LabMember> members = new ArrayList<>();
+        List<Thread> threads = new ArrayList<>();
+        for (String order : orders) {
+            LabMember member = new LabMember(json.readTree(order));
+            members.add(member);
+            threads.add(new Thread(member::run));
+        }
+        threads.forEach(Thread::start);
+        Thread.sleep(6_000);
+        members.forEach(member -> member.consumer.wakeup());
+        for (Thread thread : threads) {
+            thread.join();
+        }
     }
 }

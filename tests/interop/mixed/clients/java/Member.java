@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -82,10 +83,12 @@ public class Member {
         if (newer) {
             config.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", args[3]));
         } else {
-            String assignor = Map.of("range", "Range", "roundrobin", "RoundRobin", "cooperative-sticky",
-                "CooperativeSticky").get(args[3]);
+            Map<String, String> known = Map.of("range", "Range", "roundrobin", "RoundRobin", "cooperative-sticky",
+                "CooperativeSticky");
+            List<String> assignors = Stream.of(args[3].split(","))
+                .map(name -> "org.apache.kafka.clients.consumer." + known.get(name) + "Assignor").toList();
             config.putAll(Map.of("session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
-                "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor + "Assignor"));
+                "partition.assignment.strategy", assignors));
         }
         if (!choices.get("instance").asText().isEmpty()) {
             config.put("group.instance.id", choices.get("instance").asText());

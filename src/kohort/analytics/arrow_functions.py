@@ -1,0 +1,26 @@
+"""`mapInArrow` and `applyInArrow` without PySpark's warning about pandas, which they import and never use."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def mapped(
+    frame: "DataFrame", function: "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]", schema: str
+) -> "DataFrame":
+    """All batches of each of the frame's partitions through a function."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        function_of_spark: Any = function
+        return frame.mapInArrow(function_of_spark, schema)
+
+
+def applied(frame: "DataFrame", key: str, function: "Callable[[pa.Table], pa.Table]", schema: str) -> "DataFrame":
+    """All rows of each key, as one table, through a function."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return frame.groupBy(key).applyInArrow(function, schema)

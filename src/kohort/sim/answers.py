@@ -1,0 +1,71 @@
+"""Every answer on the wire, decoded once more for its error codes: only here the shell's own refusals are seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from struct import Struct as Packer
+from typing import Any
+
+from kohort.errors import ErrorCode
+from kohort.sim.end import End
+from kohort.wire.api import APIS
+from kohort.wire.codec import Struct, decode
+from kohort.wire.header import read_request_header, read_response_header
+
+LISTENED_EVERY = 3
+"""In one world of so many; decoding everything once more takes a third of its time."""
+
+Answered = tuple[str, ErrorCode]
+"""A request's name and what it was answered."""
+
+_SIZE = Packer(">i")
+
+
+class Answers:
+    """Who listens to all connections of a world."""
+
+    def __init__(self) -> None:
+        self.codes: Counter[Answered] = Counter()
+        self._asked: dict[tuple[int, int], tuple[int, int]] = {}
+        self._rest: dict[int, bytes] = {}
+
+    def take(self, end: End, data: bytes) -> None:
+        """Bytes arrived at that end."""
+        for frame in frames(self._rest, end.number, data):
+            if end.number % 2:
+                header = read_request_header(frame)
+                self._asked[end.number, header.correlation_id] = header.api_key, header.api_version
+            else:
+                (correlation_id,) = _SIZE.unpack_from(frame)
+                key, version = self._asked.pop((end.number + 1, correlation_id))
+                if key in APIS:
+                    _, body = read_response_header(frame, key, version)
+                    for code in codes_of(decode(APIS[key].response, version, frame[body:])):
+                        self.codes[APIS[key].name, ErrorCode(code)] += 1
+
+
+def frames(rest: dict[int, bytes], number: int, data: bytes) -> Iterator[bytes]:
+    """The whole frames that have arrived on a connection; `rest` keeps what is left of it."""
+    data = rest.pop(number, b"") + data
+    while len(data) >= _SIZE.size:
+        (size,) = _SIZE.unpack_from(data)
+        if size < 0 or len(data) < _SIZE.size + size:
+            break
+        yield data[_SIZE.size : _SIZE.size + size]
+        data = data[_SIZE.size + size :]
+    if data:
+        rest[number] = data
+
+
+def codes_of(value: Any) -> Iterator[int]:
+    """Every error code in a message, however deep."""
+    for field in value.FIELDS:
+        part = getattr(value, field.name)
+        if field.name == "error_code":
+            yield part
+        elif isinstance(part, Struct):
+            yield from codes_of(part)
+        elif isinstance(part, list) and part and isinstance(part[0], Struct):
+            for one in part:
+                yield from codes_of(one)

@@ -1,0 +1,107 @@
+"""What many worlds reached of what can happen: transitions of groups, error codes of bad input and of each request.
+
+Whatever is not reached has its reason here, or the report says that it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.states import PREDECESSORS, GroupState
+from kohort.errors import ErrorCode
+from kohort.sim.answers import Answered
+from kohort.sim.error_codes import ALLOWED
+
+Transition = tuple[str, str]
+
+CODES = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.INVALID_SESSION_TIMEOUT,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    ErrorCode.ILLEGAL_SASL_STATE,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.INVALID_REGULAR_EXPRESSION,
+)
+"""Those of the table of bad input."""
+
+_NO_RECORDS = "records of topics are counted in a simulated world, not produced; tests/hostile sends them"
+_NO_SECURITY = "there is no security in a simulated world"
+
+REASONS: Mapping[str, str] = {
+    "CORRUPT_MESSAGE": _NO_RECORDS,
+    "MESSAGE_TOO_LARGE": _NO_RECORDS,
+    "INVALID_RECORD": _NO_RECORDS,
+    "UNSUPPORTED_COMPRESSION_TYPE": _NO_RECORDS,
+    "TOPIC_AUTHORIZATION_FAILED": _NO_SECURITY,
+    "GROUP_AUTHORIZATION_FAILED": _NO_SECURITY,
+    "UNSUPPORTED_SASL_MECHANISM": _NO_SECURITY,
+    "ILLEGAL_SASL_STATE": _NO_SECURITY,
+    "SASL_AUTHENTICATION_FAILED": _NO_SECURITY,
+    "UNSTABLE_OFFSET_COMMIT": "no commit waits for a transaction: transactions are not served",
+}
+"""Why something cannot be reached, by the words in which `unreached` names it."""
+
+
+def transitions() -> Iterator[Transition]:
+    """Every move that a group of either kind can make, as a world counts them."""
+    for state, before in PREDECESSORS.items():
+        if state is not GroupState.DEAD:  # a group that is dead is nobody's to look at
+            yield from sorted((one.value, state.value) for one in before)
+    states = [state.value for state in ConsumerGroupState]
+    yield from ((f"consumer {one}", f"consumer {other}") for one in states for other in states if one != other)
+
+
+def unreached(states: Collection[Transition], errors: Collection[Answered]) -> dict[str, str]:
+    """What nobody saw, each with its reason; "" where there is none."""
+    codes = {code for _, code in errors}
+    missing = [f"{one} to {other}" for one, other in transitions() if (one, other) not in states]
+    missing += [code.name for code in CODES if code not in codes]
+    missing += [
+        f"{name} {code.name}"
+        for name, allowed in ALLOWED.items()
+        for code in sorted(allowed)
+        if (name, code) not in errors and code.name not in missing
+    ]
+    return {one: REASONS.get(one, "") for one in missing}
+
+
+def lines(states: Collection[Transition], errors: Collection[Answered]) -> list[str]:
+    """The coverage, as the report prints it."""
+    missing = unreached(states, errors)
+    possible = sum(1 for _ in transitions()), len(CODES), sum(map(len, ALLOWED.values()))
+    bare = [name for name, reason in missing.items() if not reason]
+    return [
+        f"coverage: of {possible[0]} transitions, {possible[1]} error codes and {possible[2]} answers "
+        f"{sum(possible) - len(missing)} reached, {len(missing) - len(bare)} not for a reason, "
+        f"{len(bare)} not{': ' if bare else ''}{', '.join(bare)}",
+        *(f"  {name}: {reason}" for name, reason in missing.items() if reason),
+    ]

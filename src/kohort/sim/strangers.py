@@ -1,0 +1,151 @@
+"""Requests that should be refused: of who is no member, of an older epoch, with what nobody may say.
+
+Each is sent as it stands to a group's coordinator, in the name of a member where it needs one. It must change nothing
+of a group (S5, S13), and its answer is one of Kafka's (S14). What a member or its coordinator does wrong never sends
+them, so without strangers most error codes would never be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kohort.wire.codec import Message
+from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.delete_groups import DeleteGroupsRequest
+from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.wire.sync_group import SyncGroupRequest
+
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A group, one of its members as far as there is one, and a topic."""
+
+    group: str
+    member_id: str = NOBODY
+    generation: int = 1
+    instance_id: str | None = None
+    in_epochs: bool = False
+    """It has an instance id and speaks the consumer protocol: of another, its first heartbeat would take its place."""
+    topic: str = "orders"
+
+
+def _join(group: str, **said: object) -> JoinGroupRequest:
+    metadata = encode_subscription(Subscription(topics=("orders",)), 3)
+    given: dict[str, object] = {
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        "member_id": NOBODY,
+    }
+    return JoinGroupRequest(group_id=group, **(given | said))  # type: ignore[arg-type]  # of its own fields
+
+
+def _sync(victim: Victim, **said: object) -> SyncGroupRequest:
+    given: dict[str, object] = {"generation_id": victim.generation, "member_id": victim.member_id}
+    return SyncGroupRequest(group_id=victim.group, **(given | said))  # type: ignore[arg-type]  # of its own fields
+
+
+def _beat(victim: Victim, **said: object) -> HeartbeatRequest:
+    given: dict[str, object] = {"generation_id": victim.generation, "member_id": victim.member_id}
+    return HeartbeatRequest(group_id=victim.group, **(given | said))  # type: ignore[arg-type]  # of its own fields
+
+
+def _epoch(victim: Victim, epoch: int, **said: object) -> ConsumerGroupHeartbeatRequest:
+    given: dict[str, object] = {"member_id": victim.member_id}
+    return ConsumerGroupHeartbeatRequest(
+        group_id=victim.group,
+        member_epoch=epoch,
+        **(given | said),  # type: ignore[arg-type]  # of its own fields
+    )
+
+
+def _new(victim: Victim, **said: object) -> ConsumerGroupHeartbeatRequest:
+    """Somebody's first heartbeat, but for what is wrong with it."""
+    given: dict[str, object] = {
+        "member_id": NOBODY,
+        "rebalance_timeout_ms": 10_000,
+        "subscribed_topic_names": [victim.topic],
+        "topic_partitions": [],
+    }
+    return _epoch(victim, 0, **(given | said))
+
+
+def _commit(victim: Victim, generation: int, **said: object) -> OffsetCommitRequest:
+    metadata = said.pop("metadata", "")
+    topic = said.pop("topic", victim.topic)
+    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata=str(metadata))
+    given: dict[str, object] = {"member_id": victim.member_id}
+    return OffsetCommitRequest(
+        group_id=victim.group,
+        generation_id_or_member_epoch=generation,
+        topics=[OffsetCommitRequestTopic(name=str(topic), partitions=[one])],
+        **(given | said),  # type: ignore[arg-type]  # of its own fields
+    )
+
+
+REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
+    "join-nowhere": lambda v: _join(""),
+    "join-for-a-moment": lambda v: _join(v.group, session_timeout_ms=1),
+    "join-without-assignors": lambda v: _join(v.group, protocols=[]),
+    "join-with-a-made-up-id": lambda v: _join(v.group),
+    "join-as-another": lambda v: _join(v.group, group_instance_id=v.instance_id or "i0"),
+    "sync-nowhere": lambda v: _sync(Victim("")),
+    "sync-of-nobody": lambda v: _sync(v, member_id=NOBODY),
+    "sync-of-yesterday": lambda v: _sync(v, generation_id=v.generation - 1),
+    "sync-by-another-assignor": lambda v: _sync(v, protocol_type="consumer", protocol_name="mine"),
+    "sync-as-another": lambda v: _sync(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
+    "heartbeat-nowhere": lambda v: _beat(Victim("")),
+    "heartbeat-of-nobody": lambda v: _beat(v, member_id=NOBODY),
+    "heartbeat-of-yesterday": lambda v: _beat(v, generation_id=v.generation - 1),
+    "heartbeat-as-another": lambda v: _beat(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
+    "leave-nowhere": lambda v: LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id=NOBODY)]),
+    "leave-of-nobody": lambda v: LeaveGroupRequest(group_id=v.group, members=[MemberIdentity(member_id=NOBODY)]),
+    "leave-as-another": lambda v: LeaveGroupRequest(
+        group_id=v.group, members=[MemberIdentity(member_id=NOBODY, group_instance_id=v.instance_id or "i0")]
+    ),
+    "epoch-nowhere": lambda v: _new(Victim("")),
+    "epoch-of-nobody": lambda v: _epoch(v, 3, member_id=NOBODY),
+    "epoch-of-tomorrow": lambda v: _epoch(v, v.generation + 5),
+    "epoch-of-the-past": lambda v: _epoch(v, max(v.generation - 7, 1)),
+    "epoch-that-is-none": lambda v: _epoch(v, -3),
+    "epoch-of-a-living-instance": lambda v: _new(v, instance_id=v.instance_id) if v.in_epochs else _epoch(v, -3),
+    "epoch-as-another": lambda v: _epoch(v, v.generation, member_id=NOBODY, instance_id=v.instance_id or "i0"),
+    "epoch-leaves-unknown": lambda v: _epoch(v, -1, member_id=NOBODY),
+    "epoch-with-hands-full": lambda v: _new(v, topic_partitions=[TopicPartitions(partitions=[0])]),
+    "epoch-with-a-strange-assignor": lambda v: _new(v, server_assignor="nonsense"),
+    "epoch-with-a-broken-expression": lambda v: _new(v, subscribed_topic_regex="("),
+    "commit-of-nobody": lambda v: _commit(v, 3, member_id=NOBODY),
+    # Not of the epoch before: at that of the partition's assignment it would count (KIP-1251).
+    "commit-of-yesterday": lambda v: _commit(v, 1 if v.generation > 2 else v.generation + 7),
+    "commit-of-tomorrow": lambda v: _commit(v, v.generation + 1),
+    "commit-as-another": lambda v: _commit(v, 3, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
+    "commit-with-a-novel": lambda v: _commit(v, v.generation, metadata="x" * 5_000),
+    "commit-of-no-topic": lambda v: _commit(v, v.generation, topic="no-such-topic"),
+    "commit-nowhere": lambda v: _commit(Victim("no-such-group"), 3),
+    "delete-the-living": lambda v: DeleteGroupsRequest(groups_names=[v.group]),
+    "delete-the-missing": lambda v: DeleteGroupsRequest(groups_names=["no-such-group"]),
+    "offsets-of-the-living": lambda v: OffsetDeleteRequest(
+        group_id=v.group,
+        topics=[OffsetDeleteRequestTopic(name=v.topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])],
+    ),
+    "offsets-of-the-missing": lambda v: OffsetDeleteRequest(group_id="no-such-group"),
+    "offsets-read-by-nobody": lambda v: OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=NOBODY, member_epoch=3, topics=[])]
+    ),
+    "offsets-read-in-the-past": lambda v: OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=v.member_id, member_epoch=999, topics=[])]
+    ),
+    "describe-the-missing": lambda v: ConsumerGroupDescribeRequest(group_ids=["no-such-group"]),
+}
+"""By the name that stands in a plan."""

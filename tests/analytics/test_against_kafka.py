@@ -1,0 +1,216 @@
+"""The same records as Apache Kafka's own tools print them, and as the history has them; from files and from brokers."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kohort.analytics.decoding import Decoder
+from kohort.analytics.generate.history import Scale, write
+from kohort.analytics.schema import Kind
+from kohort.analytics.source import OFFSETS_TOPIC, ClusterReader, HistorySource, read_segment
+from tests.interop.broker import Broker
+from tests.interop.kafka import run_tool
+
+Row = dict[str, Any]
+_RECORD = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*? key: (\{.*\}) payload: (\{.*\}|<DELETE>)$")
+_FORMATTERS = "org.apache.kafka.tools.consumer."
+
+
+def _by_kafka(segment: Path) -> Iterator[tuple[int, int, int, Row, Row | None]]:
+    """Offset, time, type, key and value of each record."""
+    printed = run_tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--offsets-decoder", "--print-data-log", "--files", str(segment)),
+    )
+    for line in printed.splitlines():
+        if found := _RECORD.match(line):
+            key = json.loads(found[3])
+            value = None if found[4] == "<DELETE>" else json.loads(found[4])["data"]
+            yield int(found[1]), int(found[2]), int(key["type"]), key["data"], value
+
+
+def _uuid(text: str) -> str:
+    return str(uuid.UUID(bytes=urlsafe_b64decode(text + "==")))
+
+
+def _held(topics: list[Row]) -> list[str]:
+    return [f"{_uuid(topic['topicId'])}-{n}" for topic in topics for n in topic["partitions"]]
+
+
+def _expected(position: int, at: int, kind: int, key: Row, value: Row | None) -> Row | None:
+    """What the history should say of a record about a group, from what Kafka's tool says of it."""
+    row: Row = {
+        "position": position,
+        "at": at,
+        "group_id": key.get("group", key.get("groupId")),
+        "alive": value is not None,
+    }
+    match kind:
+        case 2:
+            assert value is not None
+            members = [
+                {
+                    "member_id": member["memberId"],
+                    "instance_id": member["groupInstanceId"],
+                    "client_id": member["clientId"],
+                    "client_host": member["clientHost"],
+                    "subscribed": member["subscription"]["topics"],
+                    "assigned": [
+                        f"{topic['topic']}-{n}"
+                        for topic in member["assignment"]["assignedPartitions"]
+                        for n in topic["partitions"]
+                    ],
+                }
+                for member in value["members"]
+            ]
+            generation = {"epoch": value["generation"], "protocol": value["protocol"], "leader_id": value["leader"]}
+            return row | generation | {"kind": Kind.GENERATION, "protocol_type": "consumer", "members": members}
+        case 3:
+            return row | {"kind": Kind.EPOCH, "epoch": value and value["epoch"]}
+        case 5:
+            row |= {"kind": Kind.MEMBER, "member_id": key["memberId"]}
+            asked = {} if value is None else {"client_id": value["clientId"], "client_host": value["clientHost"]}
+            return row | asked | ({} if value is None else {"subscribed": value["subscribedTopicNames"]})
+        case 8:
+            held = [] if value is None else _held(value["assignedPartitions"] + value["partitionsPendingRevocation"])
+            row |= {"kind": Kind.CURRENT, "member_id": key["memberId"], "assigned": held}
+            return row | {"epoch": value and value["memberEpoch"]}
+        case _:
+            return None
+
+
+@pytest.fixture(scope="module")
+def segment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("made")
+    write(made, Scale(commits=2_000, groups=6, days=1, window_ms=3_600_000, shards=1), lambda line: None)
+    return made / f"{OFFSETS_TOPIC}-0" / f"{0:020d}.log"
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("kafka_tools")
+def test_records_about_groups_say_what_kafkas_dump_of_the_log_says(segment: Path) -> None:
+    rows = [row for batch in Decoder(1).decode(read_segment(segment)) for row in batch.to_pylist()]
+    found = {(row["position"], row["kind"]): row for row in rows if row["kind"] not in (Kind.COMMITS, Kind.TOPIC)}
+    expected = [row for record in _by_kafka(segment) if (row := _expected(*record)) is not None]
+    assert {row["kind"] for row in expected} == {Kind.GENERATION, Kind.EPOCH, Kind.MEMBER, Kind.CURRENT}
+    assert len(found) == len(expected)
+    for row in expected:
+        mine = found[row["position"], row["kind"]]
+        assert {name: mine[name] for name in row} == row
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("kafka_tools")
+def test_commits_say_what_kafkas_dump_of_the_log_says(segment: Path) -> None:
+    # A run of one commit each: nothing is summed up that could hide a difference.
+    rows = [row for batch in Decoder(1, rows_at_once=1).decode(read_segment(segment)) for row in batch.to_pylist()]
+    commits = [
+        (row["group_id"], row["topic"], row["partition"], row["last_offset"], row["at"])
+        for row in rows
+        if row["kind"] == Kind.COMMITS
+        for _ in range(row["commits"])
+    ]
+    printed = [(key, value) for _, _, kind, key, value in _by_kafka(segment) if kind == 1 and value is not None]
+    assert sum(row["commits"] for row in rows if row["kind"] == Kind.COMMITS) == len(printed) > 1_900
+    expected = {
+        (key["group"], key["topic"], key["partition"], value["offset"], value["commitTimestamp"])
+        for key, value in printed
+    }
+    assert set(commits) <= expected
+    ids = {(row["topic"], row["topic_id"]) for row in rows if row["kind"] == Kind.TOPIC}
+    assert ids == {(key["topic"], _uuid(value["topicId"])) for key, value in printed}
+
+
+def _joined(bootstrap: str, group: str, topic: str, protocol: str) -> Consumer:
+    """A member that has partitions."""
+    member = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    member.subscribe([topic])
+    for _ in range(300):
+        member.poll(0.1)
+        if member.assignment():
+            return member
+    raise AssertionError("the member got no partition within 30 s")
+
+
+def _printed(bootstrap: str, formatter: str) -> list[Row]:
+    """What the console consumer prints of the whole topic through one of Kafka's formatters."""
+    out = run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC, "--from-beginning", "--timeout-ms", "6000"),
+        *("--formatter", _FORMATTERS + formatter),
+    )
+    # They stand one behind the other without a line's end between.
+    found, at, decoder = [], 0, json.JSONDecoder()
+    while (begin := out.find("{", at)) >= 0:
+        row, at = decoder.raw_decode(out, begin)
+        found.append(row)
+    return found
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("kafka_tools")
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Broker, protocol: str) -> None:
+    bootstrap, topic, group = any_broker.bootstrap, f"flights-{uuid.uuid4().hex[:8]}", f"delays-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
+        made.result(10)
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for n in range(40):
+        producer.produce(topic, b"late", partition=n % 4)
+    assert producer.flush(20) == 0
+    for _ in range(2):
+        member = _joined(bootstrap, group, topic, protocol)
+        while (message := member.poll(1.0)) is not None:
+            member.commit(message=message, asynchronous=False)
+        member.close()
+
+    source = HistorySource({"kafka.bootstrap.servers": bootstrap, "windowms": "1"})
+    reader = source.reader(source.schema())  # type: ignore[arg-type]  # which it does not look at
+    assert isinstance(reader, ClusterReader)
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    mine = [row for row in rows if row["group_id"] == group]
+
+    commits = [row for row in _printed(bootstrap, "OffsetsMessageFormatter") if row["key"]["data"]["group"] == group]
+    assert sum(row["commits"] for row in mine if row["kind"] == Kind.COMMITS) == len(commits) >= 4
+    last = {
+        (row["key"]["data"]["topic"], row["key"]["data"]["partition"]): row["value"]["data"]["offset"]
+        for row in commits
+    }
+    runs = sorted((row for row in mine if row["kind"] == Kind.COMMITS), key=lambda row: row["position"])
+    assert {(row["topic"], row["partition"]): row["last_offset"] for row in runs} == last
+
+    if protocol == "classic":
+        printed = _printed(bootstrap, "GroupMetadataMessageFormatter")
+        generations = [row["value"]["data"] for row in printed if row["key"]["data"].get("group") == group]
+        found = sorted((row for row in mine if row["kind"] == Kind.GENERATION), key=lambda row: row["position"])
+        assert [row["epoch"] for row in found] == [one["generation"] for one in generations]
+        assert [[one["member_id"] for one in row["members"]] for row in found] == [
+            [one["memberId"] for one in generation["members"]] for generation in generations
+        ]
+    else:
+        alive = [row["alive"] for row in mine if row["kind"] == Kind.MEMBER]
+        assert (alive.count(True) >= 2, alive.count(False) >= 2) == (True, True)
+        topic_ids = {row["topic_id"] for row in rows if row["kind"] == Kind.TOPIC and row["topic"] == topic}
+        held = {held[:36] for row in mine if row["kind"] == Kind.CURRENT for held in row["assigned"]}
+        assert held == topic_ids

@@ -1,0 +1,58 @@
+"""Groups that commit while a query runs: their rate and their lag come out of the stream."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kohort.analytics.stream import commit_rates, committed, live, with_lag
+from tests.interop.broker import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def _commit(bootstrap: str, group: str, topic: str, offsets: list[int]) -> None:
+    """Commit from outside the group's membership, one offset after the other."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    for offset in offsets:
+        consumer.commit(offsets=[Position(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_rate_and_lag_of_a_group_come_out_of_the_stream(
+    spark: SparkSession, any_broker: Broker, tmp_path: Path
+) -> None:
+    bootstrap, topic, group = any_broker.bootstrap, f"flights-{uuid.uuid4().hex[:8]}", f"delays-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for made in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+        made.result(10)
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for _ in range(20):
+        producer.produce(topic, b"late", partition=0)
+    assert producer.flush(20) == 0
+    _commit(bootstrap, group, topic, [3, 5, 9])
+
+    history = live(spark, bootstrap, starting="earliest").where(f"group_id = '{group}'")
+    for name, frame in (("rates", commit_rates(history)), ("positions", committed(history))):
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(name)
+            .outputMode("complete")
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    assert sum(row["commits"] for row in spark.table("rates").collect()) == 3
+    rows = with_lag(spark.table("positions"), bootstrap).orderBy("end").collect()
+    assert (rows[-1]["topic"], rows[-1]["committed"], rows[-1]["end_offset"], rows[-1]["lag"]) == (topic, 9, 20, 11)

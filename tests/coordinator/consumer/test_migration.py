@@ -1,0 +1,71 @@
+"""Which classic groups may become consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator import GroupConfig
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.coordinator.shell import Shell
+
+
+def classic_group(said: bytes | None, told: bytes | None) -> Shell:
+    """A group of one, whose member says this to its assignor and is told that, beside its partitions."""
+    shell = Shell(GroupConfig(initial_rebalance_delay_ms=0))
+    shell.set_topics({"t": 2})
+    answers: dict[object, Message] = {}
+    words = encode_subscription(Subscription(topics=["t"], user_data=said), 1)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="cooperative-sticky", metadata=words)],
+    )
+    answers |= shell.handle(join, "join", 3).replies
+    for effects in shell.wait(0):
+        answers |= effects.replies
+    joined = answers["join"]
+    assert isinstance(joined, JoinGroupResponse) and not joined.error_code
+    everything = Assignment([TopicPartition("t", 0), TopicPartition("t", 1)], user_data=told)
+    mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=encode_assignment(everything, 1))
+    sync = SyncGroupRequest(
+        group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=[mine]
+    )
+    shell.handle(sync, "sync", 1)
+    return shell
+
+
+def newcomer(shell: Shell) -> ConsumerGroupHeartbeatResponse:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="new",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    answer = shell.handle(request, "new", 1).replies["new"]
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+    return answer
+
+
+@pytest.mark.parametrize(("said", "told"), [(None, None), (b"", b""), (b"\0\0\0\1", None), (b"\0\0\0\1", b"\0\0\0\1")])
+def test_words_that_a_leader_only_hands_back_are_no_loss(said: bytes | None, told: bytes | None) -> None:
+    # librdkafka does so with any assignor: Kafka never migrates a group that it leads by cooperative-sticky.
+    shell = classic_group(said, told)
+    assert newcomer(shell).error_code == ErrorCode.NONE
+    assert len(shell.shard.consumer_groups["g"].members) == 2
+
+
+def test_what_an_assignor_tells_its_members_would_be_lost_so_the_group_stays_classic() -> None:
+    shell = classic_group(b"\0\0\0\1", b"you are the standby of 7")
+    answer = newcomer(shell)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "tells members more than their partitions" in str(answer.error_message)
+    assert "g" in shell.shard.groups

@@ -1,0 +1,46 @@
+"""Every client's member tells the same story: one joins, gets its share, and nothing is read twice or left out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.lab.apache_kafka import Unavailable
+from kohort.lab.brokers import BROKERS, LabBroker
+from kohort.lab.java_member import java_command
+from kohort.lab.measure import measure
+from kohort.lab.member import CLIENTS, SPEAK
+from kohort.lab.order import PROTOCOLS
+from kohort.lab.play import played
+from kohort.lab.trial import Trial
+
+_TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10)
+_KINDS = [(client, protocol) for client in CLIENTS for protocol in SPEAK.get(client, PROTOCOLS)]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LabBroker]:
+    with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as running:
+        yield running
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("client", "protocol"), _KINDS)
+def test_two_that_join_get_their_shares_from_the_one(client: str, protocol: str, broker: LabBroker) -> None:
+    if client == "java":
+        try:
+            java_command()
+        except Unavailable as missing:
+            pytest.skip(str(missing))
+    trial = dataclasses.replace(_TRIAL, client=client, protocol=protocol)
+    outcome = played(trial, broker)
+    measured = measure(outcome.events, outcome.triggers)
+    assert measured.walls[0] is not None, "never settled"
+    assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
+    assert set(measured.first_assignments) == {"m2", "m3"}
+    moved = {one.partition for one in measured.dark if one.before == "m1" and one.after in ("m2", "m3")}
+    assert len(moved) >= 4
+    # Restoring takes 10 ms for each partition that is won, and the winner has at least two.
+    assert min(one.end - one.begin for one in measured.dark if one.partition in moved) >= 10_000_000

@@ -1,0 +1,77 @@
+"""Bugs of what is durable and of failovers; see planting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from kohort.broker.shard import Shard
+from kohort.coordinator import expiry, join, offsets
+from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.effects import Effects
+from kohort.log.memory import MemoryStore
+from kohort.sim.disk import DiskStore
+from kohort.wire.offset_commit import OffsetCommitRequest
+from tests.sim.planting import plant
+
+
+@plant("S7", "S10", "S8")
+def an_answer_does_not_wait_for_the_disk(patch: MonkeyPatch) -> None:
+    patch.setattr(Shard, "_answer", lambda self, waiter, response: waiter.reply(response))
+
+
+@plant("S10", "S7", "S8", "S13", "S4", hint=2)
+def a_shard_lives_on_after_its_append_failed(patch: MonkeyPatch) -> None:
+    patch.setattr(Shard, "_lost", lambda self, commit: None)
+
+
+@plant("S10", "S7", hint=10)
+def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
+    real = coordinator_shard.GroupShard.loaded
+
+    def forgetful(self: Any, now: int) -> Effects:
+        for group in self.groups.values():
+            group.offsets.clear()
+        out: Effects = real(self, now)
+        return out
+
+    patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
+
+
+@plant("S9", "S10", "S4", "S8", "S7", hint=2)
+def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
+    patch.setattr(DiskStore, "_check_owner", lambda self: None)
+
+
+@plant("S10", "S7", hint=4)
+def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
+    patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
+
+
+@plant("S14", hint=81)
+def a_static_members_new_id_is_not_written_in_a_rebalance(patch: MonkeyPatch) -> None:
+    patch.setattr(join, "keep_new_id", lambda group, instance_id, new_id, out: None)
+
+
+@plant("S10", "S14", "S12", hint=26)
+def a_static_members_new_id_is_not_written_at_all(patch: MonkeyPatch) -> None:
+    patch.setattr(join, "take_over", lambda group, now, out: None)  # KAFKA-10284
+
+
+@plant("S7", "S8")
+def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
+    real = offsets.commit
+
+    def careless(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
+        for topic in request.topics:
+            for one in topic.partitions:
+                one.committed_leader_epoch = -1
+        real(groups, request, *rest)
+
+    patch.setattr(coordinator_shard, "commit", careless)
+
+
+@plant("S7", hint=10)
+def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
+    patch.setattr(expiry, "_wish", lambda group: lambda topic: False)  # KAFKA-13636

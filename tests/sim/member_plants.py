@@ -1,0 +1,105 @@
+"""Bugs of assignors, of members, and of what is committed; see planting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from kohort.assignor.range import RangeAssignor
+from kohort.coordinator import classic_group, offsets
+from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.effects import Record
+from kohort.errors import ErrorCode
+from kohort.member.classic import member as classic_member
+from kohort.member.classic import standing
+from kohort.wire.offset_commit import OffsetCommitRequest
+from tests.sim.planting import plant
+
+
+@plant("S1", hint=2)
+def an_assignor_gives_a_partition_twice(patch: MonkeyPatch) -> None:
+    real = RangeAssignor.assign
+
+    def generous(self: Any, counts: Any, subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
+        shares = dict(real(self, counts, subscriptions, instance_ids))
+        richest = max(shares.values(), key=lambda share: len(share.partitions))
+        return {name: copy(richest) for name in shares} if len(shares) > 1 else shares
+
+    patch.setattr(RangeAssignor, "assign", generous)
+
+
+@plant("S3", "L5", hint=2)
+def an_assignor_leaves_a_partition_out(patch: MonkeyPatch) -> None:
+    real = RangeAssignor.assign
+
+    def forgetful(self: Any, counts: Mapping[str, int], subscriptions: Any, instance_ids: Any) -> Any:
+        return real(self, {topic: max(count - 1, 0) for topic, count in counts.items()}, subscriptions, instance_ids)
+
+    patch.setattr(RangeAssignor, "assign", forgetful)
+
+
+@plant("S2", hint=11)
+def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
+    real = RangeAssignor.assign
+
+    def pushy(self: Any, counts: Mapping[str, int], subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
+        topics = tuple(sorted({topic for one in subscriptions.values() for topic in one.topics}))
+        wider = {name: type(one)(topics) for name, one in subscriptions.items()}
+        return real(self, counts, wider, instance_ids)
+
+    patch.setattr(RangeAssignor, "assign", pushy)
+
+
+@plant("S1")
+def an_eager_member_joins_with_its_hands_full(patch: MonkeyPatch) -> None:
+    real = standing.Standing.prepare
+
+    def hasty(self: Any, reason: str) -> None:
+        real(self, reason)
+        self.callbacks.forget_waiting()
+
+    patch.setattr(standing.Standing, "prepare", hasty)
+
+
+@plant("L5", "S7")
+def commits_are_not_sent(patch: MonkeyPatch) -> None:
+    patch.setattr(classic_member, "send_commit_if_possible", lambda member: None)
+
+
+@plant("S11")
+def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
+    real = offsets.commit
+
+    def eager(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
+        for topic in request.topics:
+            for one in topic.partitions:
+                one.committed_offset += 1
+        real(groups, request, *rest)
+
+    patch.setattr(coordinator_shard, "commit", eager)
+
+
+@plant("S8", "S7")
+def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
+    real = offsets._position
+
+    def oldest(index: int, record: Record | None, topic_id: Any) -> Any:
+        first = _first.setdefault(id(record.key), record) if record is not None else None
+        return real(index, first, topic_id)
+
+    _first: dict[int, Record] = {}
+    patch.setattr(offsets, "_position", oldest)
+
+
+@plant("S13", hint=61)
+def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
+    real = classic_group.ClassicGroup.check_member
+
+    def kind(self: Any, member_id: str, instance_id: str | None) -> ErrorCode:
+        code: ErrorCode = real(self, member_id, instance_id)
+        return ErrorCode.NONE if code is ErrorCode.FENCED_INSTANCE_ID else code
+
+    patch.setattr(classic_group.ClassicGroup, "check_member", kind)  # KAFKA-8500
