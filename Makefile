@@ -21,7 +21,7 @@ help: ## these lines
 demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 keeps its files
 	$(BIN)/kohort demo $(if $(KEEP),--keep)
 
-lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 12 minutes; AGAIN=1 repeats it
+lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 10 minutes; AGAIN=1 repeats it
 	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --restore-ms 20 --minutes 14 $(if $(AGAIN),--again)
 
 test: $(VENV)/.develop ## every test; those that need Java skip without it
