@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check lint types layers source interop interop-long chaos bench constraints clean sim sim-long
+.PHONY: help demo lab test check lint types layers source interop interop-long chaos fuzz bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -21,7 +21,7 @@ help: ## these lines
 demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 keeps its files
 	$(BIN)/kohort demo $(if $(KEEP),--keep)
 
-lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 12 minutes; AGAIN=1 repeats it
+lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 10 minutes; AGAIN=1 repeats it
 	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --restore-ms 20 --minutes 14 $(if $(AGAIN),--again)
 
 test: $(VENV)/.develop ## every test; those that need Java skip without it
@@ -50,6 +50,9 @@ interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka'
 
 chaos: $(VENV)/.develop ## kill -9 a loaded broker 200 times (KILLS=), compare every acknowledgement with what is read; about 5 minutes
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
+
+fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test
+	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),5)
 
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it
 	$(BIN)/python bench/run.py $(if $(PEER),--peer)

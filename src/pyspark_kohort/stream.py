@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,6 +32,7 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
     _batch_at: Millis | None = None
     _tps: Sequence[TopicPartition] = ()
     _tps_at: Millis | None = None
+    _topic_ids: Mapping[str, UUID] = MappingProxyType({})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         rows = self._options.max_offsets
@@ -57,20 +59,20 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         """Spark asks up to a hundred times a second; partitions are added more rarely."""
         now = time.monotonic_ns() // 1_000_000
         if self._tps_at is None or now - self._tps_at >= self._options.broker.metadata_age_ms:
-            before = dict(self._cluster.topic_ids)
             self._tps, self._tps_at = self._cluster.partitions(self._options.topics), now
-            self._check_same_topics(before)
+            self._check_same_topics()
         return self._tps
 
-    def _check_same_topics(self, before: Mapping[str, UUID]) -> None:
+    def _check_same_topics(self) -> None:
         """Offsets of a topic that was made anew mean other records, and by chance they may all be there."""
-        now = self._cluster.topic_ids
-        for topic in sorted({tp.topic for tp in self._tps} & before.keys()):
-            if before[topic] != now[topic] and self._options.fail_on_data_loss:
-                raise KohortError(
-                    f"Topic {topic} was deleted and made anew while this query read it: start again with a checkpoint"
-                    " of its own; failOnDataLoss=false goes on with the offsets as they are."
-                )
+        ids = {tp.topic: self._cluster.topic_ids[tp.topic] for tp in self._tps}
+        anew = sorted(topic for topic in ids.keys() & self._topic_ids.keys() if ids[topic] != self._topic_ids[topic])
+        if anew and self._options.fail_on_data_loss:
+            raise KohortError(
+                f"Topic {anew[0]} was deleted and made anew while this query read it: start again with a checkpoint"
+                " of its own; failOnDataLoss=false goes on with the offsets as they are."
+            )
+        self._topic_ids = ids
 
     def _check_checkpoint(self, start: Offset) -> None:
         """Before anything is read: whether the checkpoint is this query's."""

@@ -153,4 +153,4 @@ def test_what_a_group_cannot_have_is_refused(name: str, text: str, said: str) ->
 async def test_weights_are_read_in_their_order(broker: Broker) -> None:
     broker.change_group_configs("g", {WEIGHTS: "app-2=5, app-*=0.5,odd=id=2"})
     weights = broker.group_configs.settings("g").weights
-    assert [weights.of(None, client_id) for client_id in ("app-2", "app-3", "odd=id", "other")] == [5, 0.5, 2, 1]
+    assert [weights.of(None, client_id) for client_id in ("app-2", "app-3", "odd=id", "other")] == [5, 0.5, 2, None]

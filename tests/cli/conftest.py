@@ -36,6 +36,12 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+def succeeded(ran: Ran) -> Ran:
+    """A step that others build on: without its records, what consumes them would wait for ever."""
+    assert ran.code == 0, ran.err
+    return ran
+
+
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """`run("topic", "list", bootstrap=..., stdin=...)`; without a bootstrap nothing listens where it looks.

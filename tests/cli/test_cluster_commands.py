@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, succeeded
 from tests.interop.kohort import kohort
 
 
@@ -47,14 +47,14 @@ def test_a_topic_is_created_listed_described_and_deleted(run: Run, bootstrap: st
 
 
 def test_an_existing_topic_is_an_error_unless_it_may_exist(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
     again = run("topic", "create", name, bootstrap=bootstrap)
     assert again.code == 2 and again.err.startswith("kohort: TOPIC_ALREADY_EXISTS")
     assert run("topic", "create", name, "--if-missing", bootstrap=bootstrap).out == f"{name} exists\n"
 
 
 def test_lines_go_in_and_come_out(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
     wrote = run("produce", name, "--key-separator", ":", bootstrap=bootstrap, stdin="a:1\nb:zwei:2\r\nc:ohne Ende")
     assert (wrote.code, wrote.out) == (0, "") and f"wrote 3 records to {name}" in wrote.err
 
@@ -67,20 +67,20 @@ def test_lines_go_in_and_come_out(run: Run, bootstrap: str, name: str) -> None:
 
 
 def test_compressed_records_come_out_as_they_went_in(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
-    run("produce", name, "--compression", "zstd", bootstrap=bootstrap, stdin="same\n" * 100)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
+    succeeded(run("produce", name, "--compression", "zstd", bootstrap=bootstrap, stdin="same\n" * 100))
     assert run("consume", name, "--from-beginning", "--max", "100", bootstrap=bootstrap).out == "same\n" * 100
 
 
 def test_a_line_without_the_separator_ends_it_and_says_which(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
     ended = run("produce", name, "--key-separator", ":", bootstrap=bootstrap, stdin="a:1\nb\n")
     assert ended.code == 2 and ended.err.startswith("kohort: Line 2 has no ':' between key and value")
 
 
 def test_a_group_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
-    run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n5\n")
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
+    succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n5\n"))
     consume = ("consume", name, "--group", name, "--from-beginning", "--max", "2")
     assert run(*consume, bootstrap=bootstrap).lines == ["1", "2"]
     assert run(*consume, bootstrap=bootstrap).lines == ["3", "4"]
@@ -99,8 +99,8 @@ def test_a_group_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> No
 
 
 def test_a_group_of_the_consumer_protocol_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
-    run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n")
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
+    succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n"))
     consume = ("consume", name, "--group", name, "--protocol", "consumer", "--from-beginning", "--max", "2")
     assert run(*consume, bootstrap=bootstrap).lines == ["1", "2"]
     assert run(*consume, bootstrap=bootstrap).lines == ["3", "4"]
@@ -120,8 +120,8 @@ def test_a_topic_that_does_not_exist_is_not_consumed(run: Run, bootstrap: str) -
 
 
 def test_ctrl_c_commits_what_was_printed_and_leaves(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap)
-    run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n")
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
+    succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n"))
     command = kohort("consume", name, "--group", name, "--from-beginning", "--bootstrap", bootstrap)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
         assert consumer.stdout is not None
@@ -134,8 +134,8 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(run: Run, bootstrap: str, na
 
 
 def test_a_group_of_the_consumer_protocol_is_joined(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
-    run("produce", name, stdin="x\n", bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
+    succeeded(run("produce", name, stdin="x\n", bootstrap=bootstrap))
     consume = ("consume", name, "--group", name, "--protocol", "consumer", "--from-beginning", "--max", "1")
     assert run(*consume, bootstrap=bootstrap).lines == ["x"]
     described = json.loads(run("group", "describe", name, "--json", bootstrap=bootstrap).out)
@@ -144,8 +144,8 @@ def test_a_group_of_the_consumer_protocol_is_joined(run: Run, bootstrap: str, na
 
 def test_topics_by_pattern_are_consumed_alone_and_in_a_group(run: Run, bootstrap: str, name: str) -> None:
     for topic in (f"{name}-a", f"{name}-b"):
-        run("topic", "create", topic, bootstrap=bootstrap)
-        run("produce", topic, stdin="x\n", bootstrap=bootstrap)
+        succeeded(run("topic", "create", topic, bootstrap=bootstrap))
+        succeeded(run("produce", topic, stdin="x\n", bootstrap=bootstrap))
     consume = ("consume", "--pattern", f"{name}-[ab]", "--from-beginning", "--max", "2", "--json")
     for more in ((), ("--group", name)):
         told = run(*consume, *more, bootstrap=bootstrap)

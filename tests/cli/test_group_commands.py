@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from kohort import NewTopic, TopicPartition, blocking
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
 from tests.interop.process import until
 
@@ -196,7 +196,7 @@ def test_groups_are_deleted_and_those_that_are_not_there_named(run: Run, bootstr
 @pytest.mark.kafka
 def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_kafka: Broker, name: str) -> None:
     bootstrap = apache_kafka.bootstrap
-    run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap))
     settings = {"bootstrap.servers": bootstrap, "group.id": name, "group.protocol": "consumer", "client.id": "newer"}
     consumer = confluent_kafka.Consumer(settings)
     try:

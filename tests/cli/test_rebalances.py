@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.recorder import RebalanceRecord
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, succeeded
 from tests.interop.kohort import KohortBroker
 
 
@@ -14,8 +14,8 @@ from tests.interop.kohort import KohortBroker
 def group(run: Run, kohort_broker: KohortBroker, name: str) -> str:
     """A group that had one member, once."""
     at = kohort_broker.bootstrap
-    run("topic", "create", name, "--partitions", "2", bootstrap=at)
-    run("produce", name, bootstrap=at, stdin="1\n2\n")
+    succeeded(run("topic", "create", name, "--partitions", "2", bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
     assert run("consume", name, "--group", name, "--from-beginning", "--max", "2", bootstrap=at).code == 0
     return name
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
 
 
@@ -16,7 +16,7 @@ def bootstrap(any_broker: Broker) -> str:
 
 
 def test_a_topic_gets_more_partitions_and_never_fewer(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap))
     wider = run("topic", "partitions", name, "--partitions", "5", bootstrap=bootstrap)
     assert (wider.code, wider.out) == (0, f"{name} has 5 partitions\n")
     [described] = json.loads(run("topic", "describe", name, "--json", bootstrap=bootstrap).out)
@@ -27,7 +27,7 @@ def test_a_topic_gets_more_partitions_and_never_fewer(run: Run, bootstrap: str, 
 
 
 def test_configs_are_shown_set_and_unset(run: Run, bootstrap: str, name: str) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
     config = ("topic", "config")
     assert run(*config, "show", name, bootstrap=bootstrap).out.startswith(f"{name} sets nothing itself")
 
@@ -60,7 +60,7 @@ def test_configs_are_shown_set_and_unset(run: Run, bootstrap: str, name: str) ->
 def test_what_is_refused_is_one_sentence(
     run: Run, bootstrap: str, name: str, arguments: str, code: int, says: str
 ) -> None:
-    run("topic", "create", name, bootstrap=bootstrap)
+    succeeded(run("topic", "create", name, bootstrap=bootstrap))
     told = run("topic", "config", *arguments.replace("{}", name).split(), bootstrap=bootstrap)
     assert (told.code, told.out) == (code, "")
     assert told.err.startswith("kohort: ") and says.replace("{}", name) in told.err

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, succeeded
 from tests.interop.kohort import kohort, running_kohort
 
 COMMANDS = [
@@ -102,8 +102,10 @@ def test_a_port_in_use_is_one_sentence() -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(run: Run) -> None:
     with running_kohort() as broker:
-        run("topic", "create", "many", "--partitions", "1", bootstrap=broker.bootstrap)
-        run("produce", "many", bootstrap=broker.bootstrap, stdin="x" * 99 + "\n" + ("y" * 99 + "\n") * 20_000)
+        succeeded(run("topic", "create", "many", "--partitions", "1", bootstrap=broker.bootstrap))
+        succeeded(
+            run("produce", "many", bootstrap=broker.bootstrap, stdin="x" * 99 + "\n" + ("y" * 99 + "\n") * 20_000)
+        )
         command = f"{sys.executable} -m kohort consume many --from-beginning --bootstrap {broker.bootstrap}"
         piped = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {command} | head -n 1"],

@@ -40,7 +40,8 @@ def group_record_agrees(data: bytes, value: object) -> None:
     """The way of the million and the plain one see the same."""
     key, stored = _pair(data)
     place = decode_key(key)
-    assert value == ([] if place is None else [(place, decode_value(place, stored))])
+    # As text: a weight that is no number does not equal itself.
+    assert repr(value) == repr([] if place is None else [(place, decode_value(place, stored))])
 
 
 def _pair(data: bytes) -> tuple[bytes, bytes]:

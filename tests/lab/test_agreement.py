@@ -34,7 +34,14 @@ def _dark_ms(protocol: str) -> tuple[dict[int, float], dict[int, float]]:
     """By partition, for how long it was dark: as the recorder tells it, and as the members do."""
     # The recorder counts to the next owner's first fetch, members to its first record: a short tick keeps them close.
     trial = Trial(
-        scenario="scale-out", broker="kohort", client="kohort", protocol=protocol, members=2, partitions=4, tick_ms=10
+        scenario="scale-out",
+        broker="kohort",
+        client="kohort",
+        protocol=protocol,
+        members=2,
+        partitions=4,
+        tick_ms=10,
+        rest_ms=0,
     )
     with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as broker:
         outcome = played(trial, broker)

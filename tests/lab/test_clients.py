@@ -16,7 +16,7 @@ from kohort.lab.order import PROTOCOLS
 from kohort.lab.play import played
 from kohort.lab.trial import Trial
 
-_TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10)
+_TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0)
 _KINDS = [(client, protocol) for client in CLIENTS for protocol in SPEAK.get(client, PROTOCOLS)]
 
 

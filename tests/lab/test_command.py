@@ -15,7 +15,7 @@ import pytest
 from tests.interop.process import until
 
 _COMMAND = (str(Path(sys.executable).with_name("kohort")), "lab")
-_QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50")
+_QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50", "--rest-ms", "0")
 _SETTINGS = (
     *("--set", "group.initial.rebalance.delay.ms=0"),
     *("--set", "group.consumer.heartbeat.interval.ms=300"),

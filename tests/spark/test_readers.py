@@ -118,6 +118,24 @@ def test_a_reader_is_pickled_without_a_connection(member: Member) -> None:
         assert list(copy.read(InputPartition(()))) == []
 
 
+BARE = """
+import sys
+sys.modules["numba"] = None  # as if it were not installed
+from pyspark.sql.datasource import InputPartition
+from pyspark_kohort import DefaultSource
+from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.plan import Range
+reader = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "flights"}).reader(COLUMNS)
+reader.read(InputPartition((Range("flights", 0, 0, 1),)))
+"""
+
+
+def test_an_executor_without_what_it_needs_says_so() -> None:
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert f"has no numba for {sys.executable}: what kohort[spark] installs must be there" in last
+
+
 def test_columns_are_checked_when_the_reader_is_made() -> None:
     source = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "flights"})
     narrow = type(COLUMNS)([COLUMNS["offset"], COLUMNS["value"]])

@@ -56,6 +56,9 @@ def lab(
     ] = 5_000,
     tick_ms: Annotated[int, typer.Option(min=1, help="Each partition gets a record so often.")] = 50,
     gap_ms: Annotated[int, typer.Option(min=0, help="Bounce: between the end of a member and its next start.")] = 0,
+    rest_ms: Annotated[
+        int, typer.Option(min=0, help="The group rests so long before each trigger, and up to as much again.")
+    ] = 3_000,
     out_of_step: Annotated[
         bool, typer.Option("--out-of-step", help="Spread heartbeats before each trigger, as hours of quiet do.")
     ] = False,
@@ -99,6 +102,7 @@ def lab(
             tick_ms=tick_ms, restore_ms=restore_ms, state_keys=state_keys, commit_ms=commit_ms, gap_ms=gap_ms,
             out_of_step=out_of_step,
             settle_s=settle_s,
+            rest_ms=rest_ms,
         )  # fmt: skip
         trials = plan(first, scenarios, clients, protocols, brokers, repeat)
         if not trials:

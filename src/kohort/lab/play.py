@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +14,9 @@ from kohort.client import ConfigKind
 from kohort.lab.brokers import LabBroker
 from kohort.lab.stage import Stage
 from kohort.lab.trial import Outcome, Trial, prepare, stage_for
+
+_GOLDEN = 0.618
+"""Multiples of it, but for their whole parts, are spread evenly however many there are."""
 
 
 class Play:
@@ -37,6 +41,7 @@ class Play:
     @contextlib.contextmanager
     def trigger(self, what: str) -> Iterator[Stage]:
         """What is done inside is the trigger; leaving it waits until the group is at rest."""
+        time.sleep(self.trial.rest_ms * (1 + len(self._stage.triggers) * _GOLDEN % 1) / 1000)
         if self.trial.out_of_step:
             self._stage.spread_heartbeats()
         self._stage.trigger(what)

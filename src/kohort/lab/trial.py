@@ -38,6 +38,9 @@ class Trial:
     """Between a member's end and its next start."""
     out_of_step: bool = False
     """Heartbeats are spread over the interval before each trigger, as they are after hours of quiet."""
+    rest_ms: int = 3_000
+    """How long a group rests before each trigger, and up to as much again, differently each time. A rebalance puts
+    heartbeats in step; were the next trigger always as soon after it, all would meet the same phase of them."""
     settle_s: float = 60.0
     """How long a trigger may take."""
 

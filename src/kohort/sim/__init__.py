@@ -8,8 +8,9 @@ looks.
 """
 
 from kohort.sim.drawing import draw
+from kohort.sim.outcome import Outcome
 from kohort.sim.plan import Plan, Step, dump, load
 from kohort.sim.violation import INVARIANTS, Violation
-from kohort.sim.world import Outcome, World
+from kohort.sim.world import World
 
 __all__ = ["INVARIANTS", "Outcome", "Plan", "Step", "Violation", "World", "draw", "dump", "load"]

@@ -17,7 +17,8 @@ from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.model import UUID, Millis
 from kohort.sim.ledger import Ledger
 from kohort.sim.model_members import GROUP, TOPIC, ClassicModel, ConsumerModel
-from kohort.sim.watch import Watch, Watched
+from kohort.sim.watch import Watch
+from kohort.sim.watched import Watched
 from kohort.wire.codec import Message
 from kohort.wire.group_bytes import decode_key, decode_value, encode_records
 

@@ -13,7 +13,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
@@ -32,10 +32,12 @@ from kohort.sim.answers import LISTENED_EVERY, Answers
 from kohort.sim.application import Application
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
+from kohort.sim.fates import is_fair
 from kohort.sim.files import FilesDisk
 from kohort.sim.ledger import Ledger
 from kohort.sim.loop import Agenda, Handle, VirtualLoop
 from kohort.sim.network import Network
+from kohort.sim.outcome import Outcome
 from kohort.sim.plan import FAULTS, Plan, Step
 from kohort.sim.process import Process
 from kohort.sim.rest import check_rest
@@ -50,27 +52,6 @@ START = 1_000_000.0
 _HISTORY = 400
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where the files of a world lie: their syncs are real, and on a disk they would be all that takes time."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of one world."""
-
-    plan: Plan
-    violation: Violation | None = None
-    trace: int = 0
-    """A sum over every byte that arrived, and when: equal for worlds that were equal."""
-    events: int = 0
-    deliveries: int = 0
-    group_seconds: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    states: Counter[tuple[str, str]] = field(default_factory=Counter)
-    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)
-    history: list[str] = field(default_factory=list)
-    """What arrived last, and what happened last, in Kafka's words."""
-    acknowledged: int = 0
-    records: int = 0
-    rebalances: int = 0
 
 
 class World:
@@ -116,8 +97,6 @@ class World:
         """Groups whose coordinator was found after the faults."""
         self.ambushes = 0
         """How often a broker shall be killed right after a join phase."""
-        self.impostors = any(step.value.endswith("epoch-of-a-living-instance") for step in plan.steps)
-        """Strangers claim instance ids: where its holder's session has just ended, one gets it."""
         self.resting = False
         """The faults are over: nobody is started any more."""
         self.ended: dict[int, ErrorCode] = {}
@@ -215,28 +194,11 @@ class World:
             if application is not None and (application.left or application.over):
                 if application.over is not None:
                     self.ended[number] = application.over.code
-                    self._judge(application)
+                    if not is_fair(self, application):
+                        detail = f"{application.name} is out of its group: {application.over.code.name}"
+                        self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
         self.after(5.0 if self.plan.seconds > 3_600 and not self.resting else 1.0, self._look_after)
-
-    def _judge(self, application: Application) -> None:
-        """A member that is out for good must have met what a member may meet."""
-        assert application.over is not None
-        code, mine = application.over.code, application.habits
-        policy = self.plan.settings.get("group.consumer.migration.policy", "bidirectional")
-        shared = sum(one.group == mine.group and one.instance == mine.instance for one in self.plan.members) > 1
-        expected = {
-            ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
-            # Of a takeover that the disk lost, or that a broker which stood still has not heard of yet, the life before
-            # is left.
-            ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
-            and (shared or mine.group in self.ledger.doubted or self.done["broker-stop"] > 0 or self.impostors),
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy != "bidirectional",
-            ErrorCode.GROUP_ID_NOT_FOUND: policy != "bidirectional",
-            ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in self.plan.settings,
-        }
-        if not expected.get(code):
-            self._failed(application.name, Violation("S14", f"{application.name} is out of its group: {code.name}"))
 
     # Members
 

@@ -1,0 +1,31 @@
+"""Whether a member that is out of its group for good met what a member may meet (S14)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.sim.application import Application
+    from kohort.sim.world import World
+
+
+def is_fair(world: World, application: Application) -> bool:
+    """Whether what ended its membership is what the world did to it."""
+    assert application.over is not None
+    plan, mine = world.plan, application.habits
+    policy = plan.settings.get("group.consumer.migration.policy", "bidirectional")
+    shared = sum(one.group == mine.group and one.instance == mine.instance for one in plan.members) > 1
+    # Of a takeover that the disk lost, or that a broker which stood still has not heard of, the life before is left.
+    forgotten = mine.group in world.ledger.doubted or world.done["broker-stop"] > 0
+    # Strangers claim instance ids: where its holder's session has just ended, one gets it.
+    impostors = any(step.value.endswith("epoch-of-a-living-instance") for step in plan.steps)
+    expected = {
+        ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
+        ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None and (shared or forgotten or impostors),
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy != "bidirectional",
+        ErrorCode.GROUP_ID_NOT_FOUND: policy != "bidirectional",
+        ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in plan.settings,
+    }
+    return expected.get(application.over.code, False)
