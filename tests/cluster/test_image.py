@@ -53,7 +53,7 @@ steps = st.lists(
         st.tuples(st.just("delete"), st.integers(1, 4)),
         st.tuples(st.just("remove"), st.integers(1, 4)),
     ),
-    max_size=25,
+    max_size=12,
 )
 
 

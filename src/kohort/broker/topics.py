@@ -95,6 +95,7 @@ class Topics:
         try:
             self._store.create_topic(topic)
         except TopicExists:
+            self.refresh()
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
         self._keep(topic)
         self.changed()

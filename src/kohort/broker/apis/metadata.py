@@ -86,7 +86,12 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
         try:
             topic = broker.topics.create(name)
         except KafkaError as error:
-            return MetadataResponseTopic(error_code=error.code, name=name, partitions=[])
+            topic = broker.topics.named(name)  # another broker may just have made it
+            if topic is None:
+                code = error.code
+                if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                return MetadataResponseTopic(error_code=code, name=name, partitions=[])
         except OSError:
             return MetadataResponseTopic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name, partitions=[])
     if topic is None:

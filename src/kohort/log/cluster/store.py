@@ -107,6 +107,7 @@ class ClusterStore(PartitionFiles):
 
         def create(image: ClusterImage) -> ClusterImage:
             if image.named(topic.name) is not None:
+                self.follow(image)
                 raise TopicExists(topic.name)
             return image.created(topic)
 
