@@ -96,6 +96,12 @@ def test_a_started_members_wait_ends_with_its_first_partition() -> None:
     assert _measured(told, triggered_at=50).first_assignments == {"b": 800 * MS}
 
 
+def test_how_long_it_took_after_the_join_leaves_out_the_start_of_the_process() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Joining(700 * MS, "b"), Assigned(900 * MS, "b", (1,))]
+    measured = measure(told, [Trigger(100 * MS, "one joins", settled_at=950 * MS)])
+    assert (measured.walls, measured.after_joins) == ([850 * MS], [250 * MS])
+
+
 def test_what_is_read_twice_and_what_is_not_read_are_counted() -> None:
     told: list[Event] = [
         *_owns(0, "a", 1),

@@ -39,6 +39,8 @@ class Measures:
     """By member that was started: nanoseconds from joining to its first partition."""
     walls: list[int | None] = field(default_factory=list)
     """By trigger: nanoseconds until all was settled; None where it was not in time."""
+    after_joins: list[int] = field(default_factory=list)
+    """By trigger that started members and settled: the same from when the last of them was about to join."""
     rebalances: list[int] = field(default_factory=list)
     """By trigger: the most assignments that a member was told."""
     reading: Reading = field(default_factory=Reading)
@@ -56,6 +58,7 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
         pauses={name: found for name, found in _pauses(ordered, begin).items() if found},
         first_assignments=_first_assignments(ordered, begin),
         walls=[None if one.settled_at is None else max(0, one.settled_at - one.at) for one in triggers],
+        after_joins=_after_joins(ordered, triggers),
         rebalances=_rebalances(ordered, triggers),
         reading=_reading(ordered),
         spans=spans,
@@ -95,6 +98,15 @@ def _first_assignments(ordered: Sequence[Event], begin: int) -> dict[str, int]:
             joined[event.member] = event.at
         elif isinstance(event, Assigned) and event.partitions and event.member in joined:
             found.setdefault(event.member, event.at - joined[event.member])
+    return found
+
+
+def _after_joins(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> list[int]:
+    found = []
+    for one in triggers:
+        if one.settled_at is not None:
+            joins = [e.at for e in ordered if isinstance(e, Joining) and one.at <= e.at <= one.settled_at]
+            found += [one.settled_at - max(joins)] if joins else []
     return found
 
 

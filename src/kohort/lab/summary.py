@@ -35,6 +35,9 @@ class Summary:
     wall_p50: float | None
     """From trigger to all at rest."""
     wall_max: float | None
+    after_join_p50: float | None
+    """The same, from when the last member that the trigger started was about to join: without the processes' start."""
+    after_join_max: float | None
     unsettled: int
     """Triggers after which the group did not come to rest in time; they are in no other figure of the wall."""
     settle_s: float
@@ -71,6 +74,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
     firsts = sorted(_ms(took) for each in measured for took in each.first_assignments.values())
     walls = list(chain.from_iterable(each.walls for each in measured))
     settled = sorted(_ms(wall) for wall in walls if wall is not None)
+    joins = sorted(_ms(took) for each in measured for took in each.after_joins)
     cpu = [one.broker_cpu_s for one in outcomes if one.broker_cpu_s is not None]
     busy = [one.busy for one in outcomes if one.busy is not None]
     return Summary(
@@ -85,6 +89,8 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         first_max=_quantile(firsts, 1.0),
         wall_p50=_quantile(settled, 0.5),
         wall_max=_quantile(settled, 1.0),
+        after_join_p50=_quantile(joins, 0.5),
+        after_join_max=_quantile(joins, 1.0),
         unsettled=len(walls) - len(settled),
         settle_s=outcomes[0].trial.settle_s,
         rebalances=statistics.fmean(chain.from_iterable(each.rebalances for each in measured)),

@@ -18,6 +18,8 @@ COLUMNS = (
     ("worst", "the same, worst"),
     ("wall p50", "from trigger to all at rest, median"),
     ("worst", "the same, worst"),
+    ("join p50", "from when the last started member was about to join, to all at rest, median"),
+    ("worst", "the same, worst"),
     ("reb.", "rebalances that a member saw per trigger"),
     ("again/skip/order", "records read again, skipped, out of order"),
     ("CPU s", "of the broker, from the first trigger to the end"),
@@ -26,9 +28,9 @@ COLUMNS = (
 """Head and meaning of each column."""
 
 
-WIDE = 172
+WIDE = 190
 """Columns of a terminal that hold all of it."""
-_ALSO_NARROW = (0, 2, 3, 4, 5, 7, 8)
+_ALSO_NARROW = (0, 2, 3, 4, 5, 6, 8)
 """Of COLUMNS, those that a narrower terminal shows, too."""
 
 
@@ -58,6 +60,7 @@ def cells(one: Summary) -> list[str]:
     return [
         *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
         *(duration(one.first_p50), duration(one.first_max), duration(one.wall_p50), wall),
+        *(duration(one.after_join_p50), duration(one.after_join_max)),
         f"{one.rebalances:.1f}",
         f"{one.duplicated}/{one.skipped}/{one.out_of_order}",
         "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
