@@ -96,7 +96,7 @@ def stable(connect: Connect, broker: Broker) -> Stable:
         for _ in range(count):
             newcomer = Member(await connect(), assignor)
             newcomer.join()
-            await until(lambda: broker.groups.shard("g").waiting != ())
+            await until(lambda: len(broker.groups.shard("g").waiting) > 0)
             for place, member in enumerate(members):
                 member.join(owned=[place])
             members.append(newcomer)
@@ -231,3 +231,15 @@ async def test_a_broker_that_stops_lets_no_classic_member_wait(broker: Broker, s
     await held(broker, a, b)
     await broker.stop()
     assert await a.heard() == await b.heard() == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_member_that_is_removed_hears_it_though_others_are_waited_for(
+    broker: Broker, stable: Stable, peer: Peer
+) -> None:
+    a, b, c = await stable("range", 3)
+    await held(broker, a, c)
+    await leaves(peer, c)
+    assert await c.heard() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert holding(broker) == 1, "b processes, and cannot be told yet"
+    b.beat()
+    assert await b.heard() == await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS

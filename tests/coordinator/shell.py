@@ -231,7 +231,7 @@ class Shell:
         if isinstance(timer, OffsetExpiry):
             return True
         if isinstance(timer, HoldsEnd):
-            return bool(self.shard.parked)
+            return bool(self.shard.held)
         group = self.shard.groups.get(timer.group_id)
         if group is None:
             return consumer_checks.is_of_use(timer, self.shard.consumer_groups.get(timer.group_id))

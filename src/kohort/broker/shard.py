@@ -134,7 +134,7 @@ class Shard:
     @property
     def waiting(self) -> Collection[Hashable]:
         """The requests that the coordinator has parked or holds."""
-        return self._machine.parked if self.ready else ()
+        return {*self._machine.parked, *self._machine.held} if self.ready else ()
 
     def abandoned(self, token: Hashable) -> None:
         """The connection of a parked request is gone."""

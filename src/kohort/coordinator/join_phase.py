@@ -111,6 +111,7 @@ def complete(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> 
     out.timers[InitialDelay(group.group_id)] = out.timers[CollectingEnds(group.group_id)] = None
     out.timers[RebalanceTimeout(group.group_id)] = None
     _remove_absent(group, out)
+    groups.holds.stir(group.group_id)  # nobody is held on for the generation before
     if not group.members:
         _become_empty(group, now, out)
     elif not group.elect_leader():

@@ -9,7 +9,7 @@ from kohort.coordinator.events import Cause, MemberGone, Why
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.join_phase import begin_and_proceed, complete_if_all_joined
 from kohort.coordinator.replies import join_refused, sync_refused
-from kohort.coordinator.sessions import has_expired
+from kohort.coordinator.sessions import expect_heartbeat, has_expired
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
@@ -59,6 +59,10 @@ def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: 
     """Remove a member that was not heard of; one that was is looked at again when its time comes."""
     member = group.members.get(member_id)
     if member is None or not has_expired(group, member, now, out):
+        return
+    if groups.holds.holds(group.group_id, member_id):
+        # It waits for our answer, and this coordinator was late itself.
+        expect_heartbeat(group, member, now, out)
         return
     remove_lost(groups, group, Why(Cause.SESSION_EXPIRED, member_id), now, out)
 
@@ -149,6 +153,7 @@ def _remove(groups: Groups, group: ClassicGroup, why: Why, out: Effects) -> None
         groups.answer(parked_join, refused, out)
     groups.answer(group.rebalance.syncing.get(member_id), sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), out)
     member = group.remove(member_id)
+    groups.holds.look_at(group.group_id, member_id)
     out.timers[SessionTimeout(group.group_id, member_id)] = None
     out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
 

@@ -114,8 +114,13 @@ class GroupShard:
 
     @property
     def parked(self) -> Set[Token]:
-        """The requests that wait for their answers."""
-        return self._groups.parked.keys() | self._groups.holds.tokens
+        """The requests that wait for other members."""
+        return self._groups.parked.keys()
+
+    @property
+    def held(self) -> Collection[Token]:
+        """The heartbeats that wait for news."""
+        return self._groups.holds.tokens
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Take one request. The reply is in these Effects, or in later ones when it has to wait for other members.

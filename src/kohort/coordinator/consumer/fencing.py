@@ -43,6 +43,9 @@ def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now:
     member = group.members.get(member_id)
     if member is None:
         return
+    if member.session_deadline <= now and groups.holds.holds(group.group_id, member_id):
+        # It waits for our answer, and this coordinator was late itself.
+        member.session_deadline = now + groups.settings(group.group_id).session_timeout_ms
     due_at = group.answers_due.get(member_id)
     if due_at is not None and due_at <= now:
         remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)

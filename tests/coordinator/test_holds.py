@@ -1,0 +1,77 @@
+"""Held heartbeats in the pure coordinator: whose session waits, and which of them are told what."""
+
+import pytest
+
+from kohort.coordinator import GroupConfig, GroupSettings, Held
+from kohort.coordinator.timers import SessionTimeout
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tests.coordinator.shell import Shell
+
+HOLDS = GroupConfig(heartbeat_hold_ms=9_000)
+SESSION = 45_000
+
+
+@pytest.fixture
+def shell() -> Shell:
+    made = Shell(HOLDS)
+    made.set_topics({"orders": 64})
+    return made
+
+
+def join(shell: Shell, member_id: str) -> int:
+    """A member joins, and acknowledges what it is given; returns its epoch."""
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member_id,
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_names=["orders"],
+    )
+    reply = shell.handle(joining, f"{member_id} joins at {shell.now}", 1).replies.popitem()[1]
+    assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+    return reply.member_epoch
+
+
+def hold(shell: Shell, member_id: str, epoch: int) -> None:
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
+    assert isinstance(shell.shard.quiet_heartbeat(beat, shell.now, f"{member_id} at {shell.now}"), Held)
+
+
+def test_a_member_does_not_expire_while_its_answer_is_in_our_hands(shell: Shell) -> None:
+    hold(shell, "a", join(shell, "a"))
+    # The coordinator stood still: its timers fire late, and this one first.
+    shell.now += 2 * SESSION
+    shell.apply(shell.shard.fire(SessionTimeout("g", "a"), shell.now))
+    assert set(shell.shard.members("g")) == {"a"}
+
+
+def test_it_expires_when_nothing_of_it_is_held(shell: Shell) -> None:
+    join(shell, "a")
+    shell.now += 2 * SESSION
+    shell.apply(shell.shard.fire(SessionTimeout("g", "a"), shell.now))
+    assert not shell.shard.members("g")
+
+
+def targets(shell: Shell, gap_ms: int) -> int:
+    """How many targets are computed while twenty members join, one after the other."""
+    seen = set()
+    for number in range(20):
+        join(shell, f"m{number}")
+        seen.add(shell.shard.consumer_groups["g"].target_epoch)
+        shell.now += gap_ms
+    return len(seen)
+
+
+def test_the_first_changes_count_at_once_and_a_crowd_of_them_together(shell: Shell) -> None:
+    assert 3 <= targets(shell, gap_ms=30) <= 10
+
+
+def test_changes_that_come_one_by_one_count_each_at_once(shell: Shell) -> None:
+    shell.settings = GroupSettings(assignment_interval_ms=1_000)
+    assert targets(shell, gap_ms=1_100) == 20
+
+
+def test_where_nothing_is_held_the_interval_is_kafkas() -> None:
+    shell = Shell(GroupConfig())
+    shell.set_topics({"orders": 64})
+    assert targets(shell, gap_ms=30) == 1
