@@ -57,7 +57,7 @@ class Broken:
 
     target: str
     rule: str
-    """`exception`, `memory` or `time`."""
+    """`exception`, `memory` or `time`; `crash` or `hang` of a process that had to be replaced."""
     detail: str
     data: bytes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from random import Random
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.mutate import mutated
 from tests.fuzz.rules import Target, check, check_memory
+from tests.fuzz.run import fuzz
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.targets import TARGETS
 
@@ -98,3 +101,23 @@ def test_a_fault_is_made_smaller() -> None:
     broken = check(target, b"x" * 400 + b"!" + b"y" * 400).broken
     assert broken is not None
     assert shrunk(target, broken) == b"x!"
+
+
+def test_a_worker_that_dies_or_hangs_leaves_its_input_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(data: bytes) -> None:
+        if b"!" in data:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hangs(data: bytes) -> None:
+        while b"!" in data:
+            pass
+
+    monkeypatch.setattr("tests.fuzz.run.HANGS_AFTER_S", 0.5)
+    monkeypatch.setattr("tests.fuzz.run.SLICE_S", 0.1)
+    for rule, decoder in (("crash", dies), ("hang", hangs)):
+        planted = Target("planted", decoder, (), lambda: [b"a" * 40, b"b" * 40])
+        monkeypatch.setitem(TARGETS, "planted", planted)
+        tally = fuzz(["planted"], minutes=1.0, runs=1e6, faults=1, jobs=1, seed=1, keep=tmp_path)
+        assert {broken.rule for broken in tally.broken.values()} == {rule}
+        [path] = (tmp_path / "planted").glob(f"{rule}-*.bin")
+        assert b"!" in path.read_bytes()

@@ -45,11 +45,10 @@ def headline(found: Findings) -> str:
         share += row["excess_ms"] or 0
         if share >= total * 0.8 or len(names) == 5:
             break
-    few = f"{len(names)} groups" if len(names) > 1 else names[0]
-    return (
-        f"Rebalances kept partitions waiting for {hours(total)} partition-hours; {few} of {len(found.groups)}"
-        f" account for {share / total:.0%}"
-    )
+    few = f"{len(names)} of {len(found.groups)} groups account for"
+    if len(names) == 1:
+        few = f"{names[0]}, one of {len(found.groups)} groups, accounts for"
+    return f"Rebalances kept partitions waiting for {hours(total)} partition-hours; {few} {share / total:.0%}"
 
 
 def span(found: Findings) -> str:

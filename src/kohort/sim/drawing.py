@@ -88,6 +88,8 @@ _CALM = Pace(
 )
 CALM_EVERY = 30
 """One seed in so many is a calm world."""
+PLAIN_EVERY = 4
+"""One seed in so many has brokers that answer heartbeats at once and wait for sessions, as Apache Kafka does."""
 
 
 def draw(seed: int, longest: float = 86_400.0) -> Plan:
@@ -103,6 +105,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     plan.metadata_age = dice.choice(pace.metadata_ages)
     plan.files = dice.random() < 0.15
     plan.settings = _settings(pace, dice, files=plan.files)
+    if seed % PLAIN_EVERY == PLAIN_EVERY - 1:  # no dice: every other world stays as it was
+        plan.settings |= {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
     plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}
     _members(plan, pace, dice)
     _steps(plan, pace, dice)

@@ -1,0 +1,75 @@
+"""The page from plain findings: what it says first, and that names of groups are text, not markup."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.analytics.findings import Findings, Row
+from kohort.analytics.report import day, duration, headline, page, span
+
+HOUR = 3_600_000
+AT = 1_767_225_600_000
+
+
+def _group(group_id: str, excess_ms: int, rebalances: int = 3) -> Row:
+    return {
+        "group_id": group_id,
+        "group_type": "classic",
+        "assignor": "range",
+        "members": 2,
+        "rebalances": rebalances,
+        "moved": 4,
+        "needless": 1,
+        "stopped": 9,
+        "excess_ms": excess_ms,
+        "longest_dark_ms": 60_000,
+        "missing": 0,
+    }
+
+
+def _findings(*groups: Row) -> Findings:
+    cause = {"cause": "member joined", "times": 3}
+    return Findings(
+        whole={"begin_at": AT, "end_at": AT + HOUR, "commits": 1_000, "groups": len(groups), "partitions": 8},
+        groups=list(groups),
+        causes={row["group_id"]: [{**cause, "excess_ms": row["excess_ms"]}] for row in groups},
+        flapping=[],
+        thrashing=[],
+        savings={},
+        worst_lag={},
+        rate=[(AT, 1.0), (AT + HOUR, 2.0)],
+        times=[(row["group_id"], AT, row["rebalances"]) for row in groups],
+        lags=[],
+    )
+
+
+def test_the_first_sentence_says_how_much_and_who() -> None:
+    found = _findings(_group("orders", 9 * HOUR), _group("clicks", HOUR))
+    assert headline(found) == (
+        "Rebalances kept partitions waiting for 10.0 partition-hours; orders, one of 2 groups, accounts for 90%"
+    )
+    assert span(found) == "2026-01-01 00:00 to 2026-01-01 01:00: 2 groups, 8 partitions, 1,000 commits, 6 rebalances."
+
+
+def test_a_quiet_cluster_gets_a_page_too() -> None:
+    assert "no partition stood still" in headline(_findings(_group("orders", 0)))
+    nothing = _findings()
+    nothing.whole = {"begin_at": None, "end_at": None, "commits": None, "groups": 0, "partitions": 0}
+    assert "0 rebalances" in page(nothing)
+
+
+def test_names_are_text_whatever_they_hold() -> None:
+    html = page(_findings(_group("<script>alert(1)</script>", HOUR)))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"), [(None, "-"), (5, "5 ms"), (1_500, "1.5 s"), (90_000, "1.5 min"), (2 * HOUR, "2.0 h")]
+)
+def test_times_are_said_as_a_person_says_them(ms: int | None, said: str) -> None:
+    assert duration(ms) == said
+
+
+def test_an_unknown_time_is_a_dash() -> None:
+    assert day(None) == "-"
