@@ -16,17 +16,17 @@ from kohort.wire.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
 
 
-@plant("S7", "S10", "S8")
+@plant("S7", "S10", "S8", hint=5)
 def an_answer_does_not_wait_for_the_disk(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_answer", lambda self, waiter, response: waiter.reply(response))
 
 
-@plant("S10", "S7", "S8", "S13", "S4", hint=2)
+@plant("S10", "S7", "S8", "S13", "S4", hint=8)
 def a_shard_lives_on_after_its_append_failed(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_lost", lambda self, commit: None)
 
 
-@plant("S10", "S7", hint=10)
+@plant("S10", "S7", hint=1)
 def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
@@ -39,12 +39,12 @@ def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
 
 
-@plant("S9", "S10", "S4", "S8", "S7", hint=2)
+@plant("S9", "S10", "S4", "S8", "S7", hint=11)
 def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
     patch.setattr(DiskStore, "_check_owner", lambda self: None)
 
 
-@plant("S10", "S7", hint=4)
+@plant("S10", "S7", hint=5)
 def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
 
@@ -54,7 +54,7 @@ def a_static_members_new_id_is_not_written_in_a_rebalance(patch: MonkeyPatch) ->
     patch.setattr(join, "keep_new_id", lambda group, instance_id, new_id, out: None)
 
 
-@plant("S10", "S14", "S12", hint=26)
+@plant("S10", "S14", "S12", hint=1)
 def a_static_members_new_id_is_not_written_at_all(patch: MonkeyPatch) -> None:
     patch.setattr(join, "take_over", lambda group, now, out: None)  # KAFKA-10284
 
@@ -72,6 +72,6 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "commit", careless)
 
 
-@plant("S7", hint=10)
+@plant("S7", hint=6)
 def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
     patch.setattr(expiry, "_wish", lambda group: lambda topic: False)  # KAFKA-13636

@@ -8,7 +8,7 @@ from kohort.log import recovery
 from tests.sim.planting import plant
 
 
-@plant("L6", "S7", "S10", hint=27)
+@plant("L6", "S7", "S10", hint=75)
 def recovery_does_not_check_what_a_crash_left(patch: MonkeyPatch) -> None:
     patch.setattr(recovery, "crc_matches", lambda *arguments: True)
 

@@ -20,7 +20,7 @@ from tests.sim.planting import plant
 # Who may do what
 
 
-@plant("S6", "S8")
+@plant("S6", "S8", hint=14)
 def a_commit_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
 
@@ -77,16 +77,17 @@ def a_wrong_error_code(patch: MonkeyPatch) -> None:
 # Rebalances
 
 
-@plant("S15")
-def an_id_that_nobody_used_is_kept_for_ever(patch: MonkeyPatch) -> None:
-    real = join.join
+@plant("S15", hint=1)
+def a_sessions_timer_outlives_its_member(patch: MonkeyPatch) -> None:
+    real = coordinator_shard.GroupShard.fire
 
-    def without_timer(groups: Any, request: Any, context: Any, now: int, out: Effects) -> None:
-        real(groups, request, context, now, out)
-        for timer in [timer for timer in out.timers if type(timer).__name__ == "PendingMemberTimeout"]:
-            del out.timers[timer]
+    def endless(self: Any, timer: Any, now: int) -> Effects:
+        out: Effects = real(self, timer, now)
+        if type(timer).__name__ == "SessionTimeout" and out.timers.get(timer) is None:
+            out.timers[timer] = now + 10_000
+        return out
 
-    patch.setattr(coordinator_shard, "join", without_timer)
+    patch.setattr(coordinator_shard.GroupShard, "fire", endless)
 
 
 @plant("L4", "L1")

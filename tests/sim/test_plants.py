@@ -34,7 +34,7 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert violation.invariant in bug.found_by, f"seed {seed}: {violation}"
 
 
-def test_every_invariant_but_one_can_fail() -> None:
+def test_every_invariant_can_fail() -> None:
     assert len(PLANTS) >= 20
     noticed = {invariant for bug in PLANTS.values() for invariant in bug.found_by}
-    assert set(INVARIANTS) - noticed == {"S15"}, "no bug is planted that S15 is the first to notice"
+    assert set(INVARIANTS) - noticed == set()

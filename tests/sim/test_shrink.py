@@ -6,19 +6,23 @@ import pytest
 
 from kohort.sim import World, draw, dump, load
 from kohort.sim.shrink import shrink
-from tests.sim import plants
+from tests.sim import durability_plants, plants
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT
 
-assert plants  # fills PLANTS
+assert plants and durability_plants  # they fill PLANTS
+
+KINDS = ("a_heartbeat_of_a_stranger_is_taken", "a_load_forgets_what_was_committed", "a_commit_loses_its_leader_epoch")
+"""One of a coordinator, one of a failover, one of what is committed."""
 
 
-def test_a_failing_plan_is_made_small_and_still_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    PLANTS["a_wrong_error_code"].put(monkeypatch)
-    plan = draw(PLANTS["a_wrong_error_code"].hint, SHORT)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_failing_plan_is_made_small_and_still_fails_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS[name].put(monkeypatch)
+    plan = draw(PLANTS[name].hint, SHORT)
     violation = World(plan).run().violation
     assert violation is not None
-    small = shrink(plan, violation, runs=60)
+    small = shrink(plan, violation, runs=40)
     assert len(small.steps) < len(plan.steps) / 2
     assert len(small.members) <= len(plan.members)
     again = World(load(dump(small))).run().violation
@@ -26,8 +30,8 @@ def test_a_failing_plan_is_made_small_and_still_fails_alike(monkeypatch: pytest.
 
 
 def test_a_failing_world_tells_what_happened_last_in_kafkas_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    PLANTS["a_wrong_error_code"].put(monkeypatch)
-    outcome = World(draw(PLANTS["a_wrong_error_code"].hint, SHORT)).run()
+    PLANTS["a_load_forgets_what_was_committed"].put(monkeypatch)
+    outcome = World(draw(PLANTS["a_load_forgets_what_was_committed"].hint, SHORT)).run()
     assert outcome.violation is not None
     assert 10 < len(outcome.history) <= 50
-    assert any("SyncGroup group_id=group-" in line for line in outcome.history)
+    assert any("Heartbeat group_id=group-" in line for line in outcome.history)

@@ -1,0 +1,86 @@
+"""What worlds reach of what can happen, and what the report says of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.sim import Plan, Step, World, coverage
+from kohort.sim.application import Habits
+from kohort.sim.coverage import REASONS, lines, unreached
+from kohort.sim.outcome import Outcome
+from kohort.sim.strangers import REQUESTS
+
+
+def plan(protocol: str, requests: Iterator[str]) -> Plan:
+    """Two static members, and a stranger who asks for all that every second."""
+    habits = [
+        Habits(group="g", topics=("orders",), instance=f"i{number}", session=30_000, heartbeat=3_000, protocol=protocol)
+        for number in range(2)
+    ]
+    begin = [Step(0.5, "start", 0), Step(0.6, "start", 1)]
+    asked = [Step(15.0 + number, "stranger", value=f"g {name}") for number, name in enumerate(requests)]
+    return Plan(
+        seed=0,
+        seconds=16.0 + len(asked),
+        settings={"group.initial.rebalance.delay.ms": "0"},
+        topics={"orders": 4},
+        members=habits,
+        rates=[1.0, 1.0],
+        steps=begin + asked,
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return [World(plan(protocol, iter(REQUESTS))).run() for protocol in ("classic", "consumer")]
+
+
+def test_a_stranger_may_say_whatever_it_wants(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        assert outcome.violation is None
+        assert outcome.faults["stranger"] == len(REQUESTS)
+
+
+def test_strangers_hear_what_kafka_tells_them(outcomes: list[Outcome]) -> None:
+    heard = {code for outcome in outcomes for _, code in outcome.errors}
+    assert heard >= {
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+    }
+
+
+def test_no_reason_is_given_for_what_was_reached(outcomes: list[Outcome]) -> None:
+    states = {one for outcome in outcomes for one in outcome.states}
+    errors = {one for outcome in outcomes for one in outcome.errors}
+    assert REASONS.keys() - unreached(states, errors).keys() == set()
+
+
+def test_the_report_names_what_has_no_reason() -> None:
+    (first, *reasons) = lines((), ())
+    assert first.startswith("coverage: 0 of 18 transitions, 0 of ") and "Empty to PreparingRebalance" in first
+    assert len(reasons) == len(REASONS.keys() & unreached((), ()).keys())
+
+
+def test_every_pair_of_states_of_a_consumer_group_is_asked_for() -> None:
+    asked = {one for one in coverage.transitions() if one[0].startswith("consumer ")}
+    names = ["consumer Empty", "consumer Assigning", "consumer Reconciling", "consumer Stable"]
+    assert asked == {(one, other) for one, other in product(names, names) if one != other}
