@@ -115,15 +115,12 @@ class _Fetch:
         return gathered
 
     def _reply(self, gathered: "_Gathered") -> None:
-        session = self._session
+        session, told = self._session, gathered.read
         if session is not None:
             if session.epoch != self._epoch:  # the peer did not wait for this answer
                 self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
                 return
             told = [(place, data) for place, data in gathered.read if place.is_news(data)]
-        else:
-            told = gathered.read
-        if session is not None:
             for place, data in told:
                 place.told(data)
                 if data.records:
