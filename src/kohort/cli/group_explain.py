@@ -32,7 +32,8 @@ def explain_group(
 ) -> int:
     """Why every member has what it has: what it asks for, owns and should own, and whom it waits for.
 
-    A broker of Kohort also says since when, member by member, and what the assignor weighed. Exit code 1 if there is no such group.
+    A broker of Kohort also says since when, member by member, and what the assignor weighed.
+    Exit code 1 if there is no such group.
     """
     servers = bootstrap_servers(bootstrap)
 
