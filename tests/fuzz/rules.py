@@ -91,19 +91,26 @@ def check(target: Target, data: bytes) -> Outcome:
 
 def check_memory(target: Target, data: bytes) -> Outcome:
     """`check`, and the rule of memory: several times slower. What is compiled on first use should be by now."""
-    tracemalloc.start()
-    try:
-        outcome = _run(target, data, _agrees)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    outcome, peak = _traced(target, data)
     # Each value took a byte at least; of refused input nobody knows how many there were.
     values = len(data) if outcome.value is None else count_values(outcome.value)
     most = FLOOR_BYTES + BYTES_FACTOR * len(data) + VALUE_BYTES * values + target.grant(data)
+    if peak > most:
+        # A cache may just have grown, which it does once in a thousand inputs: what counts is what each input costs.
+        outcome, peak = _traced(target, data)
     if peak > most and outcome.broken is None:
         detail = f"{peak} bytes of memory for {len(data)} bytes with {values} values, {most} allowed"
         return Outcome(outcome.way, Broken(target.name, "memory", detail, data))
     return outcome
+
+
+def _traced(target: Target, data: bytes) -> tuple[Outcome, int]:
+    tracemalloc.start()
+    try:
+        outcome = _run(target, data, _agrees)
+        return outcome, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def count_values(value: object) -> int:
