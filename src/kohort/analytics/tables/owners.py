@@ -44,10 +44,13 @@ VIEWS = {
             SELECT group_id, NULL, position, NULL, NULL, topic, partition, NULL, NULL, NULL, true, at, last_at
             FROM _runs))
         WHERE NOT is_run""",
-    # `dark_ms` is what lies between two commits; `excess_ms` leaves out the time that lies between any two.
+    # `dark_ms` is what lies between two commits; `excess_ms` leaves out the time that lies between any two, and is the
+    # first handover's where several fall between the same two commits, so that sums count no time twice.
     "dark": """
         SELECT a.*, a.first_commit_at - a.last_commit_at AS dark_ms,
-          CAST(greatest(a.first_commit_at - a.last_commit_at - u.usual_ms, 0) AS BIGINT) AS excess_ms
+          CAST(if(a.last_commit_at = lag(a.last_commit_at) OVER (
+              PARTITION BY a.group_id, a.topic, a.partition ORDER BY a.position), 0,
+            greatest(a.first_commit_at - a.last_commit_at - u.usual_ms, 0)) AS BIGINT) AS excess_ms
         FROM _around a LEFT JOIN _usual u
           ON a.group_id = u.group_id AND a.topic = u.topic AND a.partition = u.partition""",
     "moves": """
