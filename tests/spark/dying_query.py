@@ -34,8 +34,8 @@ DIES_IN_BATCH = 1
 """Of this program's run: the second one, so that there is a past."""
 
 
-def die(number: int = signal.SIGKILL) -> None:
-    os.killpg(0, number)
+def die() -> None:
+    os.killpg(0, signal.SIGKILL)
 
 
 class DyingPostgres(PostgresSink):
@@ -102,12 +102,6 @@ def main() -> None:
         ran += 1
         if now and step == "planned":
             die()
-        if now and step == "frozen":
-            die(signal.SIGSTOP)
-        if now and step == "paused":
-            Path(home, "paused").touch()
-            while not Path(home, "go").exists():
-                time.sleep(0.01)
         if now and step == "copied":
             dying.set()
         write(frame, number)

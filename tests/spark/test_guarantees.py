@@ -18,8 +18,6 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.examples.postgres import Unavailable, running_postgres
-from tests.interop.kohort import kohort_to_kill
-from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 from tests.spark.sinks import stores
 from tests.spark.sinks.stores import Store, counted
@@ -135,52 +133,3 @@ def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap:
     queries = Queries(topic, home, sink="parquet")
     assert queries.run("worker") == 0, queries.log("worker")
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
-
-
-@pytest.mark.thorough
-def test_a_broker_that_dies_under_a_batch_is_waited_for(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    data = tmp_path_factory.mktemp("data")
-    with kohort_to_kill("--data", str(data), group_initial_rebalance_delay_ms="0") as broker:
-        topic = Topic(broker.bootstrap, 3)
-        topic.produce(rows(600, 3))
-        queries = Queries(topic, home, sink="parquet")
-        with queries.started("paused") as process:
-            until(120, "the second batch runs", lambda: (home / "paused").exists() or process.poll() is not None)
-            broker.process.kill()
-            again = broker.process.again()
-            try:
-                again.wait_for("ready ", timeout=30.0)
-                (home / "go").touch()
-                assert process.wait(120) == 0, queries.log("paused")
-                assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
-                assert topic.lag(queries.group) == 0
-            finally:
-                again.kill()
-
-
-@pytest.mark.thorough
-def test_a_query_that_froze_and_lost_its_partitions_writes_nothing_any_more(bootstrap: str, home: Path) -> None:
-    topic = Topic(bootstrap, 3)
-    topic.produce(rows(900, 3))
-    queries = Queries(topic, home, sink="parquet")
-    short = {"kafka.session.timeout.ms": "6000"}
-    out = home / "out"
-    out.mkdir()
-    for name in ("frozen", "heir"):
-        (home / name).mkdir()
-        (home / name / "out").symlink_to(out)
-    with queries.started("frozen", "frozen", **short) as frozen:
-        until(120, "it is frozen", lambda: stopped(frozen.pid))
-        with queries.started("never", "heir", **short) as heir:
-            assert heir.wait(120) == 0, queries.log("never", "heir")
-        before = stores.parquet(home).read()
-        assert before == dict.fromkeys(topic.written, 1), "the other has taken over"
-        os.killpg(frozen.pid, signal.SIGCONT)
-        assert frozen.wait(120) != 0, "it is told that its batch was not its own any more"
-        assert "away while a batch read them" in queries.log("frozen", "frozen")
-    assert stores.parquet(home).read() == before
-
-
-def stopped(pid: int) -> bool:
-    """Whether the kernel has stopped the process."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
