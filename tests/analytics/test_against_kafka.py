@@ -19,6 +19,7 @@ from kohort.analytics.decoding import Decoder
 from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, ClusterReader, HistorySource, read_segment
+from pyspark_kohort.batch import BatchReader
 from tests.interop.broker import Broker
 from tests.interop.kafka import run_tool
 
@@ -152,11 +153,15 @@ def _joined(bootstrap: str, group: str, topic: str, protocol: str) -> Consumer:
     raise AssertionError("the member got no partition within 30 s")
 
 
-def _printed(bootstrap: str, formatter: str) -> list[Row]:
-    """What the console consumer prints of the whole topic through one of Kafka's formatters."""
+def _printed(bootstrap: str, formatter: str, shard: int, records: int) -> list[Row]:
+    """What the console consumer prints of so many records of a shard through one of Kafka's formatters.
+
+    Of a shard, because it would otherwise be a member of a group, and write records itself.
+    """
     out = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *("--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC, "--from-beginning", "--timeout-ms", "6000"),
+        *("--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC, "--partition", str(shard)),
+        *("--offset", "earliest", "--max-messages", str(records), "--timeout-ms", "50000"),
         *("--formatter", _FORMATTERS + formatter),
     )
     # They stand one behind the other without a line's end between.
@@ -188,10 +193,16 @@ def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Brok
     source = HistorySource({"kafka.bootstrap.servers": bootstrap, "windowms": "1"})
     reader = source.reader(source.schema())  # type: ignore[arg-type]  # which it does not look at
     assert isinstance(reader, ClusterReader)
-    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    parts = reader.partitions()
+    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     mine = [row for row in rows if row["group_id"] == group]
+    (shard,) = {row["shard"] for row in mine}
+    raw = (batch for part in parts for batch in BatchReader.read(reader, part))
+    place = shard, sum(batch["partition"].to_pylist().count(shard) for batch in raw)
 
-    commits = [row for row in _printed(bootstrap, "OffsetsMessageFormatter") if row["key"]["data"]["group"] == group]
+    commits = [
+        row for row in _printed(bootstrap, "OffsetsMessageFormatter", *place) if row["key"]["data"]["group"] == group
+    ]
     assert sum(row["commits"] for row in mine if row["kind"] == Kind.COMMITS) == len(commits) >= 4
     last = {
         (row["key"]["data"]["topic"], row["key"]["data"]["partition"]): row["value"]["data"]["offset"]
@@ -201,7 +212,7 @@ def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Brok
     assert {(row["topic"], row["partition"]): row["last_offset"] for row in runs} == last
 
     if protocol == "classic":
-        printed = _printed(bootstrap, "GroupMetadataMessageFormatter")
+        printed = _printed(bootstrap, "GroupMetadataMessageFormatter", *place)
         generations = [row["value"]["data"] for row in printed if row["key"]["data"].get("group") == group]
         found = sorted((row for row in mine if row["kind"] == Kind.GENERATION), key=lambda row: row["position"])
         assert [row["epoch"] for row in found] == [one["generation"] for one in generations]
