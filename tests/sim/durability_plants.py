@@ -49,7 +49,7 @@ def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
 
 
-@plant("S14", hint=81)
+@plant("S14", hint=412)
 def a_static_members_new_id_is_not_written_in_a_rebalance(patch: MonkeyPatch) -> None:
     patch.setattr(join, "keep_new_id", lambda group, instance_id, new_id, out: None)
 
