@@ -184,6 +184,8 @@ class Fetcher:
             slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
             if slot is not None:
                 self._start(slot, states)
+            else:  # whoever only repeats an empty fetch is to make room
+                self._changes += 1
         if unchecked:
             self._on_lost()
 
