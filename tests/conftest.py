@@ -70,14 +70,34 @@ def kafka_tools(request: pytest.FixtureRequest) -> None:
     need_jars(request.config)
 
 
+# Tests start many groups, and each would wait 3 s for members that do not come. Tests that say when their records were
+# made would lose them to retention in a run of more than five minutes.
+_QUICK = {"group_initial_rebalance_delay_ms": "0", "log_retention_ms": "-1"} | {
+    name.replace(".", "_"): value for name, value in QUICK_CONSUMER_GROUPS.items()
+}
+
+
 @pytest.fixture(scope="session")
 def kohort_broker() -> Iterator[KohortBroker]:
     """`kohort broker --memory` in a process of its own, one per test process."""
-    # Tests start many groups, and each would wait 3 s for members that do not come. Tests that say when their records
-    # were made would lose them to retention in a run of more than five minutes.
-    quick = {name.replace(".", "_"): value for name, value in QUICK_CONSUMER_GROUPS.items()}
-    with running_kohort(group_initial_rebalance_delay_ms="0", log_retention_ms="-1", **quick) as broker:
+    with running_kohort(**_QUICK) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def plain_kohort_broker() -> Iterator[KohortBroker]:
+    """As `kohort_broker`, but a heartbeat is answered at once, as by Kafka: for peers that wait for each answer."""
+    with running_kohort(group_heartbeat_hold_ms="0", **_QUICK) as broker:
+        yield broker
+
+
+@pytest.fixture
+def plain_broker(any_broker: Broker, request: pytest.FixtureRequest) -> Broker:
+    """The broker that this run of the test is about, our own as `plain_kohort_broker`."""
+    if not isinstance(any_broker, KohortBroker):
+        return any_broker
+    found: Broker = request.getfixturevalue("plain_kohort_broker")
+    return found
 
 
 def need_jars(config: pytest.Config) -> None:

@@ -91,6 +91,23 @@ async def test_the_later_of_two_requests_of_a_session_counts(broker: Broker, pee
     assert (await peer.answer(FetchResponse)).error_code == ErrorCode.NONE
 
 
+async def test_a_session_of_names_cannot_go_on_with_ids(peer: Peer) -> None:
+    session = await begin(peer, 0)
+    answer = await peer.ask(request([], session, 1), 13, FetchResponse)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+async def test_a_session_hears_that_a_topic_was_made_anew(broker: Broker, peer: Peer) -> None:
+    topic = broker.topics.named("orders")
+    assert topic is not None
+    asked = [FetchTopic(topic_id=topic.topic_id, partitions=wanted(0)[0].partitions)]
+    session = (await peer.ask(request(asked), 13, FetchResponse)).session_id
+    broker.delete_topic(topic)
+    broker.topics.create("orders", 1)
+    (gone,) = (await peer.ask(request([], session, 1), 13, FetchResponse)).responses
+    assert [one.error_code for one in gone.partitions] == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
 async def test_a_session_outlives_its_connection(connect: Connect, broker: Broker) -> None:
     first = await connect()
     session = await begin(first, 0)

@@ -298,6 +298,13 @@ ELSEWHERE: Mapping[E, str] = {
     E.NOT_COORDINATOR: "tests/broker/test_groups.py",
     E.KAFKA_STORAGE_ERROR: "tests/broker/test_full_disk.py",
     E.FENCED_LEADER_EPOCH: "tests/broker/test_offset_for_leader_epoch.py",
+    # These, fetches that follow each other.
+    E.INVALID_FETCH_SESSION_EPOCH: "tests/broker/test_fetch_sessions.py",
+    E.FETCH_SESSION_TOPIC_ID_ERROR: "tests/broker/test_fetch_sessions.py",
+    E.INCONSISTENT_TOPIC_ID: "tests/broker/test_fetch_sessions.py",
+    # These, several brokers.
+    E.NOT_LEADER_OR_FOLLOWER: "tests/cluster/test_failover.py",
+    E.LEADER_NOT_AVAILABLE: "tests/cluster/test_shared_broker.py",
 }
 """Where the others are provoked that this broker gives."""
 

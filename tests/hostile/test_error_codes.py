@@ -27,8 +27,8 @@ def stage_at(broker: Broker) -> Stage:
 
 
 @pytest.fixture
-async def world(any_broker: Broker) -> AsyncIterator[World]:
-    stage = stage_at(any_broker)
+async def world(plain_broker: Broker) -> AsyncIterator[World]:
+    stage = stage_at(plain_broker)
     yield await World.at(stage)
     stage.close()
 
@@ -46,7 +46,9 @@ async def test_the_input_earns_its_code_and_the_group_beside_it_goes_on(
 
 
 async def test_who_comes_to_a_full_group_is_told_so() -> None:
-    with running_kohort(group_max_size="2", group_initial_rebalance_delay_ms="0") as broker:
+    with running_kohort(
+        group_heartbeat_hold_ms="0", group_max_size="2", group_initial_rebalance_delay_ms="0"
+    ) as broker:
         world = await World.at(stage := stage_at(broker))
         await world.follower.heartbeat("is in")
         assert codes(await world.stranger.join("comes third")) == {ErrorCode.GROUP_MAX_SIZE_REACHED}

@@ -137,8 +137,8 @@ async def asked(world: World, what: str) -> object:
 
 
 @pytest.fixture
-async def world(any_broker: Broker) -> AsyncIterator[World]:
-    host, _, port = any_broker.bootstrap.rpartition(":")
+async def world(plain_broker: Broker) -> AsyncIterator[World]:
+    host, _, port = plain_broker.bootstrap.rpartition(":")
     stage = Stage(f"states-{uuid.uuid4().hex[:8]}", host, int(port))
     yield await World.at(stage)
     stage.close()
