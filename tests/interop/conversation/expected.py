@@ -142,6 +142,7 @@ _CONSUMER_GROUPS = (
     Expected(_OUR_CONFIGS, "configs-of-a-group", "*", "*.configs.*", kafka="(not there)"),
     Expected(_SAYS_WHY, "*", "*", "groups[[]*].members[[]*].reason"),
     Expected(_SAYS_WHY, "*", "*", "groups[[]*].target_since_ms"),
+    Expected(_SAYS_WHY, "*", "*", "groups[[]*].members[[]*].since_ms"),
 )
 
 # Topics
@@ -288,5 +289,8 @@ SEEN_IN_TRANSCRIPTS = (
     """\
 A static member that restarts before it gave up what a cooperative generation took from it starts a rebalance; Kafka
 lets it take over in silence, and nobody has those partitions until the next one.""",
+    """\
+A classic group is migrated although its leader hands each member its own user data back, as librdkafka does; by Kafka
+not.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios plays their transcripts to both brokers."""
