@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import struct
@@ -106,7 +105,6 @@ def _fast() -> str | None:
 @cache
 def _template() -> Path:
     """A directory with a full segment, a growing one, a sidecar, producers and kept configs."""
-    logging.getLogger("kohort.log").setLevel(logging.CRITICAL)
     root = Path(tempfile.mkdtemp(dir=_fast())) / "data"
     store = FileStore(root)
     log = store.partition(topic_in(store, partitions=2, configs={"segment.bytes": "1024"}), 0)

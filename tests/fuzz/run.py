@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import mmap
 import multiprocessing
 import os
@@ -211,6 +212,7 @@ def kept(broken: Broken, directory: Path) -> Path:
 
 def main() -> int:
     """Exit code 1 when something was found."""
+    logging.getLogger("kohort.log").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--runs", type=float, default=float("inf"), help="end after so many inputs")

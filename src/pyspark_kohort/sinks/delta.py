@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kohort.model import TopicPartition
 from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
@@ -37,7 +37,7 @@ class DeltaSink:
                 )
             except CommitFailedError:
                 continue
-            except OSError:
+            except (OSError, DeltaError):
                 if table is None and self._table() is not None:
                     continue  # somebody else has made it meanwhile
                 raise
