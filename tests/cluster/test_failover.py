@@ -194,15 +194,14 @@ async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster
         wrong = next(number for number in image.nodes if number != leader.node_id)
         async with connected(cluster.address(wrong)) as peer:
             data = PartitionProduceData(index=0, records=encode_batch([Record(0, 0, None, b"x", ())]))
-            produced = await peer.ask(
-                ProduceRequest(
-                    acks=-1,
-                    timeout_ms=1000,
-                    topic_data=[TopicProduceData(name="t", partition_data=[data])],
-                ),
-                12,
-                ProduceResponse,
+            request = ProduceRequest(
+                acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=[data])]
             )
+            async with asyncio.timeout(5):
+                while True:  # it follows the image within milliseconds, and knows no such topic before
+                    produced = await peer.ask(request, 12, ProduceResponse)
+                    if produced.responses[0].partition_responses[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        break
             (refused,) = produced.responses[0].partition_responses
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert refused.current_leader == LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
