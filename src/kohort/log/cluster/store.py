@@ -7,7 +7,6 @@ from pathlib import Path
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
 from kohort.log.cluster.image import ClusterImage, PartitionId, Transition
-from kohort.log.config import LogConfig
 from kohort.log.directory import check_topic_name
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
@@ -114,7 +113,7 @@ class ClusterStore(PartitionFiles):
         self.follow(self.directory.change(create))
 
     def alter_topic(self, topic: Topic) -> None:
-        LogConfig.of({**self._defaults, **topic.configs})
+        self._config(topic)
 
         def alter(image: ClusterImage) -> ClusterImage:
             known = image.topics[topic.topic_id]
