@@ -108,6 +108,22 @@ async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow
     assert store.syncs == 0
 
 
+async def test_one_who_cannot_be_told_keeps_nobody_else_waiting(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    told = asyncio.Event()
+
+    def fails() -> None:
+        raise ValueError("a mistake of ours")
+
+    append(log)
+    writer.current().then(fails, pytest.fail)
+    writer.current().then(told.set, pytest.fail)
+    store.go.set()
+    async with asyncio.timeout(20):
+        await told.wait()
+    await writer.close()
+
+
 async def test_a_finished_commit_keeps_nobody_alive(store: Slow) -> None:
     # Whoever waits for a commit may hold it: were the two to keep each other, only the collector could free them.
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)

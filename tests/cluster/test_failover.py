@@ -205,6 +205,8 @@ async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster
             (refused,) = produced.responses[0].partition_responses
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert refused.current_leader == LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
+            older = await peer.ask(request, 9, ProduceResponse)
+            assert older.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             (there,) = produced.node_endpoints
             assert f"{there.host}:{there.port}" == cluster.address(leader.node_id)
             away = next(number for number in range(100) if coordinator(cluster, f"g{number}") != wrong)

@@ -37,7 +37,10 @@ class Commit:
         # Whoever waits may hold the commit: cleared, all of them are freed now and not by the collector.
         self._settled, self._failed = [], []
         for call in calls:
-            call()
+            try:
+                call()
+            except Exception:  # our bug: it costs who waited with this call, not the others
+                log.exception("what waited for a commit could not be told")
 
 
 class Writer:

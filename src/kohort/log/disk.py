@@ -43,7 +43,9 @@ def _confirming(files: Sequence[SegmentFile]) -> Iterator[None]:
 class Disk:
     """Writes and syncs. Used by one thread at a time."""
 
-    def __init__(self, root: Path, max_open: int) -> None:
+    def __init__(self, root: Path, max_open: int, *, durable: bool = True) -> None:
+        """Not `durable`: what is written need not survive a crash, and nothing is synced."""
+        self._durable = durable
         self._root = root
         self._descriptors = Descriptors(max_open, os.O_RDWR)
         self._root_descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
@@ -62,6 +64,9 @@ class Disk:
         cost = len(writes) + 2 * sum(not file.exists for file, _, _ in writes)
         for file, position, parts in writes:
             self._write(file, position, parts)
+        if not self._durable:
+            self._new_names.clear()
+            return
         files = [file for file, _, _ in writes]
         if not (self.choice.together(cost) and self._sync_together()):
             self._sync_each(files, cost)
@@ -69,7 +74,8 @@ class Disk:
     def create(self, file: SegmentFile) -> None:
         """Make an empty file, durably."""
         self._open(file)
-        self._sync_new_names()
+        if self._durable:
+            self._sync_new_names()
 
     def forget(self, file: SegmentFile) -> None:
         """Close a file that is removed."""

@@ -38,9 +38,12 @@ log = logging.getLogger("kohort.log")
 class PartitionFiles(ABC):
     """The half of a `LogStore` that all stores on local files share; which topics there are is the other half."""
 
-    def __init__(self, path: Path, defaults: Mapping[str, str] | None, max_open_files: int) -> None:
+    def __init__(
+        self, path: Path, defaults: Mapping[str, str] | None, max_open_files: int, *, durable: bool = True
+    ) -> None:
+        """`durable`: whether files are to survive a crash, so that they are synced."""
         self.path = path
-        self.files = SegmentFiles(path, max_open_files)
+        self.files = SegmentFiles(path, max_open_files, durable=durable)
         self.recovered: list[TornTail] = []
         self._defaults = dict(defaults or {})
         self._logs: dict[tuple[UUID, int], SegmentedLog] = {}

@@ -68,9 +68,9 @@ class FileMedium:
 class SegmentFiles:
     """What all segments of a store share: open files for either thread, and the chores of the writer."""
 
-    def __init__(self, root: Path, max_open: int) -> None:
+    def __init__(self, root: Path, max_open: int, *, durable: bool = True) -> None:
         self.readers = Descriptors(max_open, os.O_RDONLY)
-        self.disk = Disk(root, max_open)
+        self.disk = Disk(root, max_open, durable=durable)
         self.writing = threading.Lock()
         """Held by whoever uses `disk`."""
         self.chores: deque[Callable[[], None]] = deque()

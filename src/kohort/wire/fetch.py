@@ -111,7 +111,7 @@ class PartitionData(Struct):
     last_stable_offset: Int64 = -1
     log_start_offset: Int64 = since(5, default=-1, ignorable=True)
     diverging_epoch: EpochEndOffset | None = since(12, tag=0)
-    current_leader: LeaderIdAndEpoch | None = since(12, tag=1)  # KIP-951
+    current_leader: LeaderIdAndEpoch | None = since(12, tag=1, ignorable=True)  # KIP-951
     snapshot_id: SnapshotId | None = since(12, tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array()
     preferred_read_replica: Int32 = since(11, default=-1)  # KIP-392
@@ -135,4 +135,4 @@ class FetchResponse(Message):
     error_code: Int16 = since(7, ignorable=True)
     session_id: Int32 = since(7)
     responses: list[FetchableTopicResponse] = array()
-    node_endpoints: list[NodeEndpoint] = since(16, tag=0)
+    node_endpoints: list[NodeEndpoint] = since(16, tag=0, ignorable=True)

@@ -64,7 +64,7 @@ class PartitionProduceResponse(Struct):
     log_start_offset: Int64 = since(5, default=-1, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = since(8, ignorable=True)
     error_message: NullableString = since(8, default=None, ignorable=True)
-    current_leader: LeaderIdAndEpoch | None = since(10, tag=0)  # KIP-951
+    current_leader: LeaderIdAndEpoch | None = since(10, tag=0, ignorable=True)  # KIP-951
 
 
 @struct
@@ -82,4 +82,4 @@ class ProduceResponse(Message):
 
     responses: list[TopicProduceResponse] = array()
     throttle_time_ms: Int32 = 0
-    node_endpoints: list[NodeEndpoint] = since(10, tag=0)
+    node_endpoints: list[NodeEndpoint] = since(10, tag=0, ignorable=True)

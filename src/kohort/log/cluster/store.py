@@ -1,8 +1,9 @@
-"""The logs of one of several brokers over one directory: it opens the partitions that it leads, and no others."""
+"""The logs of one of several brokers: it opens the partitions that it leads by the cluster's image, and no others."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
@@ -12,28 +13,47 @@ from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
 
 
-class ClusterStore(PartitionFiles):
+class Home(Protocol):
+    """Where the image lies."""
+
+    node_id: int
+    cluster_id: str
+
+    def read(self) -> ClusterImage:
+        """The image as it is now. Raises OSError, KohortError."""
+        ...
+
+    def change(self, transition: Transition) -> ClusterImage:
+        """Change the image, durably, and return it. What `transition` raises leaves it as it was. Raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it: this broker is none any more."""
+        ...
+
+
+class SharedStore(PartitionFiles):
     """A `LogStore` whose topics are the image's.
 
     The image is that of the last `follow` or change of this broker: whoever leads a partition by it does so until it
-    gives the partition up itself.
+    gives the partition up itself, or is declared dead.
     """
 
-    def __init__(self, path: Path, node_id: int, *, max_open_files: int = MAX_OPEN_FILES) -> None:
-        """Raises DataDirectoryInUse, BadDataDirectory."""
-        self.directory = ClusterDirectory(path.absolute(), node_id)
+    def __init__(self, home: Home, path: Path, max_open_files: int, *, durable: bool = True) -> None:
+        """It closes `home`, also where this raises."""
+        self.home = home
         try:
-            super().__init__(self.directory.path, None, max_open_files)
-            self.image = self.directory.read()
+            super().__init__(path, None, max_open_files, durable=durable)
+            self.image = home.read()
         except BaseException:
-            self.directory.close()
+            home.close()
             raise
         self._topics = self._named()
         self._giving: set[PartitionId] = set()
 
     @property
     def cluster_id(self) -> str:
-        return self.directory.cluster_id
+        return self.home.cluster_id
 
     # The image
 
@@ -51,7 +71,7 @@ class ClusterStore(PartitionFiles):
         leaders = self.image.leaders.get(one.topic_id, ())
         return (
             0 <= one.partition < len(leaders)
-            and leaders[one.partition].node_id == self.directory.node_id
+            and leaders[one.partition].node_id == self.home.node_id
             and one not in self._giving
             and one.topic_id not in self.image.deleting
         )
@@ -75,12 +95,12 @@ class ClusterStore(PartitionFiles):
                 with self.files.writing:
                     self._close(log)
         self.files.do_chores()
-        self.follow(self.directory.change(transition))
+        self.follow(self.home.change(transition))
         self._giving.difference_update(ones)
 
     def remove_deleted(self) -> None:
         """Remove the files of deleted topics that this broker leads."""
-        node_id = self.directory.node_id
+        node_id = self.home.node_id
         with self.files.writing:
             for one, _ in self.image.led_by(node_id):
                 if one.topic_id in self.image.deleting:
@@ -89,7 +109,7 @@ class ClusterStore(PartitionFiles):
                     directory = self._directory(TopicPartition(topic.name, one.partition))
                     if directory.exists():
                         self._move_aside(directory)
-        self.follow(self.directory.change(lambda image: image.removed(node_id)))
+        self.follow(self.home.change(lambda image: image.removed(node_id)))
 
     def _named(self) -> dict[str, Topic]:
         image = self.image
@@ -110,7 +130,7 @@ class ClusterStore(PartitionFiles):
                 raise TopicExists(topic.name)
             return image.created(topic)
 
-        self.follow(self.directory.change(create))
+        self.follow(self.home.change(create))
 
     def alter_topic(self, topic: Topic) -> None:
         self._config(topic)
@@ -119,10 +139,10 @@ class ClusterStore(PartitionFiles):
             known = image.topics[topic.topic_id]
             return image.altered(replace(topic, partitions=max(topic.partitions, known.partitions)))
 
-        self.follow(self.directory.change(alter))
+        self.follow(self.home.change(alter))
 
     def delete_topic(self, topic_id: UUID) -> None:
-        self.follow(self.directory.change(lambda image: image.deleted(topic_id)))
+        self.follow(self.home.change(lambda image: image.deleted(topic_id)))
         self.remove_deleted()
 
     # Configs of what is no topic
@@ -131,7 +151,7 @@ class ClusterStore(PartitionFiles):
         return self.image.configs.get(kind, {})
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
-        self.follow(self.directory.change(lambda image: image.configured(kind, name, configs)))
+        self.follow(self.home.change(lambda image: image.configured(kind, name, configs)))
 
     # What the partitions need
 
@@ -148,4 +168,13 @@ class ClusterStore(PartitionFiles):
 
     def _release(self, *, clean: bool) -> None:
         self.files.close()
-        self.directory.close()
+        self.home.close()
+
+
+class ClusterStore(SharedStore):
+    """Over one directory of one host."""
+
+    def __init__(self, path: Path, node_id: int, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+        """Raises DataDirectoryInUse, BadDataDirectory."""
+        self.directory = ClusterDirectory(path.absolute(), node_id)
+        super().__init__(self.directory, self.directory.path, max_open_files)

@@ -1,0 +1,129 @@
+"""A broker's part in a cluster, whatever store it shares: it follows the image, and gives and takes partitions."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.log.api import Topic
+from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId
+from kohort.log.cluster.store import SharedStore
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+log = logging.getLogger("kohort.broker")
+
+
+class Following:
+    """The half of a `Leadership` that all stores share; who notices what, and when, is the other half."""
+
+    def __init__(self, broker: "Broker", store: SharedStore) -> None:
+        self._broker = broker
+        self._store = store
+        self._followed = store.image
+        """The image that the broker's topics, configs and coordinators are at."""
+        self._giving: asyncio.Task[None] | None = None
+
+    # The view
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return tuple(self._store.image.nodes.values())
+
+    def node(self, node_id: int) -> Node | None:
+        return self._store.image.nodes.get(node_id)
+
+    @property
+    def controller_id(self) -> int:
+        return min(self._store.image.nodes, default=NOBODY)
+
+    def leads(self, topic: Topic, partition: int) -> bool:
+        return self._store.leads(PartitionId(topic.topic_id, partition))
+
+    def leader(self, topic: Topic, partition: int) -> Leader:
+        return self._store.image.leader(PartitionId(topic.topic_id, partition))
+
+    @property
+    def _me(self) -> Node:
+        broker = self._broker
+        return Node(broker.node_id, broker.host, broker.port, broker.rack)
+
+    # Following the image
+
+    def _catch_up(self, *, lead: bool = True) -> None:
+        """Have topics, configs and coordinators as the store's image has them."""
+        if self._store.image is self._followed:
+            return
+        before, image = self._followed, self._store.image
+        self._followed = image
+        broker = self._broker
+        if image.topics != before.topics or image.deleting != before.deleting:
+            gone = broker.topics.refresh()
+            if gone:
+                broker.groups.topics_deleted(gone)
+                broker.parked_fetches.look_at_all()
+        elif any(node.rack for node in image.nodes.values()) and image.leaders != before.leaders:
+            broker.topics.changed()
+        if image.configs != before.configs:
+            broker.configs_changed(before.configs, image.configs)
+        if lead:
+            self._lead_more(before, image)
+        if any(one.topic_id in image.deleting for one, _ in image.led_by(broker.node_id)):
+            self._store.remove_deleted()
+            broker.writer.current()
+
+    def _lead_more(self, before: ClusterImage, image: ClusterImage) -> None:
+        topic = image.named(OFFSETS_TOPIC)
+        if topic is None or image.leaders[topic.topic_id] == before.leaders.get(topic.topic_id):
+            return
+        had = {one for one, _ in before.led_by(self._broker.node_id)}
+        has = [one for one, _ in image.led_by(self._broker.node_id) if one.topic_id == topic.topic_id]
+        self._broker.groups.lead(one.partition for one in has if one not in had)
+
+    # Giving
+
+    def _give_what_is_wanted(self) -> None:
+        """Begin to give what others are to lead, unless that is under way."""
+        if self._giving is not None:
+            return
+        image = self._store.image
+        wanted = [
+            one
+            for one, leader in image.led_by(self._broker.node_id)
+            if leader.following != NOBODY and one.topic_id not in image.deleting
+        ]
+        if wanted:
+            self._giving = asyncio.get_running_loop().create_task(self._give(wanted))
+
+    async def _give(self, ones: Collection[PartitionId]) -> None:
+        """Give partitions to the brokers that shall lead them: refuse requests, sync what waits, close, and tell."""
+        broker = self._broker
+        try:
+            offsets = broker.topics.named(OFFSETS_TOPIC)
+            assert offsets is not None
+            broker.groups.give_up(one.partition for one in ones if one.topic_id == offsets.topic_id)
+            self._store.stop_leading(ones)
+            logs = broker.topics.let_go(ones)
+            broker.parked_fetches.moved(logs)
+            await broker.writer.drain()
+            closed = [one for one in ones if not self._store.compacts(one)]  # the others' turn comes with the next look
+            self._store.give_up(closed, lambda image: image.given(closed))
+            log.info("gave %d partitions to other brokers", len(closed))
+        except OSError as error:
+            log.warning("cannot give partitions to other brokers yet: %s", error)
+        finally:
+            self._giving = None
+
+    async def _leave(self) -> None:
+        """Give everything away."""
+        if self._giving is not None:
+            await self._giving
+        node_id = self._broker.node_id
+        led = [one for one, _ in self._store.image.led_by(node_id)]
+        self._store.stop_leading(led)
+        try:
+            self._store.give_up(led, lambda image: image.gone(node_id))
+        except OSError as error:
+            log.warning("left the cluster without a word, the others will see it: %s", error)

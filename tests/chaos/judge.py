@@ -1,0 +1,218 @@
+"""Judge a history as Jepsen's tests of Kafka do: each check returns a sentence per violation.
+
+    python -m tests.chaos.judge FILE
+
+Every partition has one producer, which numbers its values from 0, and every group of committers one committer, which
+counts up. So what a log or a commit may be follows from what was sent and what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tests.chaos.history import Entry, read_history
+
+History = Sequence[Entry]
+
+
+def judge(history: History) -> list[str]:
+    """Everything that is wrong with it; empty for a history as it must be."""
+    return [problem for check in CHECKS for problem in check(history)]
+
+
+def lost_writes(history: History) -> Iterable[str]:
+    """What a broker acknowledged stands in the log where the broker said."""
+    logs = _logs(history)
+    for entry in _of(history, "acked"):
+        values, offset = logs.get(entry["partition"]), entry["offset"]
+        if values is not None and (offset >= len(values) or values[offset] != entry["value"]):
+            found = values[offset] if offset < len(values) else "nothing"
+            yield f"partition {entry['partition']} lost {entry['value']}: offset {offset} holds {found}"
+
+
+def duplicates(history: History) -> Iterable[str]:
+    """Producers are idempotent: however often one sends a value, it is there once."""
+    for partition, values in _logs(history).items():
+        for value, count in Counter(values).items():
+            if count > 1:
+                yield f"partition {partition} has {value} {count} times"
+
+
+def inventions(history: History) -> Iterable[str]:
+    """A log holds what was sent."""
+    sent: dict[int, set[int]] = defaultdict(set)
+    for entry in _of(history, "sent"):
+        sent[entry["partition"]].add(entry["value"])
+    for partition, values in _logs(history).items():
+        for value in sorted(set(values) - sent[partition]):
+            yield f"partition {partition} has {value}, which nobody sent"
+
+
+def disorder(history: History) -> Iterable[str]:
+    """A producer's values stand in the order in which it sent them, and its acknowledgements came in that order."""
+    for partition, values in _logs(history).items():
+        for before, after in itertools.pairwise(values):
+            if after < before:
+                yield f"partition {partition} has {after} behind {before}"
+    last: dict[int, int] = {}
+    for entry in _of(history, "acked"):
+        partition, offset = entry["partition"], entry["offset"]
+        if offset <= last.get(partition, -1):
+            yield f"partition {partition} acknowledged offset {offset} after {last[partition]}"
+        last[partition] = offset
+
+
+def jumps(history: History) -> Iterable[str]:
+    """From when a member is assigned a partition until it gives it up it is given offset after offset."""
+    following: dict[tuple[str, int], int] = {}
+    for entry in history:
+        match entry["kind"]:
+            case "assigned" | "revoked" | "lost":
+                for partition in entry["partitions"]:
+                    following.pop((entry["member"], partition), None)
+            case "read":
+                for partition, first, last in entry["spans"]:
+                    expected = following.get((entry["member"], partition), first)
+                    if first != expected:
+                        who = entry["member"]
+                        yield f"{who} was given offset {first} of partition {partition} after {expected - 1}"
+                    following[entry["member"], partition] = last + 1
+            case "wrong":
+                yield f"{entry['member']}: {entry['what']}"
+
+
+def unread(history: History) -> Iterable[str]:
+    """Each group was given all that is in the log."""
+    logs = _logs(history)
+    read: dict[str, dict[int, set[int]]] = {}
+    for entry in _of(history, "read"):
+        of_group = read.setdefault(entry["group"], defaultdict(set))
+        for partition, first, last in entry["spans"]:
+            of_group[partition].update(range(first, last + 1))
+    for group, partitions in read.items():
+        for partition, values in logs.items():
+            missing = set(range(len(values))) - partitions[partition]
+            if missing:
+                yield f"{group} never read partition {partition} at {min(missing)}, nor {len(missing) - 1} others"
+
+
+def vanished_commits(history: History) -> Iterable[str]:
+    """A look finds what was acknowledged before it began, or what was sent since."""
+    sent: dict[str, int] = {}
+    acknowledged: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for entry in history:
+        match entry["kind"]:
+            case "committing":
+                sent[entry["group"]] = entry["value"]
+            case "committed":
+                acknowledged[entry["group"]].append((entry["at"], entry["value"]))
+            case "found":
+                group, value = entry["group"], entry["value"]
+                least = max((one for at, one in acknowledged[group] if at < entry["since"]), default=-1)
+                if not least <= value <= sent.get(group, -1):
+                    yield f"{group} stands at {value}: {least} was acknowledged, {sent.get(group, -1)} sent last"
+
+
+def commits_going_back(history: History) -> Iterable[str]:
+    """Who takes a partition over goes on where the group stands: in the coordinator's log commits only grow."""
+    for entry in _of(history, "commits"):
+        for before, after in itertools.pairwise(entry["values"]):
+            if after < before:
+                yield f"{entry['group']} committed {after} of partition {entry['partition']} after {before}"
+
+
+def two_owners(history: History) -> Iterable[str]:
+    """In the coordinator's records: no generation gives a partition to two, none is two assignments."""
+    known: dict[tuple[str, int], dict[str, list[int]]] = {}
+    last: dict[str, int] = {}
+    for entry in _of(history, "generation"):
+        group, number, owners = entry["group"], entry["number"], entry["owners"]
+        for partition, count in Counter(itertools.chain.from_iterable(owners.values())).items():
+            if count > 1:
+                yield f"generation {number} of {group} gives partition {partition} to {count}"
+        if number < last.get(group, number):
+            yield f"generation {number} of {group} follows {last[group]}"
+        last[group] = number
+        if any(owners.values()) and known.setdefault((group, number), owners) != owners:
+            yield f"generation {number} of {group} is two different assignments"
+    for entry in _of(history, "epochs"):
+        yield from (f"{entry['group']}: {problem}" for problem in entry["problems"])
+
+
+def owned_twice(history: History) -> Iterable[str]:
+    """By the members' own word and clock: nobody begins before the last owner said that it stopped.
+
+    One that lost its partitions found out late, as it may, and one that was killed said nothing.
+    """
+    spells: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
+    since: dict[tuple[str, str, int], int] = {}
+    killed: set[str] = set()
+    for entry in history:
+        match entry["kind"]:
+            case "assigned":
+                for partition in entry["partitions"]:
+                    since.setdefault((entry["group"], entry["member"], partition), entry["at"])
+            case "revoked" | "lost":
+                for partition in entry["partitions"]:
+                    begun = since.pop((entry["group"], entry["member"], partition), None)
+                    if begun is not None and entry["kind"] == "revoked":
+                        spells[entry["group"], partition].append((begun, entry["at"], entry["member"]))
+            case "killed":
+                killed.add(entry["member"])
+    for (group, member, partition), begun in since.items():
+        if member not in killed:
+            spells[group, partition].append((begun, 1 << 62, member))
+    for (group, partition), held in spells.items():
+        held.sort()
+        for (_, until, before), (begun, _, after) in itertools.pairwise(held):
+            if begun < until and before != after:
+                yield f"{group}: {after} had partition {partition} before {before} gave it up"
+
+
+def stuck(history: History) -> Iterable[str]:
+    """When all faults are over, everything sent is acknowledged and every group comes to the end of the log."""
+    for entry in history:
+        if entry["kind"] in ("stuck", "failed"):
+            yield f"{entry.get('group') or entry.get('producer')}: {entry['what']}"
+
+
+CHECKS: Sequence[Callable[[History], Iterable[str]]] = (
+    lost_writes,
+    duplicates,
+    inventions,
+    disorder,
+    jumps,
+    unread,
+    vanished_commits,
+    commits_going_back,
+    two_owners,
+    owned_twice,
+    stuck,
+)
+
+
+def _of(history: History, kind: str) -> Iterable[Entry]:
+    return (entry for entry in history if entry["kind"] == kind)
+
+
+def _logs(history: History) -> dict[int, list[int]]:
+    return {entry["partition"]: entry["values"] for entry in _of(history, "log")}
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    history = list(read_history(Path(sys.argv[1])))
+    problems = judge(history)
+    for problem in problems:
+        print(problem)
+    print(f"{len(history)} entries, {len(problems)} violations")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""What a run writes: numbered records by three libraries' idempotent producers, and commits that count up."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import confluent_kafka
+import kafka
+
+from kohort import blocking
+from kohort.model import TopicPartition
+from tests.chaos.history import History, now_ms
+from tests.interop.mixed.events import value_of
+
+_TICK_S = 0.25
+_PATIENCE_MS = 180_000
+"""Longer than any fault lasts: what was sent is acknowledged in the end."""
+
+Acked = Callable[[int, int, int], None]
+"""Called with a partition, a value and its offset."""
+Failed = Callable[[str], None]
+
+
+class Sender(Protocol):
+    """One library's producer."""
+
+    def send(self, partition: int, value: int) -> None: ...
+
+    def close(self) -> None:
+        """What was sent is acknowledged then, or has failed."""
+        ...
+
+
+class Librdkafka:
+    """By confluent-kafka."""
+
+    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
+        self._topic, self._acked, self._failed = topic, acked, failed
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "message.timeout.ms": _PATIENCE_MS,
+            }
+        )
+
+    def send(self, partition: int, value: int) -> None:
+        def delivered(error: Any, record: Any) -> None:
+            if error is not None:
+                self._failed(str(error))
+            else:
+                self._acked(partition, value, record.offset())
+
+        self._producer.produce(self._topic, value_of(partition, value), partition=partition, on_delivery=delivered)
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        if self._producer.flush(60.0):
+            self._failed("records were never acknowledged")
+
+
+class Kohort:
+    """By our own."""
+
+    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
+        self._topic, self._acked, self._failed = topic, acked, failed
+        self._producer = blocking.Producer(
+            bootstrap_servers=bootstrap, linger_ms=20, delivery_timeout_ms=_PATIENCE_MS, enable_idempotence=True
+        )
+        self._open: list[tuple[int, int, Any]] = []
+
+    def send(self, partition: int, value: int) -> None:
+        sent = self._producer.send(self._topic, value_of(partition, value).encode(), partition=partition)
+        self._open.append((partition, value, sent))
+        while self._open and self._open[0][2].done():
+            self._settle()
+
+    def close(self) -> None:
+        while self._open:
+            self._settle()
+        self._producer.close()
+
+    def _settle(self) -> None:
+        partition, value, sent = self._open.pop(0)
+        try:
+            self._acked(partition, value, sent.result().offset)
+        except Exception as error:  # noqa: BLE001  # whatever it is: a record was not acknowledged
+            self._failed(repr(error))
+
+
+class KafkaPython:
+    """By kafka-python."""
+
+    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
+        self._topic, self._acked, self._failed = topic, acked, failed
+        self._producer = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap,
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=20,
+            delivery_timeout_ms=_PATIENCE_MS,
+        )
+
+    def send(self, partition: int, value: int) -> None:
+        sent = self._producer.send(self._topic, value_of(partition, value).encode(), partition=partition)
+        sent.add_callback(lambda record: self._acked(partition, value, record.offset))
+        sent.add_errback(lambda error: self._failed(repr(error)))
+
+    def close(self) -> None:
+        self._producer.flush(60.0)
+        self._producer.close(10.0)
+
+
+SENDERS: Sequence[Callable[[str, str, Acked, Failed], Sender]] = (Librdkafka, Kohort, KafkaPython)
+
+
+class Producer:
+    """A thread that writes to every third partition."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, per_s: int, history: History) -> None:
+        self._history = history
+        self._name = SENDERS[number].__name__
+        self._partitions = range(number, partitions, len(SENDERS))
+        self._burst = max(1, round(per_s * _TICK_S))
+        self._chance = random.Random(number)
+        self._sent = dict.fromkeys(self._partitions, 0)
+        self._sender = SENDERS[number](bootstrap, topic, self._acked, self._failed)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What it sent is acknowledged then, or noted as failed."""
+        self._stopping.set()
+        self._thread.join(90.0)
+        if self._thread.is_alive():
+            self._failed("it hangs")
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TICK_S):
+            for _ in range(self._burst):
+                partition = self._chance.choice(self._partitions)
+                value = self._sent[partition]
+                self._sent[partition] += 1
+                self._history.note("sent", producer=self._name, partition=partition, value=value)
+                self._sender.send(partition, value)
+        self._sender.close()
+
+    def _acked(self, partition: int, value: int, offset: int) -> None:
+        self._history.note("acked", producer=self._name, partition=partition, value=value, offset=offset)
+
+    def _failed(self, what: str) -> None:
+        self._history.note("failed", producer=self._name, what=what)
+
+
+class Committer:
+    """A thread that commits 0, 1, 2, ... for a group that has no members, and looks what is committed."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, history: History) -> None:
+        self._group = f"committer-{number}"
+        self._history = history
+        self._commit, self._look, self._close = (_librdkafka, _kohort)[number % 2](bootstrap, self._group, topic)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(90.0)
+
+    def _run(self) -> None:
+        value = 0
+        while not self._stopping.wait(0.02):
+            self._history.note("committing", group=self._group, value=value)
+            try:
+                self._commit(value)
+                self._history.note("committed", group=self._group, value=value)
+                if value % 10 == 0:
+                    since = now_ms()
+                    self._history.note("found", group=self._group, since=since, value=self._look())
+            except Exception as error:  # noqa: BLE001  # in or not: what comes next tells
+                self._history.note("unsure", group=self._group, what=repr(error))
+                time.sleep(0.1)
+            value += 1
+        self._close()
+
+
+Ways = tuple[Callable[[int], None], Callable[[], int], Callable[[], None]]
+"""How to commit, to look, and to close."""
+
+
+def _librdkafka(bootstrap: str, group: str, topic: str) -> Ways:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "session.timeout.ms": 45_000}
+    )
+
+    def commit(value: int) -> None:
+        done = consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, value)], asynchronous=False)
+        refused = [one.error for one in done or () if one.error]
+        if refused:
+            raise RuntimeError(str(refused))
+
+    def look() -> int:
+        (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=30.0)
+        if found.error:
+            raise RuntimeError(str(found.error))
+        return int(found.offset)
+
+    return commit, look, consumer.close
+
+
+def _kohort(bootstrap: str, group: str, topic: str) -> Ways:
+    admin = blocking.Admin(bootstrap_servers=bootstrap)
+    partition = TopicPartition(topic, 0)
+
+    def commit(value: int) -> None:
+        admin.alter_group_offsets(group, {partition: value})
+
+    def look() -> int:
+        found = admin.group_offsets(group, [partition])[partition]
+        return -1 if found is None else found.offset
+
+    return commit, look, admin.close

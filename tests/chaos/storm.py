@@ -1,0 +1,320 @@
+"""A cluster of three brokers under load and faults, and a history of it that is judged.
+
+    python -m tests.chaos.storm [--minutes 10] [--members 30] [--seed N] [--keep DIR]
+
+Members of four libraries in an eager, a cooperative and a consumer group read what three libraries' producers write
+with acks=all, while brokers are killed, stopped, stand still, and find their disks full or slow. Members come, leave
+and are killed, too. `python -m tests.chaos.judge FILE` judges a kept history again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+import confluent_kafka.cimpl
+
+from tests.chaos.faults import Faults, FaultyDisk
+from tests.chaos.history import History, read_history
+from tests.chaos.judge import judge
+from tests.chaos.load import SENDERS, Committer, Producer
+from tests.interop.kafka import Unavailable
+from tests.interop.kohort import kohort
+from tests.interop.mixed.events import Assigned, Event, Lost, Read, Revoked, Wrong
+from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
+from tests.interop.mixed.member import Member
+from tests.interop.mixed.offsets_log import read_group_log
+from tests.interop.mixed.view import GroupWatch
+from tests.interop.process import ServerProcess, until
+
+BROKERS = 3
+TOPIC = "t"
+PARTITIONS = 24
+SESSION_MS = 30_000
+"""A busy machine must not be taken for a dead member: then two may believe for a while that they own a partition."""
+
+_SETTINGS = {
+    "broker.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "9",
+    "offsets.topic.segment.bytes": "1000000000",  # the judge reads every commit
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "6000",
+}
+_PER_S = 40
+"""Records of each producer."""
+_COMMITTERS = 4
+_QUIET_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Whose members are of these kinds, in turn."""
+
+    name: str
+    strategy: str
+    kinds: Sequence[str]
+    protocol: str = "classic"
+
+
+GROUPS = (
+    Group("eager", "range", ("librdkafka", "kohort", "kafka-python", "aiokafka", "java")),
+    Group("cooperative", "cooperative-sticky", ("kohort", "librdkafka", "kafka-python", "java")),
+    Group("newer", "uniform", ("librdkafka", "kohort", "librdkafka", "kohort", "java"), protocol="consumer"),
+)
+
+
+class NotedMember(Member):
+    """One whose events stand in the history."""
+
+    def __init__(self, kind: Kind, place: Place, directory: Path, history: History) -> None:
+        self._history = history
+        super().__init__(kind, place, directory)
+
+    def _hear(self, event: Event) -> None:
+        super()._hear(event)
+        who = {"group": self.place.group, "member": self.name}
+        match event:
+            case Assigned(at, partitions):
+                self._history.note("assigned", at=at, **who, partitions=sorted(partitions))
+            case Revoked(at, partitions):
+                self._history.note("revoked", at=at, **who, partitions=sorted(partitions))
+            case Lost(at, partitions):
+                self._history.note("lost", at=at, **who, partitions=sorted(partitions))
+            case Read(at, spans):
+                self._history.note("read", at=at, **who, spans=[[s.partition, s.first, s.last] for s in spans])
+            case Wrong(at, what):
+                self._history.note("wrong", at=at, **who, what=what)
+
+
+@dataclass
+class Storm:
+    """One run."""
+
+    bootstrap: str
+    directory: Path
+    history: History
+    kinds: Sequence[Kind]
+    chance: random.Random
+    members: list[NotedMember] = field(default_factory=list)
+    _leaving: list[NotedMember] = field(default_factory=list)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def begin(self, count: int, groups: Sequence[Group]) -> None:
+        """Make the topic, start members and load."""
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([confluent_kafka.cimpl.NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30.0)
+        self._groups = groups
+        for number in range(count):
+            group = groups[number % len(groups)]
+            self._join(group, number // len(groups))
+        self._producers = [
+            Producer(number, self.bootstrap, TOPIC, PARTITIONS, _PER_S, self.history) for number in range(len(SENDERS))
+        ]
+        self._committers = [Committer(number, self.bootstrap, TOPIC, self.history) for number in range(_COMMITTERS)]
+
+    def churn(self) -> None:
+        """One member leaves or is killed, and another of its kind and group comes; who ended by itself is replaced."""
+        self._replace_ended()
+        if self.chance.random() < 0.1 and self.members:
+            member = self.chance.choice(self.members)
+            if self.chance.random() < 0.5:
+                member.kill()
+                self._gone(member)
+            else:
+                member.leave()
+                self.members.remove(member)
+                self._leaving.append(member)
+            self._again(member)
+
+    def end(self) -> None:
+        """Let everybody read to the end, and write down what the brokers hold."""
+        for producer in self._producers:
+            producer.stop()
+        for committer in self._committers:
+            committer.stop()
+        for group in self._groups:
+            self._drain(group.name)
+        for member in self.members:
+            member.leave()
+        for member in (*self.members, *self._leaving):
+            member.gone(60.0)
+        self._note_logs()
+        for group in self._groups:
+            self._note_group(group)
+
+    def stop(self) -> None:
+        """Nothing is left running."""
+        for member in (*self.members, *self._leaving):
+            member.kill()
+
+    def _join(self, group: Group, turn: int) -> None:
+        here = [kind for kind in self.kinds if kind.name in group.kinds]
+        wanted = group.kinds[turn % len(group.kinds)]
+        kind = next((one for one in here if one.name == wanted), here[turn % len(here)])
+        self._start(kind, group)
+
+    def _start(self, kind: Kind, group: Group) -> None:
+        name = f"{kind.name}-{next(self._numbers)}"
+        choices = Choices(protocol=group.protocol)
+        place = Place(self.bootstrap, group.name, TOPIC, group.strategy, name, SESSION_MS, choices)
+        self.members.append(NotedMember(kind, place, self.directory, self.history))
+
+    def _again(self, member: NotedMember) -> None:
+        self._start(member.kind, next(one for one in self._groups if one.name == member.place.group))
+
+    def _gone(self, member: NotedMember) -> None:
+        member.gone(10.0)
+        self.members.remove(member)
+        self.history.note("killed", member=member.name)
+
+    def _drain(self, group: str) -> None:
+        ends = self._ends()
+        watch = GroupWatch(self.bootstrap, group)
+
+        def read() -> bool:
+            self._replace_ended()
+            time.sleep(0.3)  # a look is a request
+            committed = watch.committed()
+            return all(committed.get((TOPIC, partition), -1) >= end for partition, end in ends.items() if end)
+
+        try:
+            until(120.0, f"{group} has read everything", read)
+        except AssertionError as error:
+            self.history.note("stuck", group=group, what=f"{error}: {watch.committed()} of {ends}")
+
+    def _replace_ended(self) -> None:
+        """Somebody has to read what is left."""
+        for member in [one for one in self.members if one.ended]:
+            self.history.note("ended", member=member.name, what=member.errors[-500:])
+            self._gone(member)
+            self._again(member)
+
+    def _ends(self) -> dict[int, int]:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, "group.id": "judge"})
+        try:
+            places = [confluent_kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+            return {place.partition: consumer.get_watermark_offsets(place, timeout=30.0)[1] for place in places}
+        finally:
+            consumer.close()
+
+    def _note_logs(self) -> None:
+        for partition, end in self._ends().items():
+            values: list[int] = []
+            consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, "group.id": "judge"})
+            consumer.assign([confluent_kafka.TopicPartition(TOPIC, partition, 0)])
+            while len(values) < end:
+                record = consumer.poll(30.0)
+                if record is None or record.error():
+                    break
+                assert record.offset() == len(values), f"partition {partition} has a gap at {len(values)}"
+                values.append(int((record.value() or b"").rpartition(b":")[2]))
+            consumer.close()
+            self.history.note("log", partition=partition, values=values)
+
+    def _note_group(self, group: Group) -> None:
+        found = read_group_log(self.bootstrap, group.name)
+        for one in found.generations:
+            owners = {name: sorted(owned) for name, owned in one.owners}
+            self.history.note("generation", group=group.name, number=one.number, owners=owners)
+        for partition, offsets in found.commits.items():
+            self.history.note("commits", group=group.name, partition=partition, values=offsets)
+        self.history.note("epochs", group=group.name, problems=found.owned_twice)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of a run."""
+
+    failovers: int
+    problems: list[str]
+    history: Path
+
+
+def run(
+    directory: Path,
+    seconds: float,
+    members: int,
+    seed: int,
+    report: Callable[[str], None],
+    groups: Sequence[Group] = GROUPS,
+) -> Outcome:
+    """A whole run in that directory: its history is judged and stays there."""
+    chance = random.Random(seed)
+    disk = FaultyDisk(directory)
+    history = History(directory / "history.jsonl")
+    settings = [part for name, value in _SETTINGS.items() for part in ("--set", f"{name}={value}")]
+    data = directory / "data"
+    command = kohort("cluster", "--brokers", str(BROKERS), "--data", str(data), "--restart", *settings)
+    cluster = ServerProcess(command, env=disk.environment)
+    storm: Storm | None = None
+    try:
+        bootstrap = cluster.wait_for(r"^ready (\S+)$", timeout=60.0)[1]
+        storm = Storm(bootstrap, directory, history, _kinds(groups, report), chance)
+        storm.begin(members, groups)
+        faults = Faults(data, disk, chance, history)
+        end, told = time.monotonic() + seconds, time.monotonic()
+        while time.monotonic() < end:
+            faults.one()
+            storm.churn()
+            time.sleep(chance.uniform(0.0, 1.0))
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                report(f"{faults.failovers} failovers, {end - told:.0f} s to go")
+        faults.settle(BROKERS)
+        time.sleep(_QUIET_S)
+        storm.end()
+    finally:
+        if storm is not None:
+            storm.stop()
+        cluster.stop(60.0)
+        (directory / "cluster.log").write_text(cluster.output())
+        history.close()
+    path = directory / "history.jsonl"
+    return Outcome(faults.failovers, judge(list(read_history(path))), path)
+
+
+def _kinds(groups: Sequence[Group], report: Callable[[str], None]) -> list[Kind]:
+    found = []
+    for kind in KINDS:
+        if any(kind.name in group.kinds for group in groups):
+            try:
+                kind.need()
+                found.append(kind)
+            except Unavailable as missing:
+                report(f"without {kind.name}: {missing}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--members", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--keep", type=Path, help="keep everything in this new directory, whatever comes out")
+    given = parser.parse_args()
+    directory = given.keep or Path(tempfile.mkdtemp(prefix="kohort-storm-", dir="/var/tmp"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(f"seed {given.seed}, in {directory}", flush=True)
+    outcome = run(directory, given.minutes * 60, given.members, given.seed, lambda line: print(line, flush=True))
+    for problem in outcome.problems[:50]:
+        print(problem)
+    print(f"{outcome.failovers} failovers, {len(outcome.problems)} violations")
+    if outcome.problems or given.keep:
+        print(f"kept: {outcome.history}; python -m tests.chaos.judge judges it again")
+    else:
+        shutil.rmtree(directory)
+    return 1 if outcome.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The judge passes a history as it must be, and finds each fault that is planted into it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.chaos.history import Entry
+from tests.chaos.judge import History, judge
+
+_clock = itertools.count(1)
+
+
+def entry(kind: str, **fields: Any) -> Entry:
+    made: Entry = {"at": next(_clock), "kind": kind, **fields}  # type: ignore[typeddict-item]
+    return made
+
+
+def sound() -> list[Entry]:
+    """Three values, two members one after the other, a committer."""
+    entries = [entry("sent", producer="p", partition=0, value=value) for value in range(3)]
+    entries += [entry("acked", producer="p", partition=0, value=value, offset=value) for value in range(3)]
+    entries += [
+        entry("assigned", group="g", member="a", partitions=[0]),
+        entry("read", group="g", member="a", spans=[[0, 0, 0]]),
+        entry("read", group="g", member="a", spans=[[0, 1, 1]]),
+        entry("revoked", group="g", member="a", partitions=[0]),
+        entry("assigned", group="g", member="b", partitions=[0]),
+        entry("read", group="g", member="b", spans=[[0, 1, 2]]),
+        entry("committing", group="c", value=0),
+        entry("committed", group="c", value=0),
+        entry("committing", group="c", value=1),
+    ]
+    entries.append(entry("found", group="c", value=1, since=next(_clock)))
+    return [
+        *entries,
+        entry("log", partition=0, values=[0, 1, 2]),
+        entry("generation", group="g", number=1, owners={"a": [0], "b": []}),
+        entry("generation", group="g", number=1, owners={"a": [0], "b": []}),
+        entry("generation", group="g", number=2, owners={"b": [0]}),
+        entry("commits", group="g", partition=0, values=[1, 2, 2, 3]),
+        entry("epochs", group="n", problems=[]),
+    ]
+
+
+def with_(kind: str, **fields: Any) -> History:
+    """The sound history, its first entry of that kind with other fields."""
+    entries = sound()
+    found = next(one for one in entries if one["kind"] == kind)
+    found.update(fields)  # type: ignore[typeddict-item]
+    return entries
+
+
+def and_(*more: Entry) -> History:
+    return [*sound(), *more]
+
+
+def test_a_history_as_it_must_be_is_passed() -> None:
+    assert judge(sound()) == []
+
+
+def test_what_a_killed_member_had_and_what_was_lost_is_not_owned_twice() -> None:
+    killed = [entry("assigned", group="g", member="k", partitions=[7]), entry("killed", member="k")]
+    late = [entry("assigned", group="g", member="l", partitions=[7])]
+    after = [
+        entry("assigned", group="g", member="m", partitions=[7]),
+        entry("lost", group="g", member="l", partitions=[7]),
+    ]
+    assert judge(and_(*killed, *late, *after)) == []
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        (with_("log", values=[0, 1]), "partition 0 lost 2: offset 2 holds nothing"),
+        (with_("log", values=[0, 2, 1]), "partition 0 lost 1: offset 1 holds 2"),
+        (with_("log", values=[0, 1, 2, 2]), "partition 0 has 2 2 times"),
+        (with_("log", values=[0, 1, 2, 9]), "partition 0 has 9, which nobody sent"),
+        (with_("log", values=[0, 2, 1]), "partition 0 has 1 behind 2"),
+        (and_(entry("acked", producer="p", partition=0, value=1, offset=1)), "acknowledged offset 1 after 2"),
+        (with_("read", spans=[[0, 0, 1]]), "a was given offset 1 of partition 0 after 1"),
+        (and_(entry("wrong", group="g", member="a", what="partition 0 has '0:5' at offset 4")), "a: partition 0 has"),
+        (with_("read", spans=[]), "g never read partition 0 at 0, nor 0 others"),
+        (with_("found", value=-1), "c stands at -1: 0 was acknowledged"),
+        (with_("found", value=7), "c stands at 7"),
+        (with_("commits", values=[1, 3, 2]), "g committed 2 of partition 0 after 3"),
+        (with_("generation", owners={"a": [0], "b": [0]}), "generation 1 of g gives partition 0 to 2"),
+        (with_("generation", owners={"a": [], "b": [0]}), "generation 1 of g is two different assignments"),
+        (with_("generation", number=3), "generation 1 of g follows 3"),
+        (with_("epochs", problems=["record 4: a and b both have 0"]), "n: record 4"),
+        (with_("revoked", at=10**9), "b had partition 0 before a gave it up"),
+        (and_(entry("stuck", group="g", what="it stands at 2")), "g: it stands at 2"),
+        (and_(entry("failed", producer="p", what="timed out")), "p: timed out"),
+    ],
+)
+def test_each_planted_fault_is_found(history: History, said: str) -> None:
+    problems = judge(history)
+    assert any(said in problem for problem in problems), problems

@@ -1,0 +1,24 @@
+"""Half a minute of what `make chaos` does for ten: brokers of a cluster die under load, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.storm import Group, run
+
+# kafka-python leaves sockets of refused connections to the collector.
+pytestmark = [pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+
+GROUPS = (
+    Group("eager", "range", ("librdkafka", "kohort")),
+    Group("newer", "uniform", ("kohort", "librdkafka"), protocol="consumer"),
+)
+
+
+def test_nothing_is_lost_or_owned_twice_when_brokers_of_a_cluster_fail(tmp_path: Path) -> None:
+    lines: list[str] = []
+    outcome = run(tmp_path, 20.0, 4, 11, lines.append, GROUPS)
+    assert outcome.problems == []
+    assert outcome.failovers >= 3
