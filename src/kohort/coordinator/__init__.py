@@ -3,17 +3,20 @@
 `GroupShard` is one partition of `__consumer_offsets`; `Effects` is what it asks of the shell around it.
 """
 
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer.loads import Extent
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
-from kohort.coordinator.holds import Held
+from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import HoldsEnd, Timer
 
 __all__ = [
+    "Behind",
+    "ClientKind",
     "Effects",
     "Extent",
     "GroupConfig",

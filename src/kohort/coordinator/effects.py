@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.events import GroupEvent
 from kohort.coordinator.timers import Timer
 from kohort.model import Millis
@@ -23,6 +24,7 @@ class RequestContext:
     may_hold: bool = False
     """Whether the shell will say when another request waits behind this one (`GroupShard.release`): then a heartbeat
     may wait for news."""
+    client: ClientKind = ClientKind.UNKNOWN
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ without a heartbeat that can be answered.
 """
 
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.collecting import tell_when_all_are_in_hand
 from kohort.coordinator.effects import Token
 from kohort.coordinator.groups import Groups
@@ -17,6 +18,8 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.heartbeat import HeartbeatRequest
 
+_RESTLESS: Millis = 60_000
+"""After a generation the next is likely for so long."""
 _AFTER_A_STRIKE: Millis = 3_000
 """How long the heartbeat of a member is held whose client left its connection during the last hold."""
 
@@ -44,10 +47,30 @@ def heartbeat_or_hold(groups: Groups, request: HeartbeatRequest, now: Millis, to
     return held
 
 
+def asks_again(groups: Groups, held: Held, code: ErrorCode, now: Millis) -> bool:
+    """Whether a heartbeat that would be answered `code` is refused, because a commit of its member cut its hold short.
+
+    The Java client sends its next one by the clock, and cannot be told anything before. After an error that it does not
+    know in this place it sends one after retry.backoff.ms (100), and says nothing of it. So it is asked to, in a group
+    that has just rebalanced and may soon again, or that waits to tell all members together; never twice in a row,
+    because it counts its session from the last heartbeat that was no error.
+    """
+    group = groups.classic(held.request.group_id)
+    member = None if group is None else group.members.get(held.request.member_id)
+    if group is None or member is None or member.client is not ClientKind.JAVA or group.stored is None:
+        return False
+    if code is ErrorCode.NONE:
+        may = abs(now - group.stored.current_state_timestamp) < _RESTLESS
+    else:
+        may = code is ErrorCode.REBALANCE_IN_PROGRESS and group.rebalance.collecting
+    member.asked_again = may and not member.asked_again
+    return member.asked_again
+
+
 def _learn(member: Member, now: Millis) -> None:
     """How often the client sends heartbeats. A hold can make it rarer, but not more often."""
     gap = now - member.heard_at
-    if member.heard_at and gap > 0:
+    if member.heard_at and gap > 0 and not member.asked_again:
         member.rhythm_ms = min(gap, member.rhythm_ms * 5 // 4) if member.rhythm_ms else gap
     member.heard_at = now
 

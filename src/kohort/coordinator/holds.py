@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
 
 from kohort.coordinator.effects import Token
 from kohort.model import UUID, Millis
@@ -22,6 +23,14 @@ _TICK: Millis = 25
 
 Place = tuple[str, UUID, int]
 """A partition, in one group: group id, topic id, partition."""
+
+
+class Behind(Enum):
+    """What waits behind a held heartbeat on its connection."""
+
+    OWN_HEARTBEAT = "the next heartbeat of the same member"
+    OTHERS_HEARTBEAT = "one of another: members that share a connection would release each other all the time"
+    REQUEST = "something else, such as a commit"
 
 
 @dataclass(slots=True, eq=False)
@@ -47,12 +56,14 @@ class Pace:
     """It was told to give up or take something, and this is which answer it gets before its acknowledgement."""
     strikes: int = 0
     """Holds in a row that its client did not wait for."""
+    told_ms: Millis = 0
+    """The interval that it was told with its last answer; 0 for the group's usual one."""
 
 
 class Holds:
     """All held heartbeats of a shard. Soft: a failover forgets them with their connections."""
 
-    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "paces")
+    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "paces", "sleepers")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, Held]] = {}
@@ -61,6 +72,8 @@ class Holds:
         """By group id the members for whom there may be news since their heartbeats were held."""
         self.paces: dict[tuple[str, str], Pace] = {}
         """By group id and member id."""
+        self.sleepers: set[tuple[str, str]] = set()
+        """Members of consumer groups whose clients are known to sleep while a heartbeat is held; see `ClientKind`."""
         self.ends_at: Millis | None = None
         """When the shell is to call `take_due`; None when it need not."""
         self._by_token: dict[Token, Held] = {}
@@ -87,6 +100,12 @@ class Holds:
     def pace(self, group_id: str, member_id: str) -> Pace:
         """What is remembered of a member."""
         return self.paces.setdefault((group_id, member_id), Pace())
+
+    def forget_pace(self, group_id: str, member_id: str) -> None:
+        """If there is nothing worth remembering."""
+        pace = self.paces.get((group_id, member_id))
+        if pace is not None and not (pace.owing or pace.strikes or pace.told_ms):
+            del self.paces[group_id, member_id]
 
     def add(self, held: Held) -> bool:
         """Hold a heartbeat. Returns whether the shell's timer must be set to `ends_at`, which is earlier than it was.

@@ -180,6 +180,7 @@ def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out:
         session_timeout_ms=one.request.session_timeout_ms,
         rebalance_timeout_ms=one.rebalance_timeout_ms,
         protocols=one.protocols,
+        client=one.context.client,
         is_new=True,
     )
     cause = Cause.MEMBER_JOINED if group.members else Cause.FIRST_MEMBER
@@ -216,6 +217,7 @@ def _join_again(groups: Groups, group: ClassicGroup, member: Member, one: _Join,
 
 def _update(group: ClassicGroup, member: Member, one: _Join) -> None:
     group.set_protocols(member, one.protocols)
+    member.client = one.context.client
     member.session_timeout_ms = one.request.session_timeout_ms
     member.rebalance_timeout_ms = one.rebalance_timeout_ms  # also of a static member (KAFKA-14009)
 

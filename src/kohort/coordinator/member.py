@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.events import MemberFacts
 from kohort.model import Millis
 from kohort.wire.join_group import JoinGroupRequestProtocol
@@ -33,6 +34,10 @@ class Member:
     """How often it sends heartbeats, as learned from them; 0 for unknown."""
     strikes: int = field(default=0, compare=False)
     """Holds of its heartbeats in a row that its client did not wait for."""
+    client: ClientKind = field(default=ClientKind.UNKNOWN, compare=False)
+    """What it runs; unknown after a failover until it joins again."""
+    asked_again: bool = field(default=False, compare=False)
+    """Its last heartbeat was answered with an error, to have the next sooner than by the client's rhythm."""
     is_new: bool = False
     """It waits for the answer to its first join: it has no generation yet, so it cannot send heartbeats."""
 

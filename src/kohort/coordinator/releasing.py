@@ -2,10 +2,11 @@
 
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.heartbeat import tell
-from kohort.coordinator.consumer.holding import SHORT, interval_after_release, nothing_new
+from kohort.coordinator.consumer.holding import held_for_nothing, served_plainly
 from kohort.coordinator.effects import Effects, Token
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.holds import Held
+from kohort.coordinator.holding import asks_again
+from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.membership import heartbeat, standing
 from kohort.coordinator.timers import HoldsEnd
 from kohort.errors import ErrorCode
@@ -13,9 +14,6 @@ from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-
-_AS_USUAL: Millis = 1 << 31
-"""As an interval: the one that the group is set to."""
 
 
 def tell_next(groups: Groups, now: Millis, out: Effects) -> None:
@@ -34,18 +32,18 @@ def end_holds(groups: Groups, now: Millis, out: Effects) -> None:
     """Answer those whose time is over: the client has waited for them, so it may be made to wait again."""
     for held in groups.holds.take_due(now):
         _waited_for(groups, held)
-        out.replies[held.token] = _now(groups, held, SHORT, now)
+        out.replies[held.token] = _now(groups, held, now)
     if groups.holds.ends_at is not None:
         out.timers[HoldsEnd()] = groups.holds.ends_at
 
 
-def release(groups: Groups, token: Token, now: Millis, out: Effects, *, others: bool) -> None:
-    """Answer one because another request waits behind it: of its own member, or of others on the same connection."""
+def release(groups: Groups, token: Token, behind: Behind, now: Millis, out: Effects) -> None:
+    """Answer one because another request waits behind it."""
     held = groups.holds.of_token(token)
     if held is not None:
         groups.holds.drop(held)
         _waited_for(groups, held)
-        out.replies[token] = _now(groups, held, _AS_USUAL if others else interval_after_release(held, now), now)
+        out.replies[token] = _now(groups, held, now, behind)
 
 
 def given_up(groups: Groups, token: Token) -> None:
@@ -70,21 +68,29 @@ def refuse_held(groups: Groups, out: Effects) -> None:
 def _waited_for(groups: Groups, held: Held) -> None:
     """The member's client lives with a hold."""
     group_id, member_id = held.request.group_id, held.request.member_id
-    groups.holds.paces.pop((group_id, member_id), None)
+    pace = groups.holds.paces.get((group_id, member_id))
+    if pace is not None:
+        pace.strikes = 0
+        groups.holds.forget_pace(group_id, member_id)
     group = groups.classic(group_id)
     if group is not None and member_id in group.members:
         group.members[member_id].strikes = 0
 
 
-def _now(groups: Groups, held: Held, interval_ms: Millis, now: Millis) -> Message:
+def _now(groups: Groups, held: Held, now: Millis, behind: Behind | None = None) -> Message:
     request = held.request
     if isinstance(request, HeartbeatRequest):
-        return HeartbeatResponse(error_code=_code(groups, request, now))
+        code = _code(groups, request, now)
+        if behind is Behind.REQUEST and asks_again(groups, held, code, now):
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=code)
     group = groups.consumer(request.group_id)
     member = None if group is None else group.members.get(request.member_id)
     if member is None:
         return _refused(held, ErrorCode.UNKNOWN_MEMBER_ID)
-    return nothing_new(groups, request.group_id, member, interval_ms)
+    if behind is Behind.OTHERS_HEARTBEAT:
+        return served_plainly(groups, member, held)
+    return held_for_nothing(groups, member, held, now, released=behind is not None)
 
 
 def _code(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:

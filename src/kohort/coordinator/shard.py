@@ -24,8 +24,9 @@ from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.expiry import expire
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.growing import growth_due, topics_grown
 from kohort.coordinator.holding import heartbeat_or_hold
-from kohort.coordinator.holds import Held
+from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.join import join
 from kohort.coordinator.join_phase import begin_and_proceed, initial_delay_passed, rebalance_timed_out
 from kohort.coordinator.membership import leave, pending_member_timed_out, session_timed_out
@@ -40,6 +41,7 @@ from kohort.coordinator.timers import (
     CollectingEnds,
     ExpressionRefresh,
     GroupTimer,
+    GrowthDue,
     HoldsEnd,
     InitialDelay,
     MemberRebalanceTimeout,
@@ -198,13 +200,10 @@ class GroupShard:
         tell_next(self._groups, now, out)
         return out
 
-    def release(self, token: Token, now: Millis, *, others: bool) -> Effects:
-        """Another request waits behind a held heartbeat on its connection: answer that one now.
-
-        `others`: the connection speaks for several members, who would release each other's heartbeats all the time.
-        """
+    def release(self, token: Token, behind: Behind, now: Millis) -> Effects:
+        """Another request waits behind a held heartbeat on its connection: answer that one now."""
         out = Effects()
-        release(self._groups, token, now, out, others=others)
+        release(self._groups, token, behind, now, out)
         return out
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
@@ -240,6 +239,8 @@ class GroupShard:
                 collecting_ended(groups, group)
             case SyncsHeldEnd():
                 held_syncs_end(groups, group, now, out)
+            case GrowthDue():
+                growth_due(groups, group, now, out)
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 pass  # of a consumer group that had this id before
             case _:
@@ -295,6 +296,7 @@ class GroupShard:
         old, self._groups.metadata = self._groups.metadata, image
         if self._loaded:
             topics_changed(self._groups, old, now, out)
+            topics_grown(self._groups, old, now, out)
         return out
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
@@ -368,6 +370,7 @@ def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
         SyncTimeout(group_id),
         CollectingEnds(group_id),
         SyncsHeldEnd(group_id),
+        GrowthDue(group_id),
     ):
         out.timers[timer] = None
     for member_id in group.members:

@@ -12,7 +12,7 @@ from kohort.coordinator.sync import assignment_made
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.group_records import GroupMetadataKey, MemberMetadata
+from kohort.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
 def fence(groups: Groups, group: ClassicGroup, old_id: str, out: Effects) -> None:
@@ -45,15 +45,22 @@ def keep_new_id(group: ClassicGroup, instance_id: str, new_id: str, out: Effects
     The member is told its id before that one is written. A failover in between would know the instance by its old id
     alone, also where the group had removed it, and fence the living member for ever: KAFKA-10284 in a rebalance.
     """
-    if group.stored is None or all(one.group_instance_id != instance_id for one in group.stored.members):
+    last = _last_written(group, out)
+    if last is None or all(one.group_instance_id != instance_id for one in last.members):
         return
-    stored = copy(group.stored)
-    stored.members = [
-        _renamed(one, new_id) if one.group_instance_id == instance_id else one for one in group.stored.members
-    ]
-    led = any(one.group_instance_id == instance_id and one.member_id == stored.leader for one in group.stored.members)
-    stored.leader = new_id if led else stored.leader
+    stored = copy(last)
+    stored.members = [_renamed(one, new_id) if one.group_instance_id == instance_id else one for one in last.members]
+    led = any(one.group_instance_id == instance_id and one.member_id == last.leader for one in last.members)
+    stored.leader = new_id if led else last.leader
     out.records.append(Record(GroupMetadataKey(group=group.group_id), stored))
+
+
+def _last_written(group: ClassicGroup, out: Effects) -> GroupMetadataValue | None:
+    """The last generation, be it that it is about to be written: the group was a consumer group until now."""
+    for record in reversed(out.records):
+        if isinstance(record.value, GroupMetadataValue) and record.key == GroupMetadataKey(group=group.group_id):
+            return record.value
+    return group.stored
 
 
 def _renamed(member: MemberMetadata, new_id: str) -> MemberMetadata:

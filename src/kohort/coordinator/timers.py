@@ -77,6 +77,13 @@ class SyncsHeldEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class GrowthDue:
+    """Look whether a classic group reads the partitions that a topic got a moment ago."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class HoldsEnd:
     """Held heartbeats of the shard are to be answered, since their members would send the next ones soon."""
 
@@ -97,6 +104,7 @@ GroupTimer = (
     | TargetDue
     | CollectingEnds
     | SyncsHeldEnd
+    | GrowthDue
 )
 """Those of one group."""
 

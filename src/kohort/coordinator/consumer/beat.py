@@ -47,6 +47,8 @@ class Beat:
     """Expressions that were looked up for it."""
     now: Millis
     out: Effects
+    cut_short: bool = False
+    """The group was a classic one until now, in a rebalance: who came or went before is still to be shared for."""
     coming: Coming | None = field(init=False)
     epoch: int = field(init=False)
     """The group epoch: the next one as soon as what the member says calls for a target."""
@@ -102,7 +104,12 @@ class Beat:
     def _calls_for_a_target(self) -> bool:
         """Whether what the member says changes what somebody should own."""
         old, new = self.before.subscription, self.after.subscription
-        if old.names != new.names or self._ousted is not None or self.before.weight != self.after.weight:
+        if (
+            self.cut_short
+            or old.names != new.names
+            or self._ousted is not None
+            or self.before.weight != self.after.weight
+        ):
             return True
         if old.expression != new.expression:
             found = self.fresh.get(new.expression or "")

@@ -7,16 +7,20 @@ from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.records import tombstone
 from kohort.coordinator.replies import join_refused, sync_refused
+from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
-def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
-    """Have a new consumer group among the groups, in the place of a classic one if there is one."""
+def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> bool:
+    """Have a new consumer group among the groups, in the place of a classic one if there is one.
+
+    Returns whether that one was in a rebalance, which ends here: what it was about needs a new target.
+    """
     group_id = group.group_id
     if groups.get(group_id) is group:
-        return
+        return False
     classic = groups.classic(group_id)
     if classic is not None:
         if classic.stored is not None:
@@ -30,6 +34,7 @@ def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> No
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
         write_upgraded(group, now, out)
+    return classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
 def _turn_away(groups: Groups, classic: ClassicGroup, out: Effects) -> None:

@@ -119,8 +119,8 @@ def _heartbeat(
     after = as_told(before, member_id, request, context)
     fresh = look_up(groups, group, before, after, now)
 
-    admit(groups, group, now, out)
-    beat = Beat(groups, group, before, after, fresh, now, out)
+    cut_short = admit(groups, group, now, out)
+    beat = Beat(groups, group, before, after, fresh, now, out, cut_short)
     epoch = beat.change_member()
     computed, refused = _computed(beat, request, epoch)
     target_epoch, target = beat.update_target(epoch, computed)

@@ -1,11 +1,15 @@
 """Which heartbeats of a consumer group's members are held, and how soon a member is to send its next one.
 
-The members obey the interval in each answer. Where heartbeats are held that interval is short, because the hold sets
-the pace: a member is hardly ever without a heartbeat that can be answered with news. A member that was told to give up
-or take something is never held, since it cannot acknowledge while a heartbeat of it is under way.
+The members obey the interval in each answer. A client that sleeps while its heartbeat is held (`ClientKind.sleeps`) is
+told a short one, because the hold sets the pace: its member is hardly ever without a heartbeat that can be answered.
+Any other is held until shortly before the interval is over that it was told, so when a commit has cut a hold short it
+is without one until then: in a group that has just changed, and may soon again, that interval is brisk. A member that
+was told to give up or take something is never held: it cannot acknowledge while a heartbeat of it is under way.
 """
 
 from __future__ import annotations
+
+from zlib import crc32
 
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember
@@ -18,24 +22,60 @@ from kohort.coordinator.timers import HoldsEnd, TargetDue
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-SHORT: Millis = 50
-"""After an answer that is not held the next heartbeat is to come so soon."""
+_SHORT: Millis = 50
+"""A client that sleeps during a hold is to send the next heartbeat so soon after the last was answered."""
+_BRISK: Millis = 250
+"""Any other, in a small group that has just changed; each member of a large one adds half a millisecond."""
+_SPARE: Millis = 50
+"""A hold ends so much before the interval does, or a fiftieth of it."""
+_RESTLESS: Millis = 30_000
+"""After a target of a group the next is likely for so long, and for a time between none and as much again, other for
+each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
 _AT_MOST_EVERY: Millis = 1_000
 """A member whose other requests release its heartbeats sends one in so much time, however many requests it sends."""
 _PATIENCE = 4
 """So many heartbeats of a member are answered at once while its acknowledgement is awaited; a client may send none."""
 
 
-def hold_ms(groups: Groups, group_id: str) -> Millis:
+def hold_ms(groups: Groups, group_id: str, member_id: str) -> Millis:
     """How long a heartbeat is held: as long as the member would else wait, so that requests do not become more."""
     settings = groups.settings(group_id)
-    return min(groups.config.heartbeat_hold_ms, settings.heartbeat_interval_ms, settings.session_timeout_ms // 3)
+    longest = min(groups.config.heartbeat_hold_ms, settings.session_timeout_ms // 3)
+    if (group_id, member_id) in groups.holds.sleepers:
+        return min(longest, settings.heartbeat_interval_ms)
+    pace = groups.holds.paces.get((group_id, member_id))
+    told = settings.heartbeat_interval_ms if pace is None or not pace.told_ms else pace.told_ms
+    return max(0, min(longest, told - max(_SPARE, told // 50)))
 
 
-def usual_interval(groups: Groups, group_id: str, *, may_hold: bool) -> Millis:
-    """What a member is told when there is no news."""
-    interval = groups.settings(group_id).heartbeat_interval_ms
-    return min(SHORT, interval) if may_hold and hold_ms(groups, group_id) else interval
+def _next_interval(groups: Groups, group_id: str, member_id: str, now: Millis) -> Millis:
+    """When a member is to send its next heartbeat, and be held, that has nothing to acknowledge."""
+    usual = groups.settings(group_id).heartbeat_interval_ms
+    if (group_id, member_id) in groups.holds.sleepers:
+        return min(_SHORT, usual)
+    group = groups.consumer(group_id)
+    if group is None or not _is_restless(group, member_id, now):
+        return usual
+    return min(usual, max(_BRISK, len(group.members) // 2))
+
+
+def _is_restless(group: ConsumerGroup, member_id: str, now: Millis) -> bool:
+    if group.epoch > group.target_epoch:
+        return True
+    return abs(now - group.target_at) < _RESTLESS + crc32(member_id.encode()) % _RESTLESS
+
+
+def _tell_interval(
+    groups: Groups, group_id: str, response: ConsumerGroupHeartbeatResponse, interval_ms: Millis
+) -> None:
+    """Say when the next heartbeat is to come, and remember it for as long as it is not the usual one."""
+    usual, member_id = groups.settings(group_id).heartbeat_interval_ms, response.member_id or ""
+    response.heartbeat_interval_ms = min(interval_ms, usual)
+    if (group_id, member_id) not in groups.holds.sleepers:
+        if interval_ms < usual:
+            groups.holds.pace(group_id, member_id).told_ms = interval_ms
+        elif (pace := groups.holds.paces.get((group_id, member_id))) is not None:
+            pace.told_ms = 0
 
 
 def may_be_held(groups: Groups, group_id: str, member_id: str) -> bool:
@@ -60,6 +100,8 @@ def answer_or_hold(
     if not context.may_hold or not groups.config.heartbeat_hold_ms or response.error_code or request.member_epoch < 0:
         return
     group_id, member_id = request.group_id, response.member_id or ""
+    if context.client.sleeps:
+        groups.holds.sleepers.add((group_id, member_id))
     pace = groups.holds.pace(group_id, member_id)
     if request.topic_partitions is not None:
         pace.owing = 0
@@ -72,23 +114,23 @@ def answer_or_hold(
     owes = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
     if pace.owing > _PATIENCE and not owes:
         pace.owing = 0
-    settings = groups.settings(group_id)
+    interval = _next_interval(groups, group_id, member_id, now)
     if pace.strikes >= PLAIN_AFTER:
-        response.heartbeat_interval_ms = settings.heartbeat_interval_ms
+        interval = groups.settings(group_id).heartbeat_interval_ms
     elif pace.owing or owes:
         # Ever more rarely, so that one that takes its time does not ask all the time whether it may.
-        wait = SHORT << min(max(pace.owing - 1, 0), 16)
-        response.heartbeat_interval_ms = min(wait, settings.heartbeat_interval_ms)
-    else:
-        if not pace.strikes:
-            del groups.holds.paces[group_id, member_id]
-        response.heartbeat_interval_ms = usual_interval(groups, group_id, may_hold=True)
-        if group is not None and member is not None and silent and request.member_epoch == response.member_epoch:
-            del out.replies[context.token]
-            _give_up_earlier(groups, member, request, out)
-            since, until = (now, now + hold_ms(groups, group_id)) if again is None else (again.since, again.until)
-            waits_for = _waits_for(group, member)
-            _hold(groups, group, Held(context.token, request, context.api_version, since, until, waits_for), now, out)
+        interval <<= min(max(pace.owing - 1, 0), 16)
+    elif group is not None and member is not None and silent and request.member_epoch == response.member_epoch:
+        del out.replies[context.token]
+        _give_up_earlier(groups, member, request, out)
+        hold = hold_ms(groups, group_id, member_id)
+        since, until = (now, now + hold) if again is None else (again.since, again.until)
+        waits_for = _waits_for(group, member)
+        _hold(groups, group, Held(context.token, request, context.api_version, since, until, waits_for), now, out)
+        groups.holds.forget_pace(group_id, member_id)
+        return
+    _tell_interval(groups, group_id, response, interval)
+    groups.holds.forget_pace(group_id, member_id)
 
 
 def _hold(groups: Groups, group: ConsumerGroup, held: Held, now: Millis, out: Effects) -> None:
@@ -104,8 +146,7 @@ def hold_quietly(groups: Groups, request: ConsumerGroupHeartbeatRequest, token: 
     holds, group_id, member_id = groups.holds, request.group_id, request.member_id
     if not may_be_held(groups, group_id, member_id) or holds.holds(group_id, member_id):
         return None
-    until = now + hold_ms(groups, group_id)
-    held = Held(token, request, 0, now, until)
+    held = Held(token, request, 0, now, now + hold_ms(groups, group_id, member_id))
     holds.add(held)
     return held
 
@@ -117,7 +158,7 @@ def _give_up_earlier(
     earlier = groups.holds.by_group.get(request.group_id, {}).get(member.member_id)
     if earlier is not None:
         groups.holds.drop(earlier)
-        out.replies[earlier.token] = nothing_new(groups, request.group_id, member, SHORT)
+        out.replies[earlier.token] = _nothing_new(member, groups.settings(request.group_id).heartbeat_interval_ms)
 
 
 def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> list[Place]:
@@ -126,19 +167,29 @@ def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> list[Place]:
     return [(group.group_id, topic_id, n) for topic_id, n in group.target_of(member.member_id) - member.assigned]
 
 
-def nothing_new(
-    groups: Groups, group_id: str, member: ConsumerMember, interval_ms: Millis
+def held_for_nothing(
+    groups: Groups, member: ConsumerMember, held: Held, now: Millis, *, released: bool
 ) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a heartbeat that was held for nothing."""
-    usual = groups.settings(group_id).heartbeat_interval_ms
+    """The answer at the end of a hold, or when another request of the member cut it short."""
+    group_id, member_id = held.request.group_id, member.member_id
+    interval = _next_interval(groups, group_id, member_id, now)
+    if released and (group_id, member_id) in groups.holds.sleepers:
+        interval = max(interval, _AT_MOST_EVERY - (now - held.since))
+    response = _nothing_new(member, interval)
+    _tell_interval(groups, group_id, response, interval)
+    groups.holds.forget_pace(group_id, member_id)
+    return response
+
+
+def served_plainly(groups: Groups, member: ConsumerMember, held: Held) -> ConsumerGroupHeartbeatResponse:
+    """The answer where members that share a connection release each other."""
+    return _nothing_new(member, groups.settings(held.request.group_id).heartbeat_interval_ms)
+
+
+def _nothing_new(member: ConsumerMember, interval_ms: Millis) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=min(interval_ms, usual)
+        member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
     )
-
-
-def interval_after_release(held: Held, now: Millis) -> Millis:
-    """When the next heartbeat is to come after another request of the member cut a hold short."""
-    return max(SHORT, _AT_MOST_EVERY - (now - held.since))
 
 
 def is_silent(request: ConsumerGroupHeartbeatRequest) -> bool:

@@ -101,6 +101,7 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             _tell_freed(groups, group, before, key.member_id)
             groups.holds.look_at(key.group_id, key.member_id)
             groups.holds.paces.pop((key.group_id, key.member_id), None)
+            groups.holds.sleepers.discard((key.group_id, key.member_id))
         case ConsumerGroupTargetAssignmentMetadataKey():
             group.target_epoch, group.target_at = FIRST_EPOCH, 0
         case ConsumerGroupTargetAssignmentMemberKey():
