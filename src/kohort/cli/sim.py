@@ -11,7 +11,7 @@ from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
     from kohort.sim import Outcome, Plan
-    from kohort.sim.farm import Report
+    from kohort.sim.report import Report
 
 _PROGRESS_EVERY_S = 5.0
 
@@ -30,6 +30,11 @@ def sim(
     minutes: Annotated[float | None, typer.Option(help="Run seeds on all cores for so long (default: 2).")] = None,
     seeds: Annotated[int | None, typer.Option(help="Run so many seeds instead.")] = None,
     first: Annotated[int | None, typer.Option(help="The first seed; by default one that nobody chose.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="On so many cores (default: all).")] = None,
+    totals: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add to the totals in FILE, and leave out the seeds that are in them."),
+    ] = None,
     model: Annotated[
         int | None, typer.Option(metavar="DEPTH", help="Try every order of so many events instead.")
     ] = None,
@@ -44,7 +49,7 @@ def sim(
     if model is not None:
         return _model(model)
     if seed is None and plan is None:
-        return _many(first, seeds, minutes)
+        return _many(first, seeds, minutes, jobs, totals)
     return _one(_plan(seed, plan), shrink)
 
 
@@ -100,12 +105,20 @@ def _model(depth: int) -> int:
     return 0
 
 
-def _many(first: int | None, seeds: int | None, minutes: float | None) -> int:
+def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None) -> int:
     from kohort.sim.farm import farm
+    from kohort.sim.report import Report, load, save
 
     seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60
-    progress = _Progress()
-    report = farm(time.time_ns() // 1_000_000_000 * 1_000 if first is None else first, seeds, seconds, progress.told)
+    first = time.time_ns() // 1_000_000_000 * 1_000 if first is None else first
+    try:
+        report = Report() if totals is None else load(totals)
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"{totals} cannot be added to: {problem}.") from problem
+    progress = _Progress(totals)
+    report = farm(first, seeds, seconds, progress.told, report=report, workers=jobs)
+    if totals is not None:
+        save(report, totals)
     for line in report.lines():
         say(line)
     for seed, violation in sorted(report.failed.items()):
@@ -114,14 +127,21 @@ def _many(first: int | None, seeds: int | None, minutes: float | None) -> int:
 
 
 class _Progress:
-    """A line now and then for who waits."""
+    """A line now and then for who waits, and the totals so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, totals: Path | None) -> None:
+        self._totals = totals
+        self._failed = 0
         self._next = time.monotonic() + _PROGRESS_EVERY_S
 
     def told(self, report: "Report") -> None:
         """Another seed is done."""
+        from kohort.sim.report import save
+
         now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _PROGRESS_EVERY_S
-            remark(f"{report.seeds:,} seeds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")
+        if now < self._next and len(report.failed) == self._failed:
+            return
+        self._next, self._failed = now + _PROGRESS_EVERY_S, len(report.failed)
+        remark(f"{len(report.ran):,} seeds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")
+        if self._totals is not None:
+            save(report, self._totals)

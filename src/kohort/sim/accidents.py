@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.client import Admin, Cluster, KafkaError, NewTopic
+from kohort.client import Admin, KafkaError, NewTopic
 from kohort.sim.files import FilesDisk
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
-from kohort.sim.strangers import REQUESTS, Victim
+from kohort.sim.speaking import crowd, speak_up
 
 if TYPE_CHECKING:
     from kohort.sim.world import World
@@ -157,7 +156,9 @@ def _operate(world: World, step: Step) -> bool:
         case "produce":
             return _produce(world, words[0], int(words[1]))
         case "stranger":
-            return _speak_up(world, words[0], words[1])
+            return speak_up(world, words[0], words[1])
+        case "crowd":
+            return crowd(world, words[0])
         case "create":
             return _ask(world, partial(_create, words[0], int(words[1])))
         case "grow":
@@ -185,36 +186,6 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
                 await question(admin)
         except KafkaError:
             pass  # the cluster says no, or says nothing: an operator lives with that
-        world.after(0.0, world.operator.kill)
-
-    world.operator.start(work)
-    return True
-
-
-def _speak_up(world: World, group: str, what: str) -> bool:
-    """Somebody asks the group's coordinator for what it has to refuse."""
-    if world.operator.alive:
-        return False
-    victim = Victim(group)
-    for one in world.applications:
-        if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
-            member = one.membership
-            topic = one.habits.topics[0] if one.habits.topics else victim.topic
-            instance = one.habits.instance
-            in_epochs = instance is not None and one.habits.protocol == "consumer"
-            victim = Victim(group, member.member_id, member.generation or 1, instance, in_epochs, topic)
-            break
-    request = REQUESTS[what](victim)
-
-    async def work() -> None:
-        cluster = Cluster.of(world.site.bootstrap, client_id="stranger", request_timeout_ms=5_000)
-        try:
-            async with asyncio.timeout(10.0):
-                connection = await cluster.coordinator(group, "stranger")
-                await connection.send(request)
-        except (KafkaError, TimeoutError):
-            pass  # nobody is there who could refuse it
-        await cluster.close()
         world.after(0.0, world.operator.kill)
 
     world.operator.start(work)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kohort.coordinator import Timer
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.timers import SessionTimeout
 from kohort.model import UUID
 from kohort.sim.violation import Violation
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -38,42 +36,65 @@ class Past:
     """What was seen of a group before."""
 
     epoch: int = 0
-    members: dict[str, int] = field(default_factory=dict)
-    """The epoch of each member."""
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    """As they were when they were looked at last: members are replaced, not changed."""
+    owners: dict[Place, str] = field(default_factory=dict)
+    """Who of them has each partition."""
     holders: dict[Place, Holding] = field(default_factory=dict)
+    """Who had it last, be it that nobody has it now."""
 
 
-def check_consumer_group(group: ConsumerGroup, past: Past, timers: Container[Timer], names: Mapping[UUID, str]) -> None:
-    """The group contradicts neither itself nor its past. `names` are those of the topics that there are."""
+def check_consumer_group(
+    group: ConsumerGroup, past: Past, sessions: Collection[str], names: Mapping[UUID, str]
+) -> None:
+    """The group contradicts neither itself nor its past. `names` are those of the topics that there are.
+
+    `sessions` are the members whose sessions something will end. Only members that are new or another value than when
+    the group was looked at last are looked at: what holds of one value holds as long as the epochs only rise.
+    """
     name = group.group_id
     if group.epoch < past.epoch:
         raise Violation("S4", f"{name} fell from epoch {past.epoch} to {group.epoch}")
     if group.target_epoch > group.epoch:
         raise Violation("S4", f"the target of {name} is of epoch {group.target_epoch}, the group at {group.epoch}")
     past.epoch = group.epoch
-    past.members = {member_id: epoch for member_id, epoch in past.members.items() if member_id in group.members}
-    has: dict[Place, ConsumerMember] = {}
-    for member in group.members.values():
-        _check_member(group, member, past, timers, names)
-        for place in (*member.assigned, *member.revoking):
-            other = has.setdefault(place, member)
-            if other is not member:
-                both = f"{other.member_id} and {member.member_id}"
-                raise Violation("S1", f"{names.get(place[0], place[0])}-{place[1]} of {name} is {both}'s")
-    _check_hands(name, has, past, names)
+    before, members = past.members, group.members
+    changed = [member for member_id, member in members.items() if before.get(member_id) is not member]
+    for member_id in members:
+        if member_id not in sessions:
+            raise Violation("L3", f"nothing will end the session of {member_id} in {name}")
+    if not changed and len(before) == len(members):
+        return
+    gone = [member for member_id, member in before.items() if member_id not in members]
+    for member in (*gone, *(before[one.member_id] for one in changed if one.member_id in before)):
+        for place in _places(member):
+            past.owners.pop(place, None)
+    for member in changed:
+        _check_member(group, member, before.get(member.member_id), names)
+        for place in _places(member):
+            other = past.owners.setdefault(place, member.member_id)
+            if other != member.member_id:
+                raise Violation("S1", f"{_named(place, names)} of {name} is {other}'s and {member.member_id}'s")
+    _check_hands(name, changed, past, names)
+    past.members = dict(members)
+
+
+def _places(member: ConsumerMember) -> Iterable[Place]:
+    return (*member.assigned, *member.revoking)
+
+
+def _named(place: Place, names: Mapping[UUID, str]) -> str:
+    return f"{names.get(place[0], place[0])}-{place[1]}"
 
 
 def _check_member(
-    group: ConsumerGroup, member: ConsumerMember, past: Past, timers: Container[Timer], names: Mapping[UUID, str]
+    group: ConsumerGroup, member: ConsumerMember, before: ConsumerMember | None, names: Mapping[UUID, str]
 ) -> None:
     name, member_id = group.group_id, member.member_id
     if member.epoch > group.epoch:
         raise Violation("S4", f"{member_id} of {name} is at epoch {member.epoch}, the group at {group.epoch}")
-    if 0 < member.epoch < past.members.get(member_id, 0):
-        raise Violation("S4", f"{member_id} of {name} fell from epoch {past.members[member_id]} to {member.epoch}")
-    past.members[member_id] = member.epoch
-    if SessionTimeout(name, member_id) not in timers:
-        raise Violation("L3", f"nothing will end the session of {member_id} in {name}")
+    if before is not None and 0 < member.epoch < before.epoch:
+        raise Violation("S4", f"{member_id} of {name} fell from epoch {before.epoch} to {member.epoch}")
     if member.state is MemberState.STABLE and member.epoch == group.epoch:
         for topic_id, partition in member.assigned:
             topic = names.get(topic_id)
@@ -87,17 +108,18 @@ def _wants(group: ConsumerGroup, member: ConsumerMember, topic: str) -> bool:
     return topic in member.subscription.names
 
 
-def _check_hands(name: str, has: Mapping[Place, ConsumerMember], past: Past, names: Mapping[UUID, str]) -> None:
+def _check_hands(name: str, changed: Iterable[ConsumerMember], past: Past, names: Mapping[UUID, str]) -> None:
     """Whoever has a partition now has it at a later epoch than whoever had it before: their commits never mix."""
-    for place, member in has.items():
-        before = past.holders.get(place)
-        if before is not None and not before.is_life_before(member) and member.epoch <= before.epoch:
-            what = f"{names.get(place[0], place[0])}-{place[1]} of {name}"
-            detail = (
-                f"{before.member_id} had {what} at epoch {before.epoch}, {member.member_id} has it at {member.epoch}"
-            )
-            raise Violation("S1", detail)
-        past.holders[place] = Holding(member.member_id, member.instance_id, member.epoch)
+    for member in changed:
+        for place in _places(member):
+            before = past.holders.get(place)
+            if before is not None and not before.is_life_before(member) and member.epoch <= before.epoch:
+                detail = (
+                    f"{before.member_id} had {_named(place, names)} of {name} at epoch {before.epoch}, "
+                    f"{member.member_id} has it at {member.epoch}"
+                )
+                raise Violation("S1", detail)
+            past.holders[place] = Holding(member.member_id, member.instance_id, member.epoch)
 
 
 def must_refuse_heartbeat(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:

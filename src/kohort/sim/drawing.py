@@ -76,16 +76,18 @@ _BUSY = Pace(
 _SLOW = replace(_BUSY, sessions=(30_000, 60_000, 120_000), polls=(5_000, 9_000))
 """Of some of those that last longest."""
 _CALM = Pace(
-    seconds=(6 * 3600.0, 12 * 3600.0, 24 * 3600.0),
-    groups=(10, 20, 30),
-    sessions=(600_000, 1_200_000, 1_800_000),
-    polls=(300_000, 600_000),
-    max_polls=(1_800_000,),
-    commits=(300_000, 900_000),
-    metadata_ages=(300_000, 900_000),
+    seconds=(12 * 3600.0, 24 * 3600.0, 24 * 3600.0),
+    groups=(10, 20, 40),
+    sessions=(600_000, 1_800_000, 7_200_000),
+    polls=(600_000, 1_800_000),
+    max_polls=(3_600_000,),
+    commits=(900_000, 3_600_000),
+    metadata_ages=(900_000, 3_600_000),
     lulls=(2, 6, 24),
     outages=(0.05, 2.0, 45.0, 300.0, 2_000.0),
 )
+_HOLDS = (9_000, 600_000, 600_000, 600_000)
+"""How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear, or far longer."""
 CALM_EVERY = 30
 """One seed in so many is a calm world."""
 PLAIN_EVERY = 4
@@ -118,13 +120,16 @@ def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
     session = dice.choice(pace.sessions if pace is _CALM else _BUSY.sessions)
     settings |= {
         "group.consumer.min.session.timeout.ms": "6000",
-        "group.consumer.max.session.timeout.ms": "1800000",
+        "group.consumer.max.session.timeout.ms": "7200000",
         "group.consumer.session.timeout.ms": str(session),
         "group.consumer.min.heartbeat.interval.ms": "1000",
-        "group.consumer.max.heartbeat.interval.ms": "600000",
+        "group.consumer.max.heartbeat.interval.ms": "2400000",
         "group.consumer.heartbeat.interval.ms": str(session // 3),
         "group.consumer.assignment.interval.ms": dice.choice(["0", "1000"]),
     }
+    if pace is _CALM:
+        settings |= {"group.max.session.timeout.ms": "7200000", "connections.max.idle.ms": "10800000"}
+        settings["group.heartbeat.hold.ms"] = str(dice.choice(_HOLDS))
     if files:
         # Small segments, and a cleaner that is never content: there is always a compaction that a crash can meet.
         settings["offsets.topic.segment.bytes"] = dice.choice(["1024", "4096", "104857600"])
@@ -191,6 +196,11 @@ def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
         steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
     if dice.random() < 0.3:
         steps += [Step(round(dice.uniform(0.0, plan.seconds), 3), "ambush") for _ in range(dice.randint(1, 6))]
+    failing = [step for step in steps if step.what in ("disk-error", "disk-full")]
+    if failing and dice.random() < 0.5:
+        # Requests of every kind in the moments when a shard is lost, and loaded again.
+        groups = sorted({one.group for one in plan.members})
+        steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in failing]
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 

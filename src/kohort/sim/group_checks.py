@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from kohort.coordinator import GroupState, Timer
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SessionTimeout, SyncTimeout
+from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SyncTimeout
 from kohort.model import TopicPartition
 from kohort.sim.violation import Violation
 from kohort.wire.codec import DecodeError
@@ -48,11 +48,6 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
             raise Violation("L4", f"nothing will end CompletingRebalance of {name}")
     elif group.stored is not None and group.generation != group.stored.generation:
         raise Violation("S10", f"{name} is at a generation that is not written")
-    for member_id in members:
-        waits = member_id in rebalance.joining or member_id in rebalance.syncing
-        watched = waits or SessionTimeout(name, member_id) in timers
-        if not watched:
-            raise Violation("L3", f"nothing will end the session of {member_id} in {name}")
 
 
 def check_generation(group_id: str, value: GroupMetadataValue) -> None:

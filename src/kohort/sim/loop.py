@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from asyncio import events
+from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
@@ -23,30 +23,20 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Handle(asyncio.TimerHandle):
-    """One thing to do at one time. Far lighter than asyncio's own, of which it needs nothing."""
+class Handle(list[Any]):
+    """One thing to do: whose loop it is of, what to call, and with what. Without a call it is cancelled.
 
-    __slots__ = ("at", "call", "gone", "loop", "values")
+    A list, because no other object with a method is made as cheaply, and each event makes one. It stands in for
+    asyncio's own handles, whose constructors format tracebacks and copy contexts that nobody here looks at.
+    """
 
-    def __init__(self, loop: VirtualLoop, at: float, call: Callable[..., object], values: tuple[Any, ...]) -> None:
-        # The constructors above format tracebacks and copy contexts, which nobody here looks at.
-        self.loop = loop
-        self.at = at
-        self.call = call
-        self.values = values
-        self.gone = False
+    __slots__ = ()
 
     def cancel(self) -> None:
-        self.gone = True
+        self[1] = None
 
     def cancelled(self) -> bool:
-        return self.gone
-
-    def when(self) -> float:
-        return self.at
-
-    def __repr__(self) -> str:
-        return f"<at {self.at:.6f} {self.call!r}>"
+        return self[1] is None
 
 
 class Agenda:
@@ -59,13 +49,10 @@ class Agenda:
         """Calls made so far."""
         self.halted = False
         """Somebody has seen enough: `run` returns after the call under way."""
-        self._ready: deque[Handle] = deque()
+        self.ready: deque[Handle] = deque()
+        """To be done in this instant, in this order."""
         self._later: list[tuple[float, int, Handle]] = []
         self._order = 0
-
-    def soon(self, handle: Handle) -> None:
-        """In this instant, behind what is there."""
-        self._ready.append(handle)
 
     def later(self, at: float, handle: Handle) -> None:
         """At that time of the world, which may be now."""
@@ -74,14 +61,15 @@ class Agenda:
 
     def clear(self) -> None:
         """Nothing more will happen."""
-        self._ready.clear()
+        self.ready.clear()
         self._later.clear()
 
     def run(self, until: float) -> None:
         """Do what is due up to that time, unless it is halted."""
-        ready, later = self._ready, self._later
-        set_loop = events._set_running_loop
+        ready, later = self.ready, self._later
+        set_loop = _set_running_loop
         running: VirtualLoop | None = None
+        events = 0
         try:
             while not self.halted:
                 if not ready:
@@ -92,23 +80,24 @@ class Agenda:
                     self.now = max(self.now, at)
                 else:
                     handle = ready.popleft()
-                if handle.gone:
+                loop, call, values = handle
+                if call is None:
                     continue
-                loop = handle.loop
                 if loop.stands is not None:
                     loop.postpone(handle)
                     continue
                 if loop is not running:
                     set_loop(loop)
                     running = loop
-                self.events += 1
+                events += 1
                 try:
-                    handle.call(*handle.values)
+                    call(*values)
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as problem:  # noqa: BLE001  what a real loop would log, the world judges
                     loop.failed(problem)
         finally:
+            self.events += events
             set_loop(None)
 
 
@@ -134,6 +123,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.blocking: Callable[[Callable[[], Any]], tuple[float, Callable[[], Any]]] = lambda call: (0.0, call)
         """How long work for a thread takes, and what it comes to."""
         self._agenda = agenda
+        self._instant = agenda.ready
         self._network = network
         self._failed = failed
         self._backlog: list[Handle] = []
@@ -157,8 +147,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         self.stands = None
         backlog, self._backlog = self._backlog, []
-        for handle in backlog:
-            self._agenda.soon(handle)
+        self._instant.extend(backlog)
 
     def postpone(self, handle: Handle) -> None:
         """Keep for later what came while the process stands."""
@@ -179,8 +168,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # The types of the callbacks' arguments would buy nothing here.
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:  # type: ignore[override]
-        handle = Handle(self, self._agenda.now, callback, args)
-        self._agenda.soon(handle)
+        handle = Handle((self, callback, args))
+        self._instant.append(handle)
         return handle
 
     def call_soon_threadsafe(  # type: ignore[override]
@@ -199,7 +188,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._at_world(self._agenda.now + max(when - self.time(), 0.0) / self.rate, callback, args)
 
     def _at_world(self, at: float, callback: Callable[..., object], args: tuple[Any, ...]) -> Handle:
-        handle = Handle(self, at, callback, args)
+        handle = Handle((self, callback, args))
         self._agenda.later(at, handle)
         return handle
 

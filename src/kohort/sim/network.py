@@ -102,7 +102,7 @@ class Network:
         self._blocked.discard((sender, receiver))
         held, self._held = self._held, []
         for end, what in held:
-            self._agenda.soon(Handle(end.loop, self._agenda.now, self._arrive, (end, what)))
+            self._agenda.ready.append(Handle((end.loop, self._arrive, (end, what))))
 
     def heal_all(self) -> None:
         """Every way is free."""
@@ -143,7 +143,7 @@ class Network:
 
     def _deliver(self, end: End, what: bytes | Exception | None) -> None:
         at = end.arrives = max(self._agenda.now + self._travel(), end.arrives)
-        self._agenda.later(at, Handle(end.loop, at, self._arrive, (end, what)))
+        self._agenda.later(at, Handle((end.loop, self._arrive, (end, what))))
 
     def _arrive(self, end: End, what: bytes | Exception | None) -> None:
         if self._blocked and (end.other.loop.name, end.loop.name) in self._blocked:

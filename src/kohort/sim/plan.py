@@ -79,6 +79,7 @@ FAULTS = frozenset(
         "poll-stop",
         "callback",
         "stranger",
+        "crowd",
     }
 )
 """Steps that nobody wants."""

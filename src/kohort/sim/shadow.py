@@ -89,17 +89,24 @@ def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
             yield bytes(record.key or b""), None if record.value is None else bytes(record.value)
 
 
+def group_of(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+    """The group of that id, of whichever kind. (What a shard shows of all its groups is a copy, too dear here.)"""
+    return shard._groups.get(group_id)
+
+
 def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
     """The live shard has at the record's key what the durable one has."""
     match record.key:
         case GroupMetadataKey(group=group_id):
-            one, other = live.groups.get(group_id), shadow.groups.get(group_id)
-            mine, theirs = (None if group is None else group.stored for group in (one, other))
+            mine, theirs = (
+                group.stored if isinstance(group := group_of(shard, group_id), ClassicGroup) else None
+                for shard in (live, shadow)
+            )
             if mine != theirs:
                 raise Violation("S10", f"{group_id} is {mine}, and the log says {theirs}")
         case OffsetCommitKey(group=group_id, topic=topic, partition=partition):
             mine_value, theirs_value = (
-                None if (group := _group(shard, group_id)) is None else _offset(group.offsets, topic, partition)
+                None if (group := group_of(shard, group_id)) is None else _offset(group.offsets, topic, partition)
                 for shard in (live, shadow)
             )
             if mine_value != theirs_value:
@@ -140,10 +147,6 @@ def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
     if mine != theirs:
         name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
         raise Violation("S10", f"{name} {how} is {mine.get(name)}, and the log says {theirs.get(name)}")
-
-
-def _group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-    return shard.groups.get(group_id) or shard.consumer_groups.get(group_id)
 
 
 def _offset(offsets: dict[str, dict[int, Record]], topic: str, partition: int) -> object:

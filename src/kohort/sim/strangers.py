@@ -149,3 +149,11 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     "describe-the-missing": lambda v: ConsumerGroupDescribeRequest(group_ids=["no-such-group"]),
 }
 """By the name that stands in a plan."""
+
+HARMLESS = [name for name in REQUESTS if name != "epoch-of-a-living-instance"]
+"""Those that nobody can ever take for a member's."""
+
+
+def passer_by(group: str, topic: str) -> OffsetCommitRequest:
+    """A commit for a group that has no members, of who wants to be none: it is taken, and written."""
+    return _commit(Victim(group, member_id="", topic=topic), -1)

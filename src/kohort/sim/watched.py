@@ -6,24 +6,23 @@ group's state, by Kafka's rules and not by the coordinator's code.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.groups import group_partition
-from kohort.coordinator import Effects, GroupShard, GroupState, Held, Record, RequestContext, Timer, Token
+from kohort.coordinator import Behind, Effects, GroupShard, GroupState, Held, Record, RequestContext, Timer, Token
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.events import RebalanceStarted
-from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
+from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.sim.consumer_checks import Past, check_consumer_group, must_refuse_commit, must_refuse_heartbeat
+from kohort.sim.consumer_checks import must_refuse_commit, must_refuse_heartbeat
 from kohort.sim.error_codes import ALLOWED
-from kohort.sim.group_checks import check_group
 from kohort.sim.rules import codes, fingerprint, is_stale, must_refuse, returning
-from kohort.sim.shadow import same
+from kohort.sim.seen import AnyGroup, Seen
+from kohort.sim.shadow import group_of, same
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -36,10 +35,6 @@ from kohort.wire.sync_group import SyncGroupResponse
 if TYPE_CHECKING:
     from kohort.sim.watch import Watch
 
-_SLACK: Millis = 1_000
-
-AnyGroup = ClassicGroup | ConsumerGroup
-
 
 class Watched:
     """One coordinator."""
@@ -48,23 +43,20 @@ class Watched:
         self.machine = machine
         self.unsynced = 0
         """Records that were appended and are not durable yet."""
-        self.timers: dict[Timer, Millis] = {}
+        self._seen = Seen(watch.states, lambda: watch.join_phase_over())
         self._watch = watch
         self._partition = partition
         self._owns = owns
         self._serves = False
-        self._states: dict[str, GroupState] = {}
-        self._consumer_states: dict[str, str] = {}
-        self._past: defaultdict[str, Past] = defaultdict(Past)
-        """Of each consumer group, since this coordinator has it."""
-        self._heard: dict[tuple[str, str], Millis] = {}
-        """When each classic member was last heard of."""
-        self._waited: set[tuple[str, str]] = set()
-        """Who waited for an answer when its group was last looked at."""
         self._touched: tuple[str, Millis] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.machine, name)
+
+    @property
+    def timers(self) -> dict[Timer, Millis]:
+        """All that are armed."""
+        return self._seen.timers
 
     # Loading
 
@@ -81,11 +73,9 @@ class Watched:
             watch.live[partition] = self
             self._partition = partition
         self._serves = True
-        self._consumer_states = {name: group.state.value for name, group in self.machine.consumer_groups.items()}
-        for group_id, group in self.machine.groups.items():
-            self._states[group_id] = group.state
-            for member_id in group.members:
-                self._heard[group_id, member_id] = now
+        groups: list[AnyGroup] = [*self.machine.groups.values(), *self.machine.consumer_groups.values()]
+        for group in groups:
+            self._seen.loaded(group, now)
         return self._take(self.machine.loaded(now), None, now)
 
     def resign(self) -> Effects:
@@ -110,7 +100,7 @@ class Watched:
             if isinstance(code, Held) or not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
                 raise Violation("S5", f"{request} was taken")
         else:
-            self._heard[request.group_id, request.member_id] = now
+            self._seen.heard(request.group_id, request.member_id, now)
         return code
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
@@ -148,7 +138,7 @@ class Watched:
             must_refuse = must_refuse_heartbeat(consumer, request) and not isinstance(group, ClassicGroup)
         elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
             ids = {name: topic_id for topic_id, name in self._watch.names().items()}
-            must_refuse = must_refuse_commit(group, self._past[group_id], request, ids)
+            must_refuse = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
             invariant = "S6"
         effects = self.machine.handle(request, context, now)
         for token, reply in effects.replies.items():
@@ -160,7 +150,7 @@ class Watched:
 
     def group(self, group_id: str) -> AnyGroup | None:
         """The group of that id, of whichever kind."""
-        return self.machine.groups.get(group_id) or self.machine.consumer_groups.get(group_id)
+        return group_of(self.machine, group_id)
 
     def _classic(self, group_id: str) -> ClassicGroup | None:
         group = self.group(group_id)
@@ -192,7 +182,7 @@ class Watched:
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer, as the coordinator does."""
-        self.timers.pop(timer, None)
+        self._seen.fired(timer)
         effects = self.machine.fire(timer, now)
         if isinstance(timer, OffsetExpiry):
             self._only_unwanted(effects)
@@ -202,7 +192,7 @@ class Watched:
         """Offsets of what a living group subscribes to do not expire (KIP-211, KAFKA-13636)."""
         for record in effects.records:
             if isinstance(record.key, OffsetCommitKey):
-                group = self.machine.groups.get(record.key.group)
+                group = self.group(record.key.group)
                 if isinstance(group, ClassicGroup) and group.members and group.is_subscribed()(record.key.topic):
                     raise Violation("S7", f"{record.key} expires, which {group.group_id} is subscribed to")
 
@@ -218,9 +208,9 @@ class Watched:
         written = {getattr(record.key, "group_id", None) for record in effects.records}
         return self._take(effects, written.pop() if len(written) == 1 else None, now)
 
-    def release(self, token: Token, now: Millis, *, others: bool) -> Effects:
+    def release(self, token: Token, behind: Behind, now: Millis) -> Effects:
         """A request waits behind a held heartbeat."""
-        return self._take(self.machine.release(token, now, others=others), None, now)
+        return self._take(self.machine.release(token, behind, now), None, now)
 
     def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
         """A member's connection is gone, and it did not come back."""
@@ -238,24 +228,14 @@ class Watched:
         self.machine.replay_all(records)
         for record in records:
             if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
-                self._forget(record.key.group_id)
+                self._seen.forget(record.key.group_id)
         if self._serves:
             self.unsynced += len(records)
             if self._touched is not None:
                 self._check(*self._touched)
 
-    def _forget(self, group_id: str) -> None:
-        """The consumer group is deleted, or a classic one from now on."""
-        self._past.pop(group_id, None)
-        for key in [key for key in self._heard if key[0] == group_id]:
-            del self._heard[key]
-
     def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
-        for timer, at in effects.timers.items():
-            if at is None:
-                self.timers.pop(timer, None)
-            else:
-                self.timers[timer] = at
+        self._seen.armed(effects.timers)
         for event in effects.events:
             if isinstance(event, RebalanceStarted):
                 self._watch.rebalances[event.group_id] += 1
@@ -282,40 +262,9 @@ class Watched:
     def _check(self, group_id: str, now: Millis) -> None:
         group = self.group(group_id)
         if isinstance(group, ConsumerGroup):
-            self._check_consumer(group)
-        if not isinstance(group, ClassicGroup):
-            return
-        state = self._states.get(group_id, GroupState.EMPTY)
-        begins = group.state is not state and group.state is GroupState.COMPLETING_REBALANCE
-        if group.state is not state:
-            self._watch.states[state.value, group.state.value] += 1
-            self._states[group_id] = group.state
-        check_group(group, self.timers)
-        if begins:
-            self._watch.join_phase_over()
-        heard = self._heard
-        rebalance = group.rebalance
-        for member_id, member in group.members.items():
-            key = group_id, member_id
-            waits = member_id in rebalance.joining or member_id in rebalance.syncing
-            if waits or begins or key in self._waited or key not in heard:
-                # Nothing is expected of who waits for an answer, and with it a session begins; with a generation one
-                # begins for everybody, a static member that did not join included, as in Kafka.
-                heard[key] = now
-                (self._waited.add if waits else self._waited.discard)(key)
-                if waits:
-                    continue
-            at = self.timers[SessionTimeout(group_id, member_id)]
-            latest = heard[key] + member.session_timeout_ms + _SLACK
-            if at > latest:
-                raise Violation("L3", f"the session of {member_id} in {group_id} is to end at {at}, not by {latest}")
-
-    def _check_consumer(self, group: ConsumerGroup) -> None:
-        check_consumer_group(group, self._past[group.group_id], self.timers, self._watch.names())
-        last, state = self._consumer_states.get(group.group_id, "Empty"), group.state.value
-        if state != last:
-            self._watch.states[f"consumer {last}", f"consumer {state}"] += 1
-            self._consumer_states[group.group_id] = state
+            self._seen.check_consumer(group, self._watch.names())
+        elif group is not None:
+            self._seen.check_classic(group, now)
 
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
         name = type(request).__name__.removesuffix("Request")
@@ -326,5 +275,7 @@ class Watched:
                 raise Violation("S14", f"{name} was answered {code.name}")
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
-            if not any(codes(reply)):
-                self._heard[getattr(request, "group_id", ""), member_id] = now
+            # A commit keeps the session as soon as the member may commit, be it that a partition's metadata is too long
+            # (in Kafka, too: the session is begun anew before any partition is looked at).
+            if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
+                self._seen.heard(getattr(request, "group_id", ""), member_id, now)

@@ -7,7 +7,6 @@ The same plan gives the same world, to the byte: all chance comes from the seed,
 
 from __future__ import annotations
 
-import logging
 import random
 import traceback
 from collections import Counter, deque
@@ -23,12 +22,11 @@ from zlib import crc32
 
 from kohort.broker.groups import group_partition
 from kohort.broker.topics import OFFSETS_TOPIC
-from kohort.client import membership
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
-from kohort.sim.answers import LISTENED_EVERY, Answers
+from kohort.sim.answers import Answers
 from kohort.sim.application import Application
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
@@ -43,6 +41,7 @@ from kohort.sim.process import Process
 from kohort.sim.rest import check_rest
 from kohort.sim.shadow import Shadow, pairs_of
 from kohort.sim.site import SHARDS, Site
+from kohort.sim.stage import alone
 from kohort.sim.violation import Violation
 from kohort.sim.watch import Watch
 from kohort.sim.words import in_words
@@ -64,7 +63,7 @@ class World:
         self.done: Counter[str] = Counter()
         """Steps that took effect."""
         self.arrivals: deque[tuple[float, End | str, bytes]] = deque(maxlen=_HISTORY)
-        self.answers = None if plan.seed % LISTENED_EVERY else Answers()
+        self.answers = Answers()
         self.agenda = Agenda(START)
         dice = random.Random(f"world {plan.seed}")
         self.dice = dice
@@ -89,6 +88,7 @@ class World:
         ]
         self.applications: list[Application | None] = [None] * len(plan.members)
         self.operator = Process("operator", self.agenda, self.network, self._failed)
+        self.crowd = Process("crowd", self.agenda, self.network, self._failed)
         self.habits = [replace(one) for one in plan.members]
         """How each member starts its next life."""
         self.wanted = [False] * len(plan.members)
@@ -115,26 +115,11 @@ class World:
 
     def run(self) -> Outcome:
         """Let it all happen."""
-        state, level, disabled = random.getstate(), _log.level, _log.propagate
-        random.seed(f"clients {self.plan.seed}")
-        # A member of a consumer group gives itself an id that nobody can guess; here the seed can.
-        fresh_id = membership.__dict__["uuid4"]
-        membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
-        ears = _Ears(self._failed)
-        _log.addHandler(ears)
-        _log.setLevel(logging.ERROR)
-        _log.propagate = False
-        try:
-            with TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if self.plan.files else nullcontext() as path:
-                if isinstance(self.site.disk, FilesDisk):
-                    self.site.disk.path = Path(path or "")
-                self._live()
-        finally:
-            _log.removeHandler(ears)
-            _log.setLevel(level)
-            _log.propagate = disabled
-            random.setstate(state)
-            membership.__dict__["uuid4"] = fresh_id
+        in_files = TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if self.plan.files else nullcontext()
+        with alone(self.plan.seed, self._failed), in_files as path:
+            if isinstance(self.site.disk, FilesDisk):
+                self.site.disk.path = Path(path or "")
+            self._live()
         return self._outcome()
 
     def _live(self) -> None:
@@ -157,7 +142,7 @@ class World:
     def after(self, seconds: float, call: Callable[[], object]) -> None:
         """Do that later; it is nobody's process."""
         at = self.agenda.now + seconds
-        self.agenda.later(at, Handle(self._director, at, call, ()))
+        self.agenda.later(at, Handle((self._director, call, ())))
 
     @property
     def topics_changed(self) -> bool:
@@ -223,10 +208,9 @@ class World:
     # What comes about
 
     def _arrived(self, end: End, data: bytes) -> None:
-        if self.answers is not None:
-            self.answers.take(end, data)
+        self.answers.take(end, data)
         self.trace = crc32(data, self.trace ^ int(self.agenda.now * 1e6) & 0xFFFFFFFF)
-        self.arrivals.append((self.now, end, data))
+        self.arrivals.append((self.agenda.now - START, end, data))
 
     def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
         disk = self.site.disk
@@ -278,7 +262,7 @@ class World:
             self.agenda.run(self.agenda.now)
 
     def _all(self) -> list[Process]:
-        return [*self.site.processes, *self.processes, self.operator]
+        return [*self.site.processes, *self.processes, self.operator, self.crowd]
 
     def _outcome(self) -> Outcome:
         groups = {one.group for one in self.plan.members}
@@ -292,24 +276,9 @@ class World:
             self.now * len(groups),
             Counter({what: count for what, count in self.done.items() if what in FAULTS}),
             self.watch.states,
-            self.watch.errors if self.answers is None else self.watch.errors | self.answers.codes,
+            self.watch.errors | self.answers.codes,
             history,
             self.ledger.acknowledgements,
             self.ledger.deliveries,
             self.watch.rebalances.total(),
         )
-
-
-class _Ears(logging.Handler):
-    """Production logs an exception only where it is a bug of its own."""
-
-    def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
-        super().__init__(logging.ERROR)
-        self._failed = failed
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self._failed(record.name, record.exc_info[1])
-
-
-_log = logging.getLogger("kohort")

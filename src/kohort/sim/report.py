@@ -1,0 +1,125 @@
+"""What came of many seeds together, printed, and kept in a file so that ten thousand seeds need not be one run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kohort.errors import ErrorCode
+from kohort.sim import coverage
+
+_NUMBERS = ("events", "deliveries", "group_hours", "cpu_seconds", "rebalances", "acknowledged")
+
+
+@dataclass(slots=True)
+class Result:
+    """What of one seed goes from a worker to the report."""
+
+    seed: int
+    violation: str | None
+    trace: int
+    events: int
+    deliveries: int
+    group_hours: float
+    cpu_seconds: float
+    rebalances: int
+    acknowledged: int
+    faults: Counter[str]
+    states: Counter[tuple[str, str]]
+    errors: Counter[tuple[str, ErrorCode]]
+
+
+@dataclass(slots=True)
+class Report:
+    """The sum of all results."""
+
+    ran: set[int] = field(default_factory=set)
+    """The seeds that are in it."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """By seed, the violation."""
+    events: int = 0
+    deliveries: int = 0
+    group_hours: float = 0.0
+    cpu_seconds: float = 0.0
+    rebalances: int = 0
+    acknowledged: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)
+    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)
+
+    def add(self, result: Result) -> None:
+        """Count one more seed."""
+        self.ran.add(result.seed)
+        if result.violation is not None:
+            self.failed[result.seed] = result.violation
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(result, name))
+        self.faults += result.faults
+        self.states += result.states
+        self.errors += result.errors
+
+    def lines(self) -> list[str]:
+        """The report, as it is printed."""
+        rate = self.events / self.cpu_seconds if self.cpu_seconds else 0.0
+        faults = ", ".join(f"{name} {number:,}" for name, number in sorted(self.faults.items()))
+        states = ", ".join(f"{a} to {b} {number:,}" for (a, b), number in sorted(self.states.items()))
+        codes = Counter({(api, code.name): number for (api, code), number in self.errors.items() if code})
+        errors = ", ".join(f"{api} {code} {number:,}" for (api, code), number in sorted(codes.items()))
+        return [
+            f"{len(self.ran):,} seeds, {len(self.failed)} with a violation",
+            f"{self.group_hours:,.1f} simulated group-hours, {self.rebalances:,} rebalances, "
+            f"{self.acknowledged:,} acknowledged commits",
+            f"{self.events:,} events ({self.deliveries:,} deliveries) in {self.cpu_seconds:,.1f} CPU seconds: "
+            f"{rate:,.0f} a second and core, invariants on",
+            *coverage.lines(self.states, self.errors),
+            f"faults: {faults or 'none'}",
+            f"states: {states or 'none'}",
+            f"errors: {errors or 'none'}",
+        ]
+
+
+def save(report: Report, path: Path) -> None:
+    """Write it; whoever reads the file at any moment finds the one before or this one whole."""
+    said: dict[str, Any] = {name: getattr(report, name) for name in _NUMBERS}
+    said["ran"] = _ranges(report.ran)
+    said["failed"] = {str(seed): violation for seed, violation in sorted(report.failed.items())}
+    said["faults"] = dict(sorted(report.faults.items()))
+    said["states"] = [[*move, number] for move, number in sorted(report.states.items())]
+    said["errors"] = [[api, code.name, number] for (api, code), number in sorted(report.errors.items())]
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    fresh.replace(path)
+
+
+def load(path: Path) -> Report:
+    """Read what `save` wrote; an empty report where there is no file. Raises ValueError for anything else."""
+    if not path.exists():
+        return Report()
+    said = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        report = Report(
+            ran={seed for first, last in said["ran"] for seed in range(first, last + 1)},
+            failed={int(seed): violation for seed, violation in said["failed"].items()},
+            faults=Counter(said["faults"]),
+            states=Counter({(one, other): number for one, other, number in said["states"]}),
+            errors=Counter({(api, ErrorCode[code]): number for api, code, number in said["errors"]}),
+        )
+        for name in _NUMBERS:
+            setattr(report, name, said[name])
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(f"it holds no totals of a simulation ({problem!r})") from problem
+    return report
+
+
+def _ranges(seeds: set[int]) -> list[list[int]]:
+    """First and last of each run of seeds without a gap."""
+    ranges: list[list[int]] = []
+    for seed in sorted(seeds):
+        if ranges and ranges[-1][1] == seed - 1:
+            ranges[-1][1] = seed
+        else:
+            ranges.append([seed, seed])
+    return ranges

@@ -1,0 +1,113 @@
+"""What was seen of the groups of one coordinator: their states, their pasts, and when members were last heard of."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+
+from kohort.coordinator import GroupState, Timer
+from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.timers import SessionTimeout
+from kohort.model import UUID, Millis
+from kohort.sim.consumer_checks import Past, check_consumer_group
+from kohort.sim.group_checks import check_group
+from kohort.sim.violation import Violation
+
+_SLACK: Millis = 1_000
+
+AnyGroup = ClassicGroup | ConsumerGroup
+
+
+class Seen:
+    """Told of what happens to groups; `check` holds a group to it."""
+
+    def __init__(self, states: Counter[tuple[str, str]], join_phase_over: Callable[[], None]) -> None:
+        """`states` counts transitions; `join_phase_over` is called when a classic group's members know a generation."""
+        self.timers: dict[Timer, Millis] = {}
+        """All that are armed."""
+        self.pasts: defaultdict[str, Past] = defaultdict(Past)
+        """Of each consumer group, since this coordinator has it."""
+        self._counted = states
+        self._join_phase_over = join_phase_over
+        self._states: dict[str, GroupState] = {}
+        self._consumer_states: dict[str, str] = {}
+        self._sessions: defaultdict[str, dict[str, Millis]] = defaultdict(dict)
+        """By group and member, when the timer of its session fires."""
+        self._heard: defaultdict[str, dict[str, Millis]] = defaultdict(dict)
+        """By classic group and member, when it was last heard of."""
+        self._waited: set[tuple[str, str]] = set()
+        """Who waited for an answer when its group was last looked at."""
+
+    def loaded(self, group: AnyGroup, now: Millis) -> None:
+        """The coordinator begins with this group."""
+        if isinstance(group, ConsumerGroup):
+            self._consumer_states[group.group_id] = group.state.value
+            return
+        self._states[group.group_id] = group.state
+        self._heard[group.group_id] = dict.fromkeys(group.members, now)
+
+    def armed(self, timers: Mapping[Timer, Millis | None]) -> None:
+        """Timers are set, or cancelled."""
+        for timer, at in timers.items():
+            if at is None:
+                self.fired(timer)
+                continue
+            self.timers[timer] = at
+            if type(timer) is SessionTimeout:
+                self._sessions[timer.group_id][timer.member_id] = at
+
+    def fired(self, timer: Timer) -> None:
+        """It is armed no longer."""
+        self.timers.pop(timer, None)
+        if type(timer) is SessionTimeout:
+            self._sessions[timer.group_id].pop(timer.member_id, None)
+
+    def heard(self, group_id: str, member_id: str, now: Millis) -> None:
+        """A member of a classic group was heard of."""
+        self._heard[group_id][member_id] = now
+
+    def forget(self, group_id: str) -> None:
+        """The consumer group is deleted, or a classic one from now on."""
+        self.pasts.pop(group_id, None)
+        self._heard.pop(group_id, None)
+
+    def check_consumer(self, group: ConsumerGroup, names: Mapping[UUID, str]) -> None:
+        """Hold a consumer group to its past. `names` are those of the topics that there are."""
+        check_consumer_group(group, self.pasts[group.group_id], self._sessions[group.group_id], names)
+        last, state = self._consumer_states.get(group.group_id, "Empty"), group.state.value
+        if state != last:
+            self._counted[f"consumer {last}", f"consumer {state}"] += 1
+            self._consumer_states[group.group_id] = state
+
+    def check_classic(self, group: ClassicGroup, now: Millis) -> None:
+        """Hold a classic group to what was seen of it."""
+        group_id = group.group_id
+        state = self._states.get(group_id, GroupState.EMPTY)
+        begins = group.state is not state and group.state is GroupState.COMPLETING_REBALANCE
+        if group.state is not state:
+            self._counted[state.value, group.state.value] += 1
+            self._states[group_id] = group.state
+        check_group(group, self.timers)
+        if begins:
+            self._join_phase_over()
+        self._check_sessions(group, now, begins=begins)
+
+    def _check_sessions(self, group: ClassicGroup, now: Millis, *, begins: bool) -> None:
+        group_id, rebalance = group.group_id, group.rebalance
+        heard, sessions = self._heard[group_id], self._sessions[group_id]
+        for member_id, member in group.members.items():
+            waits = member_id in rebalance.joining or member_id in rebalance.syncing
+            if waits or begins or (group_id, member_id) in self._waited or member_id not in heard:
+                # Nothing is expected of who waits for an answer, and with it a session begins; with a generation one
+                # begins for everybody, a static member that did not join included, as in Kafka.
+                heard[member_id] = now
+                (self._waited.add if waits else self._waited.discard)((group_id, member_id))
+                if waits:
+                    continue
+            at = sessions.get(member_id)
+            if at is None:
+                raise Violation("L3", f"nothing will end the session of {member_id} in {group_id}")
+            latest = heard[member_id] + member.session_timeout_ms + _SLACK
+            if at > latest:
+                raise Violation("L3", f"the session of {member_id} in {group_id} is to end at {at}, not by {latest}")

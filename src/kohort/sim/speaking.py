@@ -1,0 +1,89 @@
+"""Strangers at work: one who asks a group's coordinator for what it must refuse, or a crowd that asks for everything.
+
+A crowd asks for two seconds, every few milliseconds, and has the coordinator write in between. Where that meets a disk
+that fails, every request gets each of the answers that a broker gives while it has lost a shard or loads it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from kohort.broker.groups import group_partition
+from kohort.client import Cluster, KafkaError
+from kohort.client.connection import Connection
+from kohort.sim.process import Process
+from kohort.sim.site import SHARDS
+from kohort.sim.strangers import HARMLESS, REQUESTS, Victim, passer_by
+
+if TYPE_CHECKING:
+    from kohort.sim.world import World
+
+_ASKED = 100
+_ASKED_EVERY_S = 0.02
+
+
+def speak_up(world: World, group: str, what: str) -> bool:
+    """Somebody asks the group's coordinator for what it has to refuse."""
+    request = REQUESTS[what](_victim(world, group))
+
+    async def ask(connection: Connection) -> None:
+        await connection.send(request)
+
+    return _begin(world, world.operator, group, ask)
+
+
+def crowd(world: World, group: str) -> bool:
+    """Many ask the group's coordinator for everything at once, and somebody commits what makes it write."""
+    victim = _victim(world, group)
+    neighbour = next(name for n in range(100) if group_partition(name := f"by-{n}", SHARDS) == _shard(group))
+    requests = [REQUESTS[what](victim) for what in HARMLESS]
+
+    async def ask(connection: Connection) -> None:
+        for request in islice(cycle(requests), _ASKED):
+            for one in (passer_by(neighbour, victim.topic), request):
+                connection.send(one).add_done_callback(_heard)
+            await asyncio.sleep(_ASKED_EVERY_S)
+
+    return _begin(world, world.crowd, group, ask)
+
+
+def _shard(group: str) -> int:
+    return group_partition(group, SHARDS)
+
+
+def _heard(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()  # that the connection broke is no news
+
+
+def _victim(world: World, group: str) -> Victim:
+    nobody = Victim(group)
+    for one in world.applications:
+        if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
+            member = one.membership
+            topic = one.habits.topics[0] if one.habits.topics else nobody.topic
+            instance = one.habits.instance
+            in_epochs = instance is not None and one.habits.protocol == "consumer"
+            return Victim(group, member.member_id, member.generation or 1, instance, in_epochs, topic)
+    return nobody
+
+
+def _begin(world: World, process: Process, group: str, ask: Callable[[Connection], Awaitable[None]]) -> bool:
+    if process.alive:
+        return False
+
+    async def work() -> None:
+        cluster = Cluster.of(world.site.bootstrap, client_id="stranger", request_timeout_ms=5_000)
+        try:
+            async with asyncio.timeout(10.0):
+                await ask(await cluster.coordinator(group, "stranger"))
+        except (KafkaError, TimeoutError):
+            pass  # nobody is there who could refuse it
+        await cluster.close()
+        world.after(0.0, process.kill)
+
+    process.start(work)
+    return True

@@ -1,0 +1,45 @@
+"""Totals of many runs: what is written is read again, and no seed is counted twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kohort.sim import draw
+from kohort.sim.farm import farm, run_seed
+from kohort.sim.report import Report, load, save
+
+
+def test_totals_are_read_as_they_were_written(tmp_path: Path) -> None:
+    result = run_seed(_short_seed())
+    result.violation = "S1: two have it"
+    report = Report()
+    report.add(result)
+    save(report, tmp_path / "totals")
+    again = load(tmp_path / "totals")
+    assert again == report
+    assert again.lines() == report.lines() and again.events > 1_000 and again.states and again.errors
+
+
+def test_a_seed_that_is_in_the_totals_is_not_run_again() -> None:
+    seed = _short_seed()
+    told: list[int] = []
+    report = farm(seed, 1, None, lambda report: told.append(len(report.ran)), workers=1)
+    events = report.events
+    assert told == [1] and events
+    assert farm(seed, 1, None, lambda report: told.append(-1), report=report, workers=1).events == events
+    assert told == [1]
+
+
+def test_a_file_that_holds_no_totals_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "totals"
+    assert load(path) == Report()
+    for text in ("{}", "[]", "seeds 12"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError):
+            load(path)
+
+
+def _short_seed() -> int:
+    return next(seed for seed in range(1_000) if draw(seed).seconds == 60.0)
