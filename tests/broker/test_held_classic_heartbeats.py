@@ -7,6 +7,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -38,6 +39,11 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self._assignor = assignor
+
+    async def introduce(self, software: str) -> None:
+        """Say what client it is, as its connection's first request."""
+        request = ApiVersionsRequest(client_software_name=software, client_software_version="4.3.1")
+        await self.peer.ask(request, 3, ApiVersionsResponse)
 
     def join(self, owned: Collection[int] = ()) -> None:
         subscription = Subscription(["orders"], owned_partitions=[TopicPartition("orders", n) for n in owned])
@@ -84,17 +90,18 @@ class Member:
         return ErrorCode((await self.peer.answer(HeartbeatResponse)).error_code)
 
 
-Stable = Callable[[str, int], Awaitable[list[Member]]]
+Stable = Callable[..., Awaitable[list[Member]]]
 
 
 @pytest.fixture
 def stable(connect: Connect, broker: Broker) -> Stable:
     """A stable group of so many members of an assignor: the first leads, and each has the partition of its place."""
 
-    async def make(assignor: str, count: int) -> list[Member]:
+    async def make(assignor: str, count: int, software: str = "kohort") -> list[Member]:
         members: list[Member] = []
         for _ in range(count):
             newcomer = Member(await connect(), assignor)
+            await newcomer.introduce(software)
             newcomer.join()
             await until(lambda: len(broker.groups.shard("g").waiting) > 0)
             for place, member in enumerate(members):
@@ -158,6 +165,41 @@ async def test_a_member_of_an_eager_assignor_that_must_be_released_is_told_then(
     a.peer.send(ListGroupsRequest(), 4)
     assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
     await a.peer.answer(ListGroupsResponse)
+
+
+async def test_a_java_member_whose_commit_cuts_a_hold_short_is_asked_for_its_next_heartbeat_but_not_twice_in_a_row(
+    broker: Broker, stable: Stable
+) -> None:
+    (a,) = await stable("range", 1, "apache-kafka-java")
+    for expected in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+        await held(broker, a)
+        a.peer.send(ListGroupsRequest(), 4)
+        assert await a.heard() == expected
+        await a.peer.answer(ListGroupsResponse)
+    await held(broker, a)
+    a.beat()
+    assert await a.heard() == ErrorCode.NONE, "its next one is here"
+
+
+async def test_nobody_else_is(broker: Broker, stable: Stable) -> None:
+    (a,) = await stable("range", 1, "librdkafka")
+    await held(broker, a)
+    a.peer.send(ListGroupsRequest(), 4)
+    assert await a.heard() == ErrorCode.NONE
+
+
+async def test_a_java_member_that_must_be_released_while_the_group_waits_to_be_told_together_comes_back(
+    broker: Broker, stable: Stable, peer: Peer
+) -> None:
+    a, b, c = await stable("range", 3, "apache-kafka-java")
+    await held(broker, a)
+    await leaves(peer, c)
+    a.peer.send(ListGroupsRequest(), 4)
+    assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await a.peer.answer(ListGroupsResponse)
+    await held(broker, a)
+    b.beat()
+    assert await a.heard() == await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 async def test_nobody_waits_for_a_member_that_is_overdue(broker: Broker, stable: Stable, peer: Peer) -> None:

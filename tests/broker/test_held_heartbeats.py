@@ -8,6 +8,7 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
+from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -82,7 +83,13 @@ class Member:
         await until(lambda: holding(broker) == 0)
         self.peer = peer
 
-    async def join(self) -> "Member":
+    async def introduce(self, software: str) -> None:
+        """Say what client it is, as its connection's first request."""
+        request = ApiVersionsRequest(client_software_name=software, client_software_version="4.3.1")
+        await self.peer.ask(request, 3, ApiVersionsResponse)
+
+    async def join(self, software: str = "kohort") -> "Member":
+        await self.introduce(software)
         self.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=[self._topic])
         await self.acknowledge(await self.hear())
         return self
@@ -159,6 +166,7 @@ async def test_a_client_that_never_acknowledges_what_it_was_given_is_held_all_th
 ) -> None:
     broker.topics.create("orders", 1)
     a = Member(await connect(), "a")
+    await a.introduce("kohort")
     a.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
     assert (await a.hear()).assignment is not None
     for _ in range(3):

@@ -27,6 +27,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.timers import (
     CollectingEnds,
     ExpressionRefresh,
+    GrowthDue,
     HoldsEnd,
     InitialDelay,
     MemberRebalanceTimeout,
@@ -250,6 +251,8 @@ class Shell:
                 return group.rebalance.collecting
             case SyncsHeldEnd():
                 return group.rebalance.givers is not None
+            case GrowthDue():
+                return True
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 return False
             case _:

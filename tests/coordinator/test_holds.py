@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator import GroupConfig, GroupSettings, Held
+from kohort.coordinator import Behind, Effects, GroupConfig, GroupSettings, Held
 from kohort.coordinator.timers import SessionTimeout
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.shell import Shell
@@ -75,3 +75,37 @@ def test_where_nothing_is_held_the_interval_is_kafkas() -> None:
     shell = Shell(GroupConfig())
     shell.set_topics({"orders": 64})
     assert targets(shell, gap_ms=30) == 1
+
+
+def interval_of(effects: Effects) -> int:
+    reply = effects.replies.popitem()[1]
+    assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+    return reply.heartbeat_interval_ms
+
+
+def release(shell: Shell, held: Held) -> int:
+    """A commit comes behind it; the interval that its member is told."""
+    return interval_of(shell.shard.release(held.token, Behind.REQUEST, shell.now))
+
+
+def held_heartbeat(shell: Shell, epoch: int) -> Held:
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+    held = shell.shard.quiet_heartbeat(beat, shell.now, f"a at {shell.now}")
+    assert isinstance(held, Held)
+    return held
+
+
+def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_interval_that_it_was_told(
+    shell: Shell,
+) -> None:
+    epoch = join(shell, "a")
+    told = release(shell, held_heartbeat(shell, epoch))
+    assert told == 250, "the group has just changed"
+    held = held_heartbeat(shell, epoch)
+    assert 150 <= held.until - shell.now < told
+    shell.now += 100
+    assert release(shell, held) == 250
+    shell.now += 60_000
+    assert release(shell, held_heartbeat(shell, epoch)) == 5_000, "it is quiet now"
+    held = held_heartbeat(shell, epoch)
+    assert 4_500 < held.until - shell.now < 5_000

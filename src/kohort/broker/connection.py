@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.file_sending import FileSending, has_file, in_memory, socket_of
+from kohort.coordinator import ClientKind
 from kohort.wire.codec import Buffer, DecodeError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         self.client_id = ""
         self.client_id_bytes = b""
-        self.client_software = ""
+        self.client = ClientKind.UNKNOWN
         self.may_wait: Call | None = None
         """The last heartbeat, which may be held until there is news; see `Broker._release`."""
         self.members: dict[str, str] = {}

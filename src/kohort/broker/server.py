@@ -39,7 +39,7 @@ from kohort.broker.timers import Timers
 from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
-from kohort.coordinator import GroupConfig, GroupShard, MigrationPolicy
+from kohort.coordinator import Behind, GroupConfig, GroupShard, MigrationPolicy
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.log.kept_configs import AllConfigs
@@ -400,9 +400,12 @@ class Broker:
         call, connection.may_wait = connection.may_wait, None
         if call is not None and call.open:
             held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
-            others = type(request) is type(held) and request.member_id != held.member_id
-            connection.speaks_for_many |= others
-            self.groups.shard(held.group_id).release(call, others=others)
+            behind = Behind.REQUEST
+            if type(request) is type(held):
+                own = request.member_id == held.member_id
+                behind = Behind.OWN_HEARTBEAT if own else Behind.OTHERS_HEARTBEAT
+                connection.speaks_for_many |= not own
+            self.groups.shard(held.group_id).release(call, behind)
 
     def _unserved(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         if api_key != _API_VERSIONS:

@@ -15,6 +15,7 @@ from kohort.broker.durability import Commit
 from kohort.broker.loading import load
 from kohort.broker.refusals import refusal
 from kohort.coordinator import (
+    Behind,
     Effects,
     Extent,
     GroupShard,
@@ -125,11 +126,11 @@ class Shard:
         if self._machine.has_news and not self._telling:
             self._tell()
 
-    def release(self, token: Hashable, *, others: bool) -> None:
-        """A request waits behind one that may be a held heartbeat; `others`: it speaks for another member."""
+    def release(self, token: Hashable, behind: Behind) -> None:
+        """A request waits behind one that may be a held heartbeat."""
         if self.ready:
             now = self._broker.now()
-            self._apply(self._machine.release(token, now, others=others), now)
+            self._apply(self._machine.release(token, behind, now), now)
 
     @property
     def waiting(self) -> Collection[Hashable]:

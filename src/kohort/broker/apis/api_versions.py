@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
+from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
 from kohort.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -21,7 +22,7 @@ def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
         ):
             call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
-        call.connection.client_software = f"{request.client_software_name} {request.client_software_version}"
+        call.connection.client = ClientKind.of(request.client_software_name)
     call.reply(served(broker))
 
 

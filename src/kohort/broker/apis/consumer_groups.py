@@ -28,7 +28,7 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
     connection = call.connection
     may_hold = not connection.speaks_for_many
     if not shard.quiet_heartbeat(request, call, call if may_hold else None):
-        context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold)
+        context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold, connection.client)
         shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
         broker.presence.heard(connection, request.group_id, request.member_id)

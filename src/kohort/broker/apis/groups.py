@@ -40,7 +40,8 @@ def member(broker: "Broker", call: Call, request: MemberRequest) -> None:
     """JoinGroup, SyncGroup and LeaveGroup; the first two may be parked."""
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
-    shard.handle(request, call, RequestContext(call, call.version, connection.client_id, connection.host))
+    context = RequestContext(call, call.version, connection.client_id, connection.host, client=connection.client)
+    shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
         broker.presence.heard(connection, request.group_id, request.member_id)
     if call.open:
