@@ -179,6 +179,8 @@ async def test_a_java_member_whose_commit_cuts_a_hold_short_is_asked_for_its_nex
     await held(broker, a)
     a.beat()
     assert await a.heard() == ErrorCode.NONE, "its next one is here"
+    a.peer.send(ListGroupsRequest(), 4)
+    assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "one was answered well since it was asked last"
 
 
 async def test_nobody_else_is(broker: Broker, stable: Stable) -> None:

@@ -11,7 +11,7 @@ from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.collecting import tell_when_all_are_in_hand
 from kohort.coordinator.effects import Token
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.holds import PLAIN_AFTER, Held
+from kohort.coordinator.holds import PLAIN_AFTER, Behind, Held
 from kohort.coordinator.member import Member
 from kohort.coordinator.membership import heartbeat
 from kohort.errors import ErrorCode
@@ -47,7 +47,7 @@ def heartbeat_or_hold(groups: Groups, request: HeartbeatRequest, now: Millis, to
     return held
 
 
-def asks_again(groups: Groups, held: Held, code: ErrorCode, now: Millis) -> bool:
+def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCode, now: Millis) -> bool:
     """Whether a heartbeat that would be answered `code` is refused, because a commit of its member cut its hold short.
 
     The Java client sends its next one by the clock, and cannot be told anything before. After an error that it does not
@@ -59,7 +59,9 @@ def asks_again(groups: Groups, held: Held, code: ErrorCode, now: Millis) -> bool
     member = None if group is None else group.members.get(held.request.member_id)
     if group is None or member is None or member.client is not ClientKind.JAVA or group.stored is None:
         return False
-    if code is ErrorCode.NONE:
+    if behind is not Behind.REQUEST:
+        may = False
+    elif code is ErrorCode.NONE:
         may = abs(now - group.stored.current_state_timestamp) < _RESTLESS
     else:
         may = code is ErrorCode.REBALANCE_IN_PROGRESS and group.rebalance.collecting

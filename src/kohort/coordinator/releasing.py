@@ -81,7 +81,7 @@ def _now(groups: Groups, held: Held, now: Millis, behind: Behind | None = None) 
     request = held.request
     if isinstance(request, HeartbeatRequest):
         code = _code(groups, request, now)
-        if behind is Behind.REQUEST and asks_again(groups, held, code, now):
+        if asks_again(groups, held, behind, code, now):
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=code)
     group = groups.consumer(request.group_id)
