@@ -1,7 +1,8 @@
-"""Several broker processes over one directory: start them, say where they are, stop them one after the other."""
+"""Several broker processes over one directory or database: start them, say where they are, stop them in turn."""
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from kohort.broker.orphans import end_with_parent
 from kohort.errors import KohortError
+from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import read_image
 
 log = logging.getLogger("kohort.cluster")
@@ -34,6 +36,8 @@ class ClusterOptions:
     """Of each broker in turn; as many as there are brokers, or none."""
     restart: bool = False
     """Start a broker that ended again."""
+    postgres: str | None = None
+    """The connection string of a database that they share instead of `data`."""
 
 
 @dataclass(slots=True)
@@ -102,7 +106,13 @@ class Cluster:
 
     async def _start(self, broker: _Broker) -> None:
         options = self.options
-        command = ["-m", "kohort", "broker", "--shared", "--data", str(options.data)]
+        command = ["-m", "kohort", "broker"]
+        # A connection string may hold a password, and a command line is for all to see.
+        environment = {**os.environ}
+        if options.postgres is None:
+            command += ["--shared", "--data", str(options.data)]
+        else:
+            environment["KOHORT_POSTGRES"] = options.postgres
         command += ["--listen", broker.address or broker.listen, "--node-id", str(broker.node_id)]
         if options.racks:
             command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
@@ -112,6 +122,7 @@ class Cluster:
             *command,
             *options.arguments,
             stdout=PIPE,
+            env=environment,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -124,10 +135,17 @@ class Cluster:
     async def _settle(self) -> None:
         """Wait until every partition has the leader that keeps it."""
         while True:
-            image = read_image(self.options.data)
+            image = await asyncio.to_thread(self._image)
             if len(image.nodes) == len(self.brokers) and image.settled:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _image(self) -> ClusterImage:
+        if self.options.postgres is None:
+            return read_image(self.options.data)
+        from kohort.log.postgres.home import read_image as read_from_database
+
+        return read_from_database(self.options.postgres)
 
     async def _watch(self, broker: _Broker) -> None:
         while True:

@@ -25,6 +25,9 @@ SETTINGS: Mapping[str, Setting] = {
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
     "broker.rack": Setting("", "where this broker stands, such as its zone (KIP-36); empty: nobody knows"),
     "broker.session.timeout.ms": Setting(9_000, "in a cluster, end a broker that stood still for so long", 1, INT32),
+    "broker.lease.ms": Setting(
+        3_000, "over PostgreSQL, others lead what a broker led that was not heard of for so long (ours)", 500, 600_000
+    ),
     "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, INT64),
     "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, INT64),
     "compression.type": Setting(

@@ -36,11 +36,16 @@ async def _serve(options: BrokerOptions) -> int:
     gc.set_threshold(200_000, 20, 50)
     sys.stdout.write(f"ready {broker.host}:{broker.port}\n")
     sys.stdout.flush()
-    await stop.wait()
+    ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
     await broker.stop()
-    return 0
+    return 0 if stop.is_set() else 1
 
 
 def _disk_failure(options: BrokerOptions, error: OSError) -> str:
+    if options.postgres is not None:
+        return f"The database cannot be used: {error.strerror or error}."
     advice = "make room" if error.errno == errno.ENOSPC else "check it, or choose another directory with --data"
     return f"The data directory {options.data} cannot be used: {error.strerror or error}; {advice}."

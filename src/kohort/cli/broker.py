@@ -24,6 +24,15 @@ def broker(
         Path | None,
         typer.Option(metavar="DIR", help=f"Where the log lies. Default: {_DEFAULT_DATA}", show_default=False),
     ] = None,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DSN",
+            envvar="KOHORT_POSTGRES",
+            help="Be one of several brokers over this database, instead of --data.",
+            show_default=False,
+        ),
+    ] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory; it ends with the process.")] = False,
     node_id: Annotated[int, typer.Option(min=0, metavar="N", help="This broker's number in the cluster.")] = 1,
     shared: Annotated[
@@ -44,10 +53,16 @@ def broker(
         raise ConfigError("--memory and --data contradict each other: give one of them.")
     if memory and shared:
         raise ConfigError("--memory and --shared contradict each other: what is in memory cannot be shared.")
+    if postgres is not None and (memory or shared or data is not None):
+        raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
     host, port = read_listen(listen)
     from kohort.broker import BrokerOptions, read_settings, run
 
     settings = read_settings(config) if config else {}
     settings |= read_pairs("--set", set_ or ())
-    where = None if memory else data or _DEFAULT_DATA
-    return run(BrokerOptions(host=host, port=port, data=where, node_id=node_id, shared=shared, settings=settings))
+    where = None if memory or postgres else data or _DEFAULT_DATA
+    return run(
+        BrokerOptions(
+            host=host, port=port, data=where, node_id=node_id, shared=shared, postgres=postgres, settings=settings
+        )
+    )

@@ -1,4 +1,4 @@
-"""`kohort cluster`: several brokers over one directory."""
+"""`kohort cluster`: several brokers over one directory or database."""
 
 import asyncio
 import logging
@@ -34,6 +34,15 @@ def cluster(
         Path | None,
         typer.Option(metavar="DIR", help="The directory that they share. Default: one that ends with the cluster."),
     ] = None,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DSN",
+            envvar="KOHORT_POSTGRES",
+            help="The database that they share, instead of --data.",
+            show_default=False,
+        ),
+    ] = None,
     racks: Annotated[
         str | None, typer.Option(metavar="RACK,...", help="Where the brokers stand (broker.rack), one after the other.")
     ] = None,
@@ -42,11 +51,13 @@ def cluster(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of all brokers; repeatable.")
     ] = None,
 ) -> int:
-    """Run several brokers over one directory until SIGTERM or Ctrl-C.
+    """Run several brokers over one directory or one database until SIGTERM or Ctrl-C.
 
     It prints 'ready HOST:PORT,HOST:PORT,...' when all of them answer. A broker that dies is left dead unless
     --restart is given; the others lead its partitions within a fraction of a second, and its groups go on.
     """
+    if postgres is not None and data is not None:
+        raise ConfigError("--postgres and --data contradict each other: give one of them.")
     addresses = listen or ["127.0.0.1:0"] * brokers
     if len(addresses) != brokers:
         raise ConfigError(f"--listen is given {len(addresses)} times for {brokers} brokers: give it once for each.")
@@ -62,7 +73,7 @@ def cluster(
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
-        return asyncio.run(_serve(ClusterOptions(addresses, where, arguments, places, restart)))
+        return asyncio.run(_serve(ClusterOptions(addresses, where, arguments, places, restart, postgres)))
 
 
 async def _serve(options: "ClusterOptions") -> int:

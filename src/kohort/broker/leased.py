@@ -1,0 +1,223 @@
+"""One of several brokers over one database: it holds a lease, and loads what it begins to lead.
+
+A thread renews the lease, hears of new images (LISTEN), and takes over from brokers whose leases have ended. Another
+loads partitions. A broker that could not renew its lease answers nobody from shortly before the lease ends until it
+has renewed it; one that finds itself declared dead ends.
+"""
+
+import asyncio
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.broker.following import Following
+from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.errors import KohortError
+from kohort.log.api import DataDirectoryInUse, LogStore
+from kohort.log.cluster import ClusterImage, PartitionId
+from kohort.log.partition import SegmentedLog
+from kohort.log.postgres import ClusterDatabase, Fenced, PostgresStore
+from kohort.log.postgres.session import Connection, Session
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+log = logging.getLogger("kohort.broker")
+
+_BEATS = 6
+"""In each lease."""
+_FENCED_FROM = 0.9
+"""Of the lease: what was about to be answered has the rest of it."""
+_JOIN_WITHIN_S = 10.0
+_AGAIN_S = 0.1
+_LOAD_AGAIN_S = 0.5
+
+
+def open_store(dsn: str, node_id: int) -> PostgresStore:
+    """Connect. Raises BadDatabase."""
+    home = ClusterDatabase(dsn, node_id)
+    return PostgresStore(home, Path(tempfile.mkdtemp(prefix=f"kohort-{node_id}-")))
+
+
+def lease(broker: "Broker", store: LogStore) -> "Leased":
+    """The part of a broker whose store `open_store` made."""
+    assert isinstance(store, PostgresStore)
+    return Leased(broker, store)
+
+
+class Leased(Following):
+    """A broker's part in its cluster."""
+
+    def __init__(self, broker: "Broker", store: PostgresStore) -> None:
+        super().__init__(broker, store)
+        self._logs = store
+        self._home = store.home
+        self._lease_ms = broker.config.number("broker.lease.ms")
+        self._fenced_at = 0.0
+        """By the monotonic clock; the keeper moves it."""
+        self._loop = asyncio.get_running_loop()
+        self._keeper: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._loader = ThreadPoolExecutor(1, "kohort-loader")
+        self._loading: set[PartitionId] = set()
+        broker.fenced = self.fenced
+        store.writer.give_up = lambda: broker.stopping and self.fenced()
+
+    def fenced(self) -> bool:
+        """Whether another may lead by now what this broker leads."""
+        return time.monotonic() >= self._fenced_at
+
+    # Life
+
+    async def join(self) -> None:
+        give_up_at = time.monotonic() + max(_JOIN_WITHIN_S, 2 * self._lease_ms / 1000)
+        while True:
+            began = time.monotonic()
+            try:
+                image = await asyncio.to_thread(self._home.join, self._me, self._lease_ms)
+                break
+            except DataDirectoryInUse:  # by a process that died, until its lease ends
+                if began > give_up_at:
+                    raise
+            except OSError as error:
+                if began > give_up_at:
+                    raise KohortError(f"cannot join the cluster in the database: {error}") from error
+            await asyncio.sleep(_AGAIN_S)
+        self._fenced_at = began + _FENCED_FROM * self._lease_ms / 1000
+        self._keeper = threading.Thread(target=self._keep, args=(image.version,), name="kohort-keeper", daemon=True)
+        self._keeper.start()
+        self._store.follow(image)
+        self._catch_up(lead=False)
+        self._load_more()
+
+    async def leave(self) -> None:
+        self._closing.set()
+        self._loader.shutdown(wait=False, cancel_futures=True)
+        if self._keeper is None:
+            return
+        await self._leave()
+        await asyncio.to_thread(self._keeper.join)
+        await asyncio.to_thread(self._loader.shutdown)
+
+    # The keeper's thread
+
+    def _keep(self, version: int) -> None:
+        session = self._home.session("keeper", self._lease_ms)
+        keeper = _Keeper(self._home, session, self._lease_ms, version)
+        while not self._closing.is_set():
+            began = time.monotonic()
+            try:
+                news = keeper.beat(began)
+                self._fenced_at = began + _FENCED_FROM * self._lease_ms / 1000
+                if news is not None:
+                    self._tell(partial(self._news, news))
+                keeper.listen(self._lease_ms / 1000 / _BEATS)
+            except Fenced as error:
+                self._fenced_at = began
+                self._tell(partial(self._over, str(error)))
+                break
+            except OSError as error:
+                log.warning("the lease cannot be renewed, trying again: %s", error)
+                keeper.interrupted()
+                self._closing.wait(_AGAIN_S)
+        session.close()
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        if not self._closing.is_set():
+            self._loop.call_soon_threadsafe(call)
+
+    def _over(self, why: str) -> None:
+        self._broker.end(f"{why}: others lead what this broker led. Start it again.")
+
+    # Following
+
+    def _news(self, image: ClusterImage) -> None:
+        if self._closing.is_set():
+            return
+        try:
+            if image.version > self._store.image.version:
+                self._store.follow(image)
+            self._catch_up()
+            self._give_what_is_wanted()
+            self._load_more()
+        except OSError as error:  # with the next image, or look
+            log.warning("cannot follow the cluster, trying again: %s", error)
+            self._loop.call_later(_LOAD_AGAIN_S, self._news, image)
+
+    def _load_more(self) -> None:
+        """Have the loader read what this broker is to lead, coordinators first."""
+        topic = self._store.image.named(OFFSETS_TOPIC)
+        first = None if topic is None else topic.topic_id
+        wanted = [one for one in self._logs.wanted() if one not in self._loading]
+        for one in sorted(wanted, key=lambda one: one.topic_id != first):
+            self._loading.add(one)
+            loaded = self._loop.run_in_executor(self._loader, self._logs.load, one)
+            loaded.add_done_callback(partial(self._loaded, one))
+
+    def _loaded(self, one: PartitionId, future: "asyncio.Future[SegmentedLog]") -> None:
+        self._loading.discard(one)
+        if self._closing.is_set() or future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            topic = self._store.image.named(OFFSETS_TOPIC)
+            if self._logs.loaded(one, future.result()) and topic is not None and one.topic_id == topic.topic_id:
+                self._broker.groups.lead([one.partition])
+        elif isinstance(error, OSError):
+            log.error("cannot load %s, trying again: %s", one, error)
+            self._loop.call_later(_LOAD_AGAIN_S, self._load_more)
+        elif not isinstance(error, KeyError):  # deleted meanwhile
+            raise error
+
+
+class _Keeper:
+    """What the keeper's thread does with its connection."""
+
+    def __init__(self, home: ClusterDatabase, session: Session, lease_ms: int, version: int) -> None:
+        self._home = home
+        self._session = session
+        self._lease_ms = lease_ms
+        self._version = version
+        """Of the image that was told last."""
+        self._listening: Connection | None = None
+        self._looks_since = 0.0
+        """Whoever judges others must have looked all that time itself: the database may have been away."""
+
+    def beat(self, now: float) -> ClusterImage | None:
+        """Renew the lease; returns the image where it is a new one. Raises Fenced, DatabaseTrouble."""
+        with self._session.doing() as connection:
+            if connection is not self._listening:
+                connection.execute("LISTEN kohort")
+                self._listening, self._looks_since = connection, now
+            beat = self._home.beat(connection, self._lease_ms)
+            if not beat.lives:
+                raise Fenced(f"broker {self._home.node_id} was declared dead")
+            image: ClusterImage | None = None
+            if beat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
+                with connection.transaction():
+                    image, dead = self._home.take_over(connection, beat.late)
+                if dead:
+                    log.warning("the lease of broker %s ended; the others lead its partitions now", dead)
+            elif beat.version != self._version:
+                image = self._home.fetch(connection)
+            if image is not None:
+                self._version = image.version
+            return image
+
+    def listen(self, seconds: float) -> None:
+        """Wait until there is a new image, or so long."""
+        with self._session.doing() as connection:
+            for _ in connection.notifies(timeout=seconds, stop_after=1):
+                pass
+
+    def interrupted(self) -> None:
+        """The database did not answer: who comes back with it has to renew its lease first."""
+        self._looks_since = float("inf")
+        self._listening = None
+        self._session.close()

@@ -1,0 +1,181 @@
+"""Batches as rows: written by one sync, read when a partition is taken over, dropped by retention and compaction."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.log.cluster.image import PartitionId
+from kohort.log.postgres.home import ClusterDatabase
+from kohort.log.postgres.session import Connection, ConnectionBroke, Session
+from kohort.model import UUID
+
+_COPY_FROM = 1 << 20
+"""Bytes from which COPY is cheaper than parameters of a statement."""
+_AGAIN_S = 0.1
+Row = tuple[UUID, int, int, int, bytes]
+"""Topic, number, first offset, the offset behind, the batches."""
+_TYPES = ("uuid", "int4", "int8", "int8", "bytea")
+
+
+@dataclass(slots=True)
+class Appends:
+    """What one sync writes: how far each partition goes, and the rows."""
+
+    partitions: list[tuple[UUID, int, int, int, int]] = field(default_factory=list)
+    """Topic, number, epoch, from which offset, to which."""
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(len(row[4]) for row in self.rows)
+
+
+class Writer:
+    """Appends of one broker, one sync after the other."""
+
+    def __init__(self, home: ClusterDatabase, session: Session) -> None:
+        self._home = home
+        self._session = session
+        self._syncs = 0
+        self.give_up: Callable[[], bool] = lambda: False
+        """Whether to try no more: what was written then is for the next broker to find out."""
+
+    def write(self, appends: Appends) -> None:
+        """Durable when it returns, all or nothing. Raises DatabaseTrouble: then nothing of it is in, but for what
+        `give_up` says.
+        """
+        number = self._syncs + 1
+        while True:
+            try:
+                self._write(appends, number)
+                break
+            except ConnectionBroke:
+                if self._find_out() == number:
+                    break
+        self._syncs = number
+
+    def _write(self, appends: Appends, number: int) -> None:
+        who = (self._home.node_id, self._home.life, number)
+        claimed: list[Any] = [list(column) for column in zip(*appends.partitions, strict=True)]
+        if appends.size < _COPY_FROM:
+            rows: list[Any] = [list(column) for column in zip(*appends.rows, strict=True)]
+            with self._session.doing() as connection:
+                connection.execute(
+                    "SELECT kohort.append(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[],"
+                    " %s::uuid[], %s::int[], %s::bigint[], %s::bigint[], %b::bytea[])",
+                    (*who, *claimed, *rows),
+                    prepare=True,
+                )
+            return
+        with self._session.transaction() as connection:
+            connection.execute(
+                "SELECT kohort.claim(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[])",
+                (*who, *claimed),
+            )
+            copy_rows(connection, appends.rows)
+
+    def _find_out(self) -> int:
+        """The number of the last sync that is in. It waits until the server has ended what a dropped connection left
+        under way, for that holds the broker's row. Raises Fenced's like where it has none any more.
+        """
+        while True:
+            try:
+                with self._session.transaction() as connection:
+                    row = connection.execute(
+                        "SELECT last_sync FROM kohort.brokers WHERE node_id = %s AND life = %s FOR UPDATE",
+                        (self._home.node_id, self._home.life),
+                    ).fetchone()
+                # Without a row the next attempt is refused, and says so.
+                return -1 if row is None else int(row[0])
+            except ConnectionBroke:
+                if self.give_up():
+                    raise
+                time.sleep(_AGAIN_S)
+
+
+def copy_rows(connection: Connection, rows: Sequence[Row]) -> None:
+    """Inside a transaction."""
+    with connection.cursor() as cursor:
+        statement = (
+            "COPY kohort.batches (topic_id, partition, base_offset, next_offset, body) FROM STDIN (FORMAT BINARY)"
+        )
+        with cursor.copy(statement) as copy:
+            copy.set_types(_TYPES)
+            for row in rows:
+                copy.write_row(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a partition's log begins and ends."""
+
+    start_offset: int
+    end_offset: int
+
+
+def read_extent(connection: Connection, one: PartitionId) -> Extent:
+    """Raises KeyError for a partition that is gone."""
+    row = connection.execute(
+        "SELECT start_offset, end_offset FROM kohort.partitions WHERE topic_id = %s AND partition = %s", tuple(one)
+    ).fetchone()
+    if row is None:
+        raise KeyError(one)
+    return Extent(*row)
+
+
+def read_rows(connection: Connection, one: PartitionId) -> Iterator[tuple[Any, ...]]:
+    """First offset and batches of each row, in order."""
+    statement = (
+        "COPY (SELECT base_offset, body FROM kohort.batches WHERE topic_id = %s AND partition = %s"
+        " ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
+    )
+    with connection.cursor() as cursor, cursor.copy(statement, tuple(one)) as copy:
+        copy.set_types(("int8", "bytea"))
+        yield from copy.rows()
+
+
+def move_start(connection: Connection, one: PartitionId, epoch: int, start_offset: int) -> None:
+    """What lies below is gone, if the partition is still led at that epoch."""
+    with connection.transaction():
+        found = connection.execute(
+            "UPDATE kohort.partitions SET start_offset = greatest(start_offset, %s)"
+            " WHERE topic_id = %s AND partition = %s AND epoch = %s",
+            (start_offset, *one, epoch),
+        )
+        if found.rowcount:
+            connection.execute(
+                "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND next_offset <= %s",
+                (*one, start_offset),
+            )
+
+
+def replace_rows(
+    connection: Connection, one: PartitionId, epoch: int, base_offset: int, end_offset: int, rows: Sequence[Row]
+) -> bool:
+    """In one transaction, what compaction made takes the place of all from `base_offset` up to `end_offset`.
+
+    False where the partition is another's by now.
+    """
+    with connection.transaction():
+        mine = connection.execute(
+            "SELECT 1 FROM kohort.partitions WHERE topic_id = %s AND partition = %s AND epoch = %s FOR UPDATE",
+            (*one, epoch),
+        ).fetchone()
+        if mine is None:
+            return False
+        connection.execute(
+            "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND base_offset >= %s"
+            " AND base_offset < %s",
+            (*one, base_offset, end_offset),
+        )
+        copy_rows(connection, rows)
+    return True
+
+
+def forget_deleted(connection: Connection) -> None:
+    """Remove the rows of topics that are gone."""
+    connection.execute(
+        "DELETE FROM kohort.batches WHERE topic_id IN (SELECT topic_id FROM kohort.batches GROUP BY topic_id"
+        " EXCEPT SELECT topic_id FROM kohort.partitions)"
+    )

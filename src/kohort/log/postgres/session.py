@@ -1,0 +1,110 @@
+"""A connection to PostgreSQL that never waits for long and is made anew when it broke."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from kohort.errors import KohortError
+from kohort.log.postgres.tables import FENCED, STALE
+
+log = logging.getLogger("kohort.log")
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_CONNECT_S = 3
+_IDLE_IN_TRANSACTION_MS = 5_000
+"""A broker whose host is gone must not hold its locks for longer."""
+
+
+class BadDatabase(KohortError):
+    """The database cannot be used: not there, not ours, of another version."""
+
+
+class DatabaseTrouble(OSError):
+    """The database did not do what was asked: nothing of it happened, unless the connection broke meanwhile."""
+
+
+class ConnectionBroke(DatabaseTrouble):
+    """Nobody knows whether it happened."""
+
+
+class Fenced(DatabaseTrouble):
+    """This broker was declared dead, or a partition is another's."""
+
+
+class Session:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, dsn: str, name: str, statement_timeout_ms: int) -> None:
+        """Not connected yet; `name` is what the server's administrator sees. Raises BadDatabase for a bad DSN."""
+        try:
+            conninfo_to_dict(dsn)
+            self._conninfo = make_conninfo(
+                dsn,
+                connect_timeout=_CONNECT_S,
+                application_name=f"kohort {name}",
+                keepalives_idle=2,
+                keepalives_interval=1,
+                keepalives_count=3,
+                tcp_user_timeout=max(3_000, statement_timeout_ms),
+            )
+        except psycopg.Error as error:
+            raise BadDatabase(f"--postgres takes a connection string of PostgreSQL: {_sentence(error)}") from None
+        self._timeout_ms = statement_timeout_ms
+        self._connection: Connection | None = None
+        self._closing = threading.Lock()
+
+    def connection(self) -> Connection:
+        """Connected. Raises ConnectionBroke."""
+        if self._connection is None or self._connection.closed:
+            try:
+                self._connection = psycopg.connect(self._conninfo, autocommit=True)
+                self._connection.execute(
+                    "SELECT set_config('statement_timeout', %s, false), set_config('synchronous_commit', 'on', false),"
+                    " set_config('idle_in_transaction_session_timeout', %s, false)",
+                    (str(self._timeout_ms), str(_IDLE_IN_TRANSACTION_MS)),
+                )
+            except psycopg.Error as error:
+                self.close()
+                raise ConnectionBroke(f"cannot connect to PostgreSQL: {_sentence(error)}") from error
+        return self._connection
+
+    @contextmanager
+    def doing(self) -> Iterator[Connection]:
+        """Use the connection; what PostgreSQL raises becomes DatabaseTrouble."""
+        connection = self.connection()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise self._trouble(connection, error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """The same in one transaction."""
+        with self.doing() as connection, connection.transaction():
+            yield connection
+
+    def close(self) -> None:
+        """Connected no more; the next use connects again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _trouble(self, connection: Connection, error: psycopg.Error) -> DatabaseTrouble:
+        if error.sqlstate in (FENCED, STALE):
+            return Fenced(_sentence(error))
+        # A server that shuts down says so (57P01 to 57P03) before it hangs up; a timeout of ours is no answer either.
+        if connection.closed or error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+            self.close()
+            return ConnectionBroke(_sentence(error))
+        return DatabaseTrouble(_sentence(error))
+
+
+def _sentence(error: psycopg.Error) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,212 @@
+"""The logs of one of several brokers over one database: rows are what counts, local files what is read.
+
+A partition that this broker begins to lead is read from its rows into files of a scratch directory, by a thread of the
+shell; from then on each sync writes both, the files first. Files that are lost cost nothing but reading them again.
+"""
+
+import shutil
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+
+from kohort.log.api import Topic
+from kohort.log.cluster.image import PartitionId, Transition
+from kohort.log.cluster.store import SharedStore
+from kohort.log.config import LogConfig
+from kohort.log.directory import write_durably
+from kohort.log.names import START_OFFSET, segment_path
+from kohort.log.partition import Queued, SegmentedLog
+from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.log.postgres.home import ClusterDatabase
+from kohort.log.postgres.rows import Appends, Writer, forget_deleted, move_start, read_extent, read_rows
+from kohort.log.postgres.workshop import RowWorkshop
+from kohort.log.queue import Taken
+from kohort.log.recovery import Recovered, recover
+from kohort.log.segment_files import FileMedium
+from kohort.model import TopicPartition
+from kohort.wire.compression import Buffer
+
+_SYNC_MS = 30_000
+_LOAD_MS = 600_000
+"""The most that a statement takes that nobody on the event loop waits for."""
+
+
+class RowMedium(FileMedium):
+    """A segment whose rows are to go when it goes."""
+
+    __slots__ = ("_removed",)
+
+    def __init__(self, store: "PostgresStore", path: Path, removed: Callable[[], None], *, exists: bool) -> None:
+        super().__init__(store.files, path, exists=exists)
+        self._removed = removed
+
+    def remove(self) -> None:
+        super().remove()
+        self._removed()
+
+
+class PostgresStore(SharedStore):
+    """A `LogStore`. Threads: `load` is for one thread of its own, `sync` for the writer's, all else as for files."""
+
+    home: ClusterDatabase
+
+    def __init__(self, home: ClusterDatabase, scratch: Path, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+        """`scratch`, an empty directory, is removed at the end. Raises DatabaseTrouble."""
+        super().__init__(home, scratch, max_open_files, durable=False)
+        self._sync_session = home.session("writer", _SYNC_MS)
+        self._load_session = home.session("loader", _LOAD_MS)
+        self._clean_session = home.session("cleaner", _LOAD_MS)
+        self.writer = Writer(home, self._sync_session)
+        self._ids: dict[SegmentedLog, PartitionId] = {}
+        self._moved: set[PartitionId] = set()
+        """Whose start has moved since the last take."""
+
+    # What it leads
+
+    def leads(self, one: PartitionId) -> bool:
+        return super().leads(one) and (one in self._logs or self._is_new(one))
+
+    def wanted(self) -> list[PartitionId]:
+        """What this broker leads by the image and has not loaded."""
+        return [
+            one
+            for one, _ in self.image.led_by(self.home.node_id)
+            if one not in self._logs and not self._is_new(one) and super(PostgresStore, self).leads(one)
+        ]
+
+    def load(self, one: PartitionId) -> SegmentedLog:
+        """Read a partition from its rows. Raises KeyError where it is gone, OSError."""
+        image = self.image
+        topic, epoch = image.topics[one.topic_id], image.leader(one).epoch
+        config = self._config(topic)
+        directory = self._directory(TopicPartition(topic.name, one.partition))
+        if directory.exists():
+            self._move_aside(directory)
+        directory.mkdir()
+        with self._load_session.doing() as connection:
+            extent = read_extent(connection, one)
+            last, end = None, 0
+            size = config.segment_bytes
+            for base_offset, body in read_rows(connection, one):
+                if last is None or size + len(body) > config.segment_bytes:
+                    last, size = segment_path(directory, base_offset), 0
+                with last.open("ab", buffering=0) as file:
+                    file.write(body)
+                size += len(body)
+                end = base_offset
+        if last is None or end < extent.end_offset:
+            # Compaction may have removed what stood last; offsets go on behind it all the same.
+            segment_path(directory, extent.end_offset).touch()
+        if extent.start_offset:
+            write_durably(directory / START_OFFSET, str(extent.start_offset).encode())
+        name = TopicPartition(topic.name, one.partition)
+        found = recover(directory, name, self._media(one, directory, exists=True), may_have_gaps=True)
+        return self._make(one, name, config, epoch, found)
+
+    def loaded(self, one: PartitionId, log: SegmentedLog) -> bool:
+        """Have what `load` made; False where another leads it by now."""
+        if not super().leads(one) or self.image.leader(one).epoch != log.leader_epoch:
+            self._close(log)
+            return False
+        log.config = self._config(self._topic(one.topic_id))
+        self._logs[one] = log
+        return True
+
+    def give_up(self, ones: Collection[PartitionId], transition: Transition) -> None:
+        left = [self._directory(self._logs[one].name) for one in ones if one in self._logs]
+        super().give_up(ones, transition)
+        for directory in left:
+            if directory.exists():
+                self._move_aside(directory)
+
+    def _is_new(self, one: PartitionId) -> bool:
+        """Nobody led it before, so there is nothing to load."""
+        return self.image.leader(one).epoch == self.image.first_epoch
+
+    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        one = PartitionId(topic.topic_id, partition)
+        name = TopicPartition(topic.name, partition)
+        return self._make(one, name, self._config(topic), self._leader_epoch(*one), Recovered())
+
+    def _make(
+        self, one: PartitionId, name: TopicPartition, config: LogConfig, epoch: int, found: Recovered
+    ) -> SegmentedLog:
+        directory = self._directory(name)
+        log = SegmentedLog(
+            name,
+            config,
+            epoch,
+            self._media(one, directory, exists=False),
+            self._queue.note,
+            partial(RowWorkshop, self.files, directory, self._keep_sidecar, self._clean_session, one, epoch),
+            segments=found.segments,
+            start_offset=found.start_offset,
+            producers=found.producers,
+            keep_start=lambda offset: self._moved.add(one),
+        )
+        self._ids[log] = one
+        return log
+
+    def _media(self, one: PartitionId, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
+        def medium(base_offset: int) -> FileMedium:
+            return RowMedium(self, segment_path(directory, base_offset), lambda: self._moved.add(one), exists=exists)
+
+        return medium
+
+    def _close(self, one: SegmentedLog) -> None:
+        super()._close(one)
+        self._ids.pop(one, None)
+
+    def remove_deleted(self) -> None:
+        super().remove_deleted()
+        self.files.chores.append(self._forget_deleted)
+
+    # Durability
+
+    def take(self) -> Taken | None:
+        while self._moved:
+            one = self._moved.pop()
+            if (log := self._logs.get(one)) is not None:
+                self.files.chores.append(partial(self._move_start, one, log.leader_epoch, log.start_offset))
+        return super().take()
+
+    def _write(self, pending: Taken) -> None:
+        # Files first: what they do not take is refused, and nothing is to be taken back from the database.
+        super()._write(pending)
+        appends = Appends()
+        for log, queued in pending.logs:
+            if not log.deleted:
+                self._add(appends, log, queued)
+        if appends.partitions:
+            self.writer.write(appends)
+
+    def _add(self, appends: Appends, log: SegmentedLog, queued: list[Queued]) -> None:
+        topic_id, number = self._ids[log]
+        first, last = queued[0].headers[0].base_offset, queued[-1].headers[-1].next_offset
+        appends.partitions.append((topic_id, number, log.leader_epoch, first, last))
+        parts: list[Buffer] = []
+        for position, one in enumerate(queued):
+            parts += one.parts
+            following = queued[position + 1] if position + 1 < len(queued) else None
+            if following is None or following.segment is not one.segment:
+                until = one.headers[-1].next_offset
+                appends.rows.append((topic_id, number, first, until, b"".join(parts)))
+                parts, first = [], until
+
+    def _move_start(self, one: PartitionId, epoch: int, start_offset: int) -> None:
+        try:
+            with self._sync_session.doing() as connection:
+                move_start(connection, one, epoch, start_offset)
+        except OSError:
+            self._moved.add(one)  # with the next take
+            raise
+
+    def _forget_deleted(self) -> None:
+        with self._sync_session.doing() as connection:
+            forget_deleted(connection)
+
+    def _release(self, *, clean: bool) -> None:
+        super()._release(clean=clean)
+        for session in (self._sync_session, self._load_session, self._clean_session):
+            session.close()
+        shutil.rmtree(self.path, ignore_errors=True)
