@@ -40,7 +40,7 @@ from kohort.broker.topic_config import store_defaults
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
 from kohort.coordinator import Behind, GroupConfig, GroupShard, MigrationPolicy
-from kohort.errors import ConfigError, ErrorCode, KohortError
+from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
@@ -72,6 +72,8 @@ class BrokerOptions:
     node_id: int = 1
     shared: bool = False
     """Whether other brokers may lie over the same `data`."""
+    postgres: str | None = None
+    """The connection string of a database that brokers share instead of `data`."""
     settings: dict[str, str] = field(default_factory=dict)
 
 
@@ -96,6 +98,10 @@ class Broker:
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
         self._advertised = _host_and_port(self.config.text("advertised.listeners"))
         self._options = options
+        self.fenced: Callable[[], bool] | None = None
+        """Whether others may lead by now what this broker leads; None where that cannot be."""
+        self.over = asyncio.Event()
+        """Set when the broker has to end by itself."""
         self.log_directory = "memory" if options.data is None else str(options.data.absolute())
         """Where the log lies, as tools print it."""
         self._group_config = _group_config(self.config)
@@ -124,7 +130,7 @@ class Broker:
                     "cleanup.policy": "compact",
                     "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
                 }
-                self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
+                self._create_offsets_topic(configs)
             self.leadership = self._new_leadership()
             self.topics.leads = self.leadership.leads
             self.topics_image = TopicsImage(self, loop)
@@ -172,6 +178,16 @@ class Broker:
         await self._server.wait_closed()
         self.store.close()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    def end(self, why: str) -> None:
+        """The broker can do nothing for anybody any more: whoever runs it is to stop it."""
+        log.error("%s", why)
+        self.over.set()
+
     async def __aenter__(self) -> "Broker":
         await self.start()
         return self
@@ -179,14 +195,32 @@ class Broker:
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
 
+    def _create_offsets_topic(self, configs: Mapping[str, str]) -> None:
+        try:
+            self.topics.create(OFFSETS_TOPIC, self.config.number("offsets.topic.num.partitions"), configs)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise  # else another broker of the cluster started at the same time
+
     def _open_store(self) -> LogStore:
+        if self._options.postgres is not None:
+            from kohort.broker.leased import open_store
+
+            self.log_directory = "postgres"
+            return open_store(self._options.postgres, self.node_id)
         data = self._options.data
         if data is None:
             return MemoryStore()
         return ClusterStore(data, self.node_id) if self._options.shared else FileStore(data)
 
     def _new_leadership(self) -> Leadership:
-        return Shared(self, self.store) if isinstance(self.store, ClusterStore) else Alone(self)
+        if isinstance(self.store, ClusterStore):
+            return Shared(self, self.store)
+        if self._options.postgres is not None:
+            from kohort.broker.leased import lease
+
+            return lease(self, self.store)
+        return Alone(self)
 
     async def _listen(self) -> None:
         self._flushes = FlushQueue(self._loop)
@@ -376,6 +410,8 @@ class Broker:
         if found is None:
             self._unserved(connection, api_key, version, correlation_id)
             return
+        if self.fenced is not None and self.fenced():
+            raise BadFrame("this broker has no lease now")
         position = 10
         if length > 0:
             position += length
