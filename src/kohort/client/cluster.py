@@ -160,8 +160,9 @@ class Cluster:
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
         """An open connection to that broker; one for each purpose, since the broker answers each in order."""
         broker = self.metadata.brokers.get(node_id)
-        if broker is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no broker {node_id} is known")
+        if broker is None:  # it ended between two answers: who named it knows a successor by now
+            self.want_metadata()
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no broker {node_id} is known")
         return await self._connections.get((node_id, purpose), broker.host, broker.port)
 
     async def connection_to(self, peer: tuple[str, int], purpose: str) -> Connection:
