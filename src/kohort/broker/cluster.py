@@ -8,6 +8,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kohort.broker.orphans import end_with_parent
@@ -124,7 +125,7 @@ class Cluster:
             stdout=PIPE,
             env=environment,
             start_new_session=True,
-            preexec_fn=end_with_parent,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
         )
         assert broker.process.stdout is not None
         line = (await broker.process.stdout.readline()).decode().split()

@@ -84,34 +84,22 @@ def lab(
     a run that was interrupted goes on where it stopped. Exit code 1 when a trial failed.
     """
     from kohort.lab.brokers import BROKERS, GIVEN
-    from kohort.lab.experiment import outcomes, plan, run
-    from kohort.lab.member import CLIENTS
-    from kohort.lab.order import PROTOCOLS
-    from kohort.lab.scenarios import SCENARIOS
+    from kohort.lab.experiment import outcomes, run
     from kohort.lab.summary import summarise
     from kohort.lab.trial import Trial
 
     undone = 0
     if scenario != "report":
-        scenarios = _chosen("scenario", scenario, SCENARIOS)
-        brokers = [GIVEN] if bootstrap else _chosen("broker", broker, BROKERS)
-        clients = _chosen("client", client, CLIENTS)
-        protocols = _chosen("protocol", protocol, PROTOCOLS)
         first = Trial(
             scenario="", broker="", client="", protocol="", members=members, partitions=partitions,
             tick_ms=tick_ms, restore_ms=restore_ms, state_keys=state_keys, commit_ms=commit_ms, gap_ms=gap_ms,
-            out_of_step=out_of_step,
-            settle_s=settle_s,
-            rest_ms=rest_ms,
+            out_of_step=out_of_step, settle_s=settle_s, rest_ms=rest_ms,
         )  # fmt: skip
-        trials = plan(first, scenarios, clients, protocols, brokers, repeat)
-        if not trials:
-            raise ConfigError(
-                "None of that can be run: deploy needs the consumer protocol and Kohort, aiokafka is eager."
-            )
-        undone = run(
-            _fresh(trials, out) if again else trials, out, minutes, _started(settings or (), bootstrap), remark
-        )
+        brokers = [GIVEN] if bootstrap else _chosen("broker", broker, BROKERS)
+        trials = _planned(first, scenario, client, protocol, brokers, repeat)
+        if again:
+            _forget(trials, out)
+        undone = run(trials, out, minutes, _started(settings or (), bootstrap), remark)
     kept = outcomes(out)
     if not kept:
         raise ConfigError(f"There is nothing to report in {out}: run a scenario first, as in kohort lab bounce.")
@@ -124,13 +112,34 @@ def lab(
     return 1 if undone else 0
 
 
-def _fresh(trials: "list[Trial]", out: Path) -> "list[Trial]":
-    """The same, with nothing of them on file."""
+def _planned(
+    first: "Trial", scenario: str, client: str, protocol: str, brokers: "Sequence[str]", repetitions: int
+) -> "list[Trial]":
+    """All that was asked for and can be run."""
+    from kohort.lab.experiment import plan
+    from kohort.lab.member import CLIENTS
+    from kohort.lab.order import PROTOCOLS
+    from kohort.lab.scenarios import SCENARIOS
+
+    trials = plan(
+        first,
+        _chosen("scenario", scenario, SCENARIOS),
+        _chosen("client", client, CLIENTS),
+        _chosen("protocol", protocol, PROTOCOLS),
+        brokers,
+        repetitions,
+    )
+    if not trials:
+        raise ConfigError("None of that can be run: deploy needs the consumer protocol and Kohort, aiokafka is eager.")
+    return trials
+
+
+def _forget(trials: "list[Trial]", out: Path) -> None:
+    """Have nothing of them on file."""
     from kohort.lab.experiment import path_of
 
     for trial in trials:
         path_of(trial, out).unlink(missing_ok=True)
-    return trials
 
 
 def _started(settings: "Iterable[str]", bootstrap: str | None) -> "Brokers":

@@ -9,14 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from kohort.broker.orphans import end_with_parent
 from kohort.errors import KohortError
 from kohort.lab.clients.member import MODULES
 from kohort.lab.events import Event, Gone, parse
 from kohort.lab.java_member import java_command
 from kohort.lab.order import Order
-from kohort.lab.process import end_with_parent
 
 CLIENTS = ("java", *MODULES)
 SPEAK: dict[str, tuple[str, ...]] = {
@@ -42,7 +43,7 @@ class Member:
                 stderr=errors,
                 text=True,
                 start_new_session=True,
-                preexec_fn=end_with_parent,
+                preexec_fn=partial(end_with_parent, signal.SIGKILL),
             )
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()

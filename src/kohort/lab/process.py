@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import ctypes
 import os
 import re
 import signal
@@ -11,19 +10,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from kohort.broker.orphans import end_with_parent
 from kohort.errors import KohortError
-
-_PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl
-
-
-def end_with_parent() -> None:
-    """For `preexec_fn`: the kernel kills the child when who started it is gone."""
-    # A run that is killed cannot stop what it started, so the kernel does. It counts the thread that started it.
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class NotReady(KohortError):
@@ -56,7 +48,7 @@ class ServerProcess:
             cwd=cwd,
             # Its own group: a Ctrl-C meant for us reaches the server through `stop`, in order.
             start_new_session=True,
-            preexec_fn=end_with_parent,
+            preexec_fn=partial(end_with_parent, signal.SIGKILL),
         )
         self._drains = [
             threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
