@@ -19,7 +19,7 @@ class Entry(TypedDict, total=False):
     acked     producer, partition, value, offset   by a broker
     committing, committed   group, value           of a group that one committer alone commits for
     found     group, value, since                  what a look found that began at `since`
-    assigned, revoked, lost   group, member, partitions
+    assigned, revoked, lost   group, member, partitions; assigned may be hasty
     read      group, member, spans                 [partition, first, last] each
     wrong     group, member, what                  what a member saw that must not be
     failed    producer, what                        a record was not acknowledged
@@ -41,6 +41,7 @@ class Entry(TypedDict, total=False):
     member: str
     partition: int
     partitions: list[int]
+    hasty: bool
     spans: list[list[int]]
     value: int
     values: list[int]

@@ -146,14 +146,15 @@ def two_owners(history: History) -> Iterable[str]:
 def owned_twice(history: History) -> Iterable[str]:
     """By the members' own word and clock: nobody begins before the last owner said that it stopped.
 
-    One that lost its partitions found out late, as it may, and one that was killed said nothing.
+    One that lost its partitions found out late, as it may, and one that was killed said nothing. A hasty one tells the
+    coordinator what it owns before its application has what it was given last: of those `two_owners` alone tells.
     """
     spells: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
     since: dict[tuple[str, str, int], int] = {}
     killed: set[str] = set()
     for entry in history:
         match entry["kind"]:
-            case "assigned":
+            case "assigned" if not entry.get("hasty"):
                 for partition in entry["partitions"]:
                     since.setdefault((entry["group"], entry["member"], partition), entry["at"])
             case "revoked" | "lost":
