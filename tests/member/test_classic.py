@@ -279,6 +279,34 @@ def test_leaving_at_any_moment_of_a_join_holds_nobody_up(leaves_after: int) -> N
     assert len(one.member.owned) == 1
 
 
+@pytest.mark.parametrize("leader", [True, False])
+@pytest.mark.parametrize("leaves_after", range(0, 60, 4))
+def test_the_last_commit_counts_at_whatever_moment_of_a_rebalance_a_member_leaves(
+    leaves_after: int, leader: bool
+) -> None:
+    # Once all have joined, the coordinator takes commits of neither generation until all are synced.
+    world = World({"t": 6})
+    hosts = [world.host("one", "t"), world.host("two", "t")]
+    world.settle()
+    world.run(10_000)
+    goes = next(host for host in hosts if host.member.is_leader is leader)
+    goes.callback_ms = 2_000
+    mine = set(goes.member.owned)
+    goes.on_revoked = lambda partitions: goes.asked.append(goes.commit(dict.fromkeys(partitions, 9)))
+    world.host("three", "t")
+    world.run_until(lambda: goes.member.phase is not Phase.STABLE)
+    world.run(leaves_after)
+    given = set(goes.member.owned)
+    goes.leave()
+    world.run_until(lambda: goes.member.phase is Phase.UNSUBSCRIBED)
+    assert given <= mine
+    assert world.committed == dict.fromkeys(given, 9)
+    assert all(goes.settled[number] == {} for number in goes.asked)
+    world.run(15_000)
+    assert world.members == 2
+    assert world.owners().keys() == tps("t", *range(6))
+
+
 def test_leaving_with_an_unreachable_coordinator_tries_again() -> None:
     world = World({"t": 1})
     one = world.host("one", "t")

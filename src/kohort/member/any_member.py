@@ -122,9 +122,20 @@ class AnyMember(ABC):
         """When the application must have polled again, or be done with its callback; None while it need not."""
         polled, told = self.polled_at, self.told_at
         since = told if polled is None else polled if told is None else min(polled, told)
-        if since is None or self.phase not in self.BEFORE[Phase.STALE]:
+        if since is None or self.leave is not None or self.phase not in self.BEFORE[Phase.STALE]:
             return None
         return since + self.config.max_poll_interval_ms
+
+    def warn_overdue(self) -> None:
+        """Say for the log why the member leaves though nobody asked for it."""
+        waited = f"max_poll_interval_ms ({self.config.max_poll_interval_ms} ms)"
+        if self.polled_at is None and self.callbacks.running is not None:
+            late = f"the {self.callbacks.running.kind.value} callback has taken longer than {waited}"
+            instead = "do less in it, or allow more time"
+        else:
+            late = f"the application has not polled for {waited}"
+            instead = "take fewer records at once (max_poll_records), or allow more time"
+        self.actions.warning = f"{late}: the member leaves, and joins again when it is back; {instead}"
 
     def polls(self) -> None:
         """The application is there."""

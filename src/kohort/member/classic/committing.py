@@ -22,6 +22,7 @@ _OF_THE_MEMBER = frozenset(
     }
 )
 """What a refusal says of the member rather than of the commit."""
+_BETWEEN_GENERATIONS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 
 
 def commit_asked(member: Standing, asked: CommitAsked) -> None:
@@ -44,7 +45,9 @@ def send_commit_if_possible(member: Standing) -> None:
     commit = member.commits.head
     if commit is None or not commit.offsets or member.commits.sent is not None or not member.link.ready(member.now):
         return
-    if member.phase in IN_REBALANCE or (commit.waits_for_rebalance and member.phase is not Phase.STABLE):
+    if commit.waits_for_rebalance and member.phase is not Phase.STABLE:
+        return
+    if member.phase in IN_REBALANCE and not (member.phase is Phase.JOINING and member.leave is not None):
         return
     if member.phase is Phase.LEAVING and member.phase_request is not None:
         return
@@ -66,10 +69,12 @@ def commit_answered(member: Standing, request: int, sent: Sent, response: Offset
     for partition, code in errors.items():
         if _may_commit_again(member, sent, code, commit.attempts):
             again.add(code)
-            commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS
+            commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS or _ends_by_itself(member, code)
         else:
             commit.fail((partition,), code)
     for code in sorted(again | (set(errors.values()) & _OF_THE_MEMBER)):
+        if _ends_by_itself(member, code):
+            continue
         if code in _RETRY and code not in COORDINATOR_GONE:
             member.link.back_off(member.now)
         elif code in COORDINATOR_GONE or member.speaks_of_us(sent):
@@ -80,10 +85,15 @@ def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: i
     if code in UNKNOWN_TOPIC:
         # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
         return attempts < _ATTEMPTS_AT_UNKNOWN
-    if code in _RETRY:
+    if code in _RETRY or _ends_by_itself(member, code):
         return True
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         # A callback waits for this commit, and the rebalance for the callback.
         return member.callbacks.only_assigning
     # KAFKA-8104: refused as who we were; what we still own can be committed as who we are.
     return code in _OF_THE_MEMBER and member.generation is not None and not member.speaks_of_us(sent)
+
+
+def _ends_by_itself(member: Standing, code: ErrorCode) -> bool:
+    """Whether it says no more than that the rebalance goes on in which the member leaves."""
+    return member.leave is not None and member.phase in IN_REBALANCE and code in _BETWEEN_GENERATIONS

@@ -29,7 +29,7 @@ def callback_done(member: Standing, done: Callback) -> None:
 
 def rejoin_if_needed(member: Standing) -> None:
     """A stable member joins again when it was told to, wants other topics, or led with counts that changed."""
-    if member.phase is not Phase.STABLE:
+    if member.phase is not Phase.STABLE or member.leave is not None:
         return
     if member.rejoin is not None:
         member.prepare(member.rejoin)

@@ -2,6 +2,7 @@
 
 from kohort.errors import ErrorCode, error_code
 from kohort.member.callbacks import CallbackKind
+from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import NO_GENERATION, leave_request
 from kohort.member.classic.standing import Standing
@@ -15,14 +16,27 @@ from kohort.wire.leave_group import LeaveGroupResponse
 def begin_leaving(member: Standing, event: Leave) -> None:
     """First the application gives everything up."""
     member.topics = frozenset()
-    if member.phase in (Phase.UNSUBSCRIBED, Phase.LEAVING):
+    if member.phase is Phase.UNSUBSCRIBED or member.leave is not None:
         return
     member.leave = event
+    member.callbacks.forget_waiting()
+    member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
+
+
+def leave_rebalance_if_possible(member: Standing) -> None:
+    """Whoever leaves goes on with the rebalance that it is in for as long as it has something to commit.
+
+    Until every member has joined, the coordinator takes commits of the generation before. From then on it takes none
+    until all are synced, and then those of the new one: whoever left the rebalance at once would lose its last commit.
+    """
+    if member.leave is None or member.phase is Phase.LEAVING:
+        return
+    if member.phase in IN_REBALANCE and (not member.callbacks.idle or member.commits.partitions):
+        return
     if member.phase is Phase.JOINING and not member.member_id and not member.config.is_static:
         # KIP-394: an id that was handed out and is not used holds rebalances up until its session would have ended.
         member.id_request = member.phase_request
-    member.callbacks.forget_waiting()
-    member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
+    member.commits.rebalanced()
     member.enter(Phase.LEAVING)
 
 
@@ -79,6 +93,7 @@ def leave_if_overdue(member: Standing) -> None:
     overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return
+    member.warn_overdue()
     if member.member_id and member.link.known and not member.config.is_static:
         # The others need not wait for a member that is stuck; whether it was heard, nobody waits to know.
         member.send(leave_request(member.config, member.member_id, "max.poll.interval.ms is over"))

@@ -17,6 +17,7 @@ from kohort.member.classic.leaving import (
     leave_answered,
     leave_if_overdue,
     leave_if_possible,
+    leave_rebalance_if_possible,
     must_say_goodbye,
     rejoin_if_stale,
 )
@@ -151,6 +152,7 @@ class ClassicMember(Standing):
         self.commits.expire(self.now)
         rejoin_if_needed(self)
         tell_next(self)
+        leave_rebalance_if_possible(self)
         self._find_coordinator_if_wanted()
         send_commit_if_possible(self)
         match self.phase:

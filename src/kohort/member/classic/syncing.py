@@ -92,9 +92,10 @@ def synced(member: Standing, response: SyncGroupResponse) -> None:
 def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:
     assert member.generation is not None
     member.last_assignment, member.last_generation = assigned, member.generation
-    if member.owned - assigned:
-        member.callbacks.add(CallbackKind.REVOKE, member.owned - assigned)
-    member.callbacks.add(CallbackKind.ASSIGN, assigned - member.owned)
+    if member.leave is None:  # who leaves was told to give everything up
+        if member.owned - assigned:
+            member.callbacks.add(CallbackKind.REVOKE, member.owned - assigned)
+        member.callbacks.add(CallbackKind.ASSIGN, assigned - member.owned)
     member.commits.rebalanced()
     # At once: a coordinator that holds heartbeats can tell only a member that has one in flight.
     member.heartbeat_at = member.now

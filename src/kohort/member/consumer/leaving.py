@@ -53,6 +53,7 @@ def leave_if_overdue(member: ConsumerStanding) -> None:
     overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return
+    member.warn_overdue()
     if member.may_be_counted and member.link.known:
         # Whether it was heard, nobody waits to know.
         member.send(_goodbye(member))
