@@ -16,6 +16,7 @@ Handler = Callable[["Broker", "Call", Any], None]
 """Handles one request; it, or whoever it passes the call to, replies to the call."""
 
 _prefix = struct.Struct(">ii").pack
+_prefix_size = 8
 _flexible_prefix = struct.Struct(">iiB").pack
 _JOIN_BELOW = 1 << 14
 
@@ -32,6 +33,8 @@ class Route:
     flexible_request: bool
     flexible_answer: bool
     """The answer's header has tagged fields; never so for ApiVersions."""
+    repeats: bool
+    """Clients send the same again and again: it is worth remembering, see `Repeat`."""
 
 
 class Call:
@@ -61,6 +64,15 @@ class Call:
         if self.answer is not None:
             return  # abandoned: the connection is gone
         self.on_abandon = None  # it may hold this call: a cycle would wait for the collector
+        last = self.connection.last_heartbeat
+        if last is not None and last.answer is response and last.request is self.request:
+            self.answer = [_prefix(last.size, self.correlation_id) + last.payload]
+        else:
+            self._encode(response)
+        if self.queued:
+            self.connection.advance()
+
+    def _encode(self, response: Message) -> None:
         parts: list[Buffer] = []
         route = self.route
         route.encode(response, parts)
@@ -72,12 +84,14 @@ class Call:
             head = _prefix(body + 4, self.correlation_id)
         # Joining what is small is cheaper than a longer writev; records are never joined to anything.
         if body < _JOIN_BELOW:
-            self.answer = [head + (payload or b"".join(parts))]
+            frame = head + (payload or b"".join(parts))
+            self.answer = [frame]
+            last = self.connection.last_heartbeat
+            if last is not None and last.request is self.request:
+                last.answer, last.payload, last.size = response, frame[_prefix_size:], len(frame) - 4
         else:
             self.answer = [head, *parts]
             self.connection.hold(len(head) + body)
-        if self.queued:
-            self.connection.advance()
 
     def reply_nothing(self) -> None:
         """The request gets no answer (Produce with acks=0); later ones need not wait for one."""

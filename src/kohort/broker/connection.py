@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.file_sending import FileSending, has_file, in_memory, socket_of
+from kohort.broker.repeats import Repeat
 from kohort.coordinator import ClientKind
 from kohort.wire.codec import Buffer, DecodeError
 
@@ -84,8 +85,11 @@ class Connection(asyncio.BufferedProtocol):
         """How many topics had got more partitions when the peer was told last; see `Growths`."""
         self.speaks_for_many = False
         """Several members send their heartbeats here: holding one would hold up the others."""
-        self.busy_at = flushes.loop.time()
-        """Loop time of the last bytes received or sent; the sweep closes connections by it."""
+        self.last_heartbeat: Repeat | None = None
+        """It is likely to be repeated."""
+        self._is_busy = False
+        """Bytes were received or sent since the last sweep. To ask for the time at each of them would cost more."""
+        self._busy_at = flushes.loop.time()
         self.mid_frame_since: float | None = None
         """Loop time at which a request began to arrive that is not complete yet."""
 
@@ -126,11 +130,11 @@ class Connection(asyncio.BufferedProtocol):
         except (BadFrame, DecodeError) as error:
             self.refuse(str(error))
         self._corked = False
-        self.busy_at = self._flushes.loop.time()
+        self._is_busy = True
         if self._paused_for or (self._frame is None and not self._rest):
             self.mid_frame_since = None
         elif self.mid_frame_since is None:
-            self.mid_frame_since = self.busy_at
+            self.mid_frame_since = self._flushes.loop.time()
         if self._out:
             # Not at once: answers written back to back find their peer awake, and waking it costs more than they do.
             self._flushes.add(self)
@@ -142,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pause(_SLOW_READER)
 
     def resume_writing(self) -> None:
-        self.busy_at = self._flushes.loop.time()
+        self._is_busy = True
         self._resume(_SLOW_READER)
 
     # Framing
@@ -251,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is None:
             return
         if out:
-            self.busy_at = self._flushes.loop.time()
+            self._is_busy = True
         if self._files is not None and self._files.waiting:
             self._files.send(out)
         elif large and has_file(out):
@@ -277,7 +281,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._pause(_SLOW_READER_OF_FILES)
 
     def _files_sent(self, error: OSError | None) -> None:
-        self.busy_at = self._flushes.loop.time()
+        self._is_busy = True
         if error is not None:
             self._broken(error)
         self._resume(_SLOW_READER_OF_FILES)
@@ -306,6 +310,13 @@ class Connection(asyncio.BufferedProtocol):
                 transport.abort()  # it would not know when the rest has left
             else:
                 transport.close()
+
+    def is_idle(self, seconds: float, now: float) -> bool:
+        """Whether nothing was received or sent for so long. Asked at each sweep, so it says so by a sweep too late."""
+        if self._is_busy:
+            self._is_busy = False
+            self._busy_at = now
+        return now - self._busy_at > seconds
 
     def expire(self) -> None:
         """Close a connection that was silent for too long. What its peer has not read by now it never will."""

@@ -75,6 +75,8 @@ _HANDLERS: dict[int, tuple[Handler, int]] = {
 }
 """By api key: who handles it, and the highest version that is served of those that the codec knows."""
 
+_HEARTBEATS = {12, 68}
+
 SERVED: Served = [
     (key, APIS[key].min_version, min(highest, APIS[key].max_version)) for key, (_, highest) in sorted(_HANDLERS.items())
 ]
@@ -95,6 +97,7 @@ def _compile(api_key: int, version: int) -> Route:
         handler=handler,
         flexible_request=flexible_header(api_key, version),
         flexible_answer=flexible_response(api_key, version),
+        repeats=api_key in _HEARTBEATS,
     )
 
 

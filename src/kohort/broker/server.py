@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
 from kohort.broker.apis import api_versions
-from kohort.broker.call import Call
+from kohort.broker.call import Call, Route
 from kohort.broker.cleaner import Cleaner
 from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
@@ -32,6 +32,7 @@ from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
 from kohort.broker.presence import Presence
+from kohort.broker.repeats import LARGEST, Repeat
 from kohort.broker.retention import Retention
 from kohort.broker.routes import SERVED, Served, route, routes
 from kohort.broker.shared import Shared
@@ -388,7 +389,7 @@ class Broker:
         for connection in list(self._connections):
             if connection.mid_frame_since is not None and now - connection.mid_frame_since > frame_s:
                 connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
-            elif now - connection.busy_at > idle_s and not connection.waiting:
+            elif connection.is_idle(idle_s, now) and not connection.waiting:
                 connection.expire()
         self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
@@ -412,15 +413,11 @@ class Broker:
             return
         if self.fenced is not None and self.fenced():
             raise BadFrame("this broker has no lease now")
-        position = 10
-        if length > 0:
-            position += length
-            if connection.client_id_bytes != (raw := frame[10:position]):
-                connection.client_id_bytes = raw
-                connection.client_id = raw.decode("utf-8", "surrogateescape")
-        if found.flexible_request:
-            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
-        request, _ = found.decode(frame, position, self._max_elements)
+        last = connection.last_heartbeat
+        if last is not None and last.route is found and last.said == frame[8:]:
+            request = last.request
+        else:
+            request = self._decode(connection, found, frame, length)
         call = Call(connection, correlation_id, found, request)
         try:
             if connection.may_wait is not None:
@@ -430,6 +427,22 @@ class Broker:
         except Exception:  # our bug: it costs this connection, never another
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
             connection.refuse("the request met an error of the broker's own")
+
+    def _decode(self, connection: Connection, found: Route, frame: bytes, length: int) -> Message:
+        """What a frame says; `length` is that of its client id."""
+        position = 10
+        if length > 0:
+            position += length
+            if connection.client_id_bytes != (raw := frame[10:position]):
+                connection.client_id_bytes = raw
+                connection.client_id = raw.decode("utf-8", "surrogateescape")
+                connection.last_heartbeat = None  # it said another
+        if found.flexible_request:
+            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
+        request: Message = found.decode(frame, position, self._max_elements)[0]
+        if found.repeats and len(frame) <= LARGEST:
+            connection.last_heartbeat = Repeat(found, frame[8:], request)
+        return request
 
     def _release(self, connection: Connection, request: Message) -> None:
         """Answer a held heartbeat now: the answer to what comes after it could not leave before."""

@@ -20,19 +20,20 @@ class TopicsImage:
         self._broker = broker
         self._loop = loop
         self._known: dict[UUID, Topic] = {}
-        self._is_due = False
+        self.is_due = False
+        """There is something to tell."""
         self.current = self._made(0)
 
     def changed(self) -> None:
         """Topics are not what they were."""
-        if not self._is_due:
-            self._is_due = True
+        if not self.is_due:
+            self.is_due = True
             self._loop.call_soon(self.tell)
 
     def tell(self) -> None:
         """Tell the shards now, if there is something to tell: before a request that must not miss it."""
-        if self._is_due:
-            self._is_due = False
+        if self.is_due:
+            self.is_due = False
             self.current = self._made(self.current.version)
             self._broker.groups.topics_changed(self.current)
 

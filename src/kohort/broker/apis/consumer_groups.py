@@ -23,7 +23,8 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
     if PROTOCOL not in broker.protocols:
         call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
         return
-    broker.topics_image.tell()
+    if broker.topics_image.is_due:
+        broker.topics_image.tell()
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
     may_hold = not connection.speaks_for_many
@@ -32,7 +33,7 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
         shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
         broker.presence.heard(connection, request.group_id, request.member_id)
-    if call.open:
+    if call.answer is None and call.open:
         call.on_abandon = lambda: shard.abandoned(call)
         if may_hold:
             connection.may_wait = call
