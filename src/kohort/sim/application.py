@@ -92,6 +92,8 @@ class Application:
     over: KafkaError | None = None
     """Why its membership ended for good."""
     left: bool = False
+    backs_off: Millis = 1_000
+    """Between two attempts at what fails, at most: a machine that is cut off for an hour need not try each second."""
 
     def __post_init__(self) -> None:
         self.membership: Membership | None = None
@@ -120,7 +122,12 @@ class Application:
     async def run(self) -> None:
         habits = self.habits
         cluster = Cluster.of(
-            self.bootstrap, client_id=self.name, request_timeout_ms=10_000, metadata_max_age_ms=self.metadata_age
+            self.bootstrap,
+            client_id=self.name,
+            request_timeout_ms=10_000,
+            metadata_max_age_ms=self.metadata_age,
+            retry_backoff_max_ms=self.backs_off,
+            reconnect_backoff_max_ms=self.backs_off,
         )
         membership = self.membership = Membership(
             cluster,
@@ -145,6 +152,7 @@ class Application:
             "group_instance_id": habits.instance,
             "max_poll_interval_ms": habits.max_poll,
             "default_api_timeout_ms": 20_000,
+            "retry_backoff_max_ms": self.backs_off,
         }
         if habits.protocol == "classic":
             options["partition_assignment_strategy"] = habits.assignors

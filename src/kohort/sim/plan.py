@@ -51,6 +51,11 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
 
     @property
+    def is_calm(self) -> bool:
+        """Whether it lasts so long that nobody need look as often as once a second."""
+        return self.seconds > 3_600
+
+    @property
     def faults(self) -> list[Step]:
         """The steps that are accidents."""
         return [step for step in self.steps if step.what in FAULTS]

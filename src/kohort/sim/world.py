@@ -76,6 +76,7 @@ class World:
             self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
         )
         self.site.starting = self.watch.new_life
+        self.site.sweeps_every_s = 60.0 if plan.is_calm else 1.0
         self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):
@@ -183,7 +184,7 @@ class World:
                         detail = f"{application.name} is out of its group: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
-        self.after(5.0 if self.plan.seconds > 3_600 and not self.resting else 1.0, self._look_after)
+        self.after(5.0 if self.plan.is_calm else 1.0, self._look_after)
 
     # Members
 
@@ -197,6 +198,8 @@ class World:
         application = Application(
             f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger, self.plan.metadata_age
         )
+        if self.plan.is_calm:
+            application.backs_off = 20_000
         self.applications[number] = application
         process.start(application.run, self.plan.rates[number])
 
