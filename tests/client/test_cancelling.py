@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
 
-from kohort import Admin, Cluster, Consumer, Membership, Producer
-from kohort.client import ClosedError
+from kohort import (
+    Admin,
+    Cluster,
+    Consumer,
+    Membership,
+    NewTopic,
+    OffsetSpec,
+    Producer,
+    TopicPartition,
+)
+from kohort.client import ClosedError, ConfigKind
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
@@ -123,6 +133,46 @@ async def test_consuming_and_closing(
     assert left_over() == []
     assert not any(consumer.cluster.connections for consumer in consumers)
     await until_nobody_is_left(admin, fresh)
+
+
+async def test_producing_and_closing(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(1)
+    producers: list[Producer] = []
+    written: list[int] = []
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=0) as producer:
+            producers.append(producer)
+            delivery = await producer.send(topic, b"x")
+            await producer.flush()
+            written.append((await delivery).offset)
+            await (await producer.send(topic, b"y"))
+
+    assert await cancelled_at_every_await(work) >= 3
+    assert left_over() == []
+    assert not any(producer.cluster.connections for producer in producers)
+    assert written == sorted(set(written))
+
+
+async def test_administering_and_closing(any_broker: Broker, fresh: str) -> None:
+    admins: list[Admin] = []
+    numbers = itertools.count()
+
+    async def work() -> None:
+        name = f"{fresh}-{next(numbers)}"
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+            admins.append(admin)
+            await admin.create_topics([NewTopic(name, 1)])
+            await admin.describe_configs(ConfigKind.TOPIC, name)
+            await admin.list_offsets({TopicPartition(name, 0): OffsetSpec.LATEST})
+            await admin.alter_group_offsets(name, {TopicPartition(name, 0): 0})
+            await admin.group_lag(name)
+            await admin.delete_groups([name])
+            await admin.delete_topics([name])
+
+    assert await cancelled_at_every_await(work) >= 7
+    assert left_over() == []
+    assert not any(admin._cluster.connections for admin in admins)
 
 
 async def test_closing_twice_in_a_callback_and_while_closing(

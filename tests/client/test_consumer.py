@@ -394,7 +394,7 @@ async def test_what_makes_no_sense_is_refused(any_broker: Broker, new_topic: New
         with pytest.raises(KohortError, match="is not assigned"):
             consumer.seek(here, 0)
         consumer.assign([here])
-        with pytest.raises(ConfigError, match="offsets begin with 0"):
+        with pytest.raises(ConfigError, match="the offset is -1, but must be at least 0"):
             consumer.seek(here, -1)
         polling = asyncio.ensure_future(consumer.poll(timeout=0.2))
         await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from kohort.client.arguments import whole
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
@@ -104,7 +105,7 @@ class Admin:
         wanted = list(topics)
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
-            timeout_ms=self._options.request_timeout_ms if timeout_ms is None else timeout_ms,
+            timeout_ms=self._patience(timeout_ms),
             validate_only=validate_only,
         )
         response = await self._controller(request, CreateTopicsResponse)
@@ -117,7 +118,7 @@ class Admin:
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """Delete them with all their records, and wait until they are gone. Raises the first refusal."""
         listed = list(names)
-        timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
+        timeout = self._patience(timeout_ms)
 
         def question(connection: Connection) -> Message:
             if connection.version_of(DeleteTopicsRequest) >= _DELETE_BY_STATE:
@@ -138,7 +139,7 @@ class Admin:
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """Widen a topic to `total` partitions. Keys map anew from then on; consumers rebalance."""
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=topic, count=total, assignments=None)],
+            topics=[CreatePartitionsTopic(name=topic, count=whole("total", total, None), assignments=None)],
             timeout_ms=self._options.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -275,14 +276,21 @@ class Admin:
 
         await self._retrying(attempt)
 
+    def _patience(self, timeout_ms: Millis | None) -> Millis:
+        return self._options.request_timeout_ms if timeout_ms is None else whole("timeout_ms", timeout_ms)
+
     async def _retrying(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         return await self._cluster.retrying(attempt)
+
+
+def _or_default(name: str, given: int | None) -> int:
+    return _BROKER_DEFAULT if given is None else whole(name, given, None)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
     return CreatableTopic(
         name=topic.name,
-        num_partitions=_BROKER_DEFAULT if topic.partitions is None else topic.partitions,
-        replication_factor=_BROKER_DEFAULT if topic.replication_factor is None else topic.replication_factor,
+        num_partitions=_or_default("partitions", topic.partitions),
+        replication_factor=_or_default("replication_factor", topic.replication_factor),
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
     )

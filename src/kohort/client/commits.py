@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from kohort.client.arguments import seconds
 from kohort.client.cluster import Cluster
 from kohort.client.committed import commit_outside, positions_of
 from kohort.client.driver import MemberDriver
@@ -43,7 +44,9 @@ class Commits:
         """Commit these, or all positions, and wait until they are on disk. Raises CommitFailedError."""
         wanted = self._positions() if offsets is None else positions_of(offsets)
         self.forget(wanted)
-        milliseconds = self._options.default_api_timeout_ms if timeout is None else int(timeout * 1000)
+        milliseconds = self._options.default_api_timeout_ms
+        if timeout is not None:
+            milliseconds = int(seconds("timeout", timeout) * 1000)
         if self.driver is not None:
             await self.driver.commit(wanted, milliseconds)
         elif self._options.group_id:

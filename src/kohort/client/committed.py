@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from kohort.client.arguments import partition_of, whole
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.failures import CommitFailedError
@@ -86,11 +87,14 @@ async def commit_outside(
 def positions_of(
     offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """With plain offsets as positions without metadata."""
-    return {
-        TopicPartition(*partition): OffsetAndMetadata(position) if isinstance(position, int) else position
-        for partition, position in offsets.items()
-    }
+    """With plain offsets as positions without metadata. Raises ConfigError for what is none."""
+    return {(wanted := partition_of(partition)): _position(wanted, at) for partition, at in offsets.items()}
+
+
+def _position(partition: TopicPartition, at: object) -> OffsetAndMetadata:
+    position = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)  # type: ignore[arg-type]
+    offset = whole(f"the offset of {partition}", position.offset)
+    return position if offset is position.offset else position._replace(offset=offset)
 
 
 def identified(

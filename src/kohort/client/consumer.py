@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kohort.client.acceleration import columns_loading
+from kohort.client.arguments import seconds, whole
 from kohort.client.closing import undisturbed
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader, check_callbacks
@@ -73,7 +74,7 @@ class Consumer(GroupReader):
         Must be called again within max_poll_interval_ms. Callbacks run in it, which may take longer than `timeout`;
         what they raise is raised here. Cancelling it loses no record.
         """
-        most = max_records or self._options.max_poll_records
+        most = self._options.max_poll_records if max_records is None else whole("max_records", max_records, 1)
         return await self._poll(lambda: self._take(most), timeout)
 
     async def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":  # noqa: ASYNC109
@@ -96,15 +97,16 @@ class Consumer(GroupReader):
         timeout: float = 1.0,  # noqa: ASYNC109
     ) -> list[PartitionBatch]:
         """As `poll_arrow`, partition by partition: batches of the same columns, each of one partition."""
+        most = _COLUMNS_AT_ONCE if max_records is None else whole("max_records", max_records, 1)
         loading = columns_loading("poll_arrow and poll_batches")
         if not loading.done():
             await asyncio.shield(asyncio.wrap_future(loading))
         loading.result()
-        most = max_records or _COLUMNS_AT_ONCE
         return await self._poll(lambda: self._take_columns(most), timeout)
 
     async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
         """What `take` has, as soon as it has something."""
+        patience = seconds("timeout", timeout)
         self._check_open()
         if self._polling:
             raise KohortError("poll is already running in another task.")
@@ -117,7 +119,7 @@ class Consumer(GroupReader):
                 self._commits.commit_if_due()
                 if taken := take():
                     return taken
-            return await self._attended(take, timeout)
+            return await self._attended(take, patience)
         finally:
             self._polling = False
 
@@ -184,6 +186,7 @@ class Consumer(GroupReader):
         What the coordinator does not answer within `timeout` seconds is given up. Called by a callback, it is done
         when the callback is: by the poll that runs it.
         """
+        patience = seconds("timeout", timeout)
         if self._closed:
             return
         if self._rebalances.inside:
@@ -194,9 +197,9 @@ class Consumer(GroupReader):
         self._stop_matching()
         try:
             if self._driver is not None:
-                await self._leave("the consumer closes", timeout)
+                await self._leave("the consumer closes", patience)
             else:
-                self._commits.patience = min(self._commits.patience, timeout)
+                self._commits.patience = min(self._commits.patience, patience)
                 await self._commits.commit_automatically()
         finally:
             await undisturbed(self._clean_up())

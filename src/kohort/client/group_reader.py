@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kohort.client.arguments import names_of, partition_of
 from kohort.client.commits import Commits
 from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
@@ -61,7 +62,7 @@ class GroupReader(PartitionReader):
         metadata_max_age_ms, and before a rebalance. A SubscriptionPattern is looked after by the broker.
         """
         self._check_open()
-        wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else _names(topics)
+        wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else names_of(topics)
         expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
         if not wanted:
             raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
@@ -101,15 +102,15 @@ class GroupReader(PartitionReader):
         self._check_open()
         if self._driver is not None:
             raise KohortError("the consumer subscribed: it does either that or assign; unsubscribe first.")
-        self._set_assignment({TopicPartition(*partition) for partition in partitions})
+        self._set_assignment({partition_of(partition) for partition in partitions})
 
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume these too, beside what was assigned by hand before."""
-        self.assign(self._fetcher.states.keys() | {TopicPartition(*partition) for partition in partitions})
+        self.assign(self._fetcher.states.keys() | {partition_of(partition) for partition in partitions})
 
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Of what was assigned by hand, consume these no longer."""
-        gone = {TopicPartition(*partition) for partition in partitions}
+        gone = {partition_of(partition) for partition in partitions}
         for partition in gone:
             self._state(partition)
         self.assign(self._fetcher.states.keys() - gone)
@@ -175,7 +176,7 @@ class GroupReader(PartitionReader):
         if not self._options.group_id:
             raise ConfigError(_NO_GROUP)
         if offsets is not None and self._driver is not None:
-            others = {TopicPartition(*partition) for partition in offsets} - self._fetcher.states.keys()
+            others = {partition_of(partition) for partition in offsets} - self._fetcher.states.keys()
             if others:
                 raise NotAssignedError(others)
         await self._commits.commit(None if offsets is None else self._of_topics(offsets), timeout)
@@ -292,10 +293,6 @@ class GroupReader(PartitionReader):
     def _check_open(self) -> None:
         if self._closed and not self._leaving:
             raise ClosedError("the consumer is closed.")
-
-
-def _names(topics: Iterable[str]) -> frozenset[str]:
-    return frozenset([topics] if isinstance(topics, str) else topics)
 
 
 def check_callbacks(topics: tuple[str, ...], *callbacks: object) -> None:

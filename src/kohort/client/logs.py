@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from kohort.client.arguments import partition_of, whole
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
@@ -49,7 +50,10 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=cluster.options.request_timeout_ms)
         return _deleted(await connection.request(request, DeleteRecordsResponse))
 
-    return await ask_leaders(cluster, before, ask)
+    wanted = {
+        (one := partition_of(partition)): whole(f"the offset of {one}", at, -1) for partition, at in before.items()
+    }
+    return await ask_leaders(cluster, wanted, ask)
 
 
 def _deleted(response: DeleteRecordsResponse) -> Answer[int]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from kohort.assignor import Assignor, find_assignors
+from kohort.client.arguments import seconds
 from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets, positions_of
@@ -227,7 +228,9 @@ class Membership:
 
         Raises CommitFailedError, which names the partitions that were refused.
         """
-        milliseconds = self._options.default_api_timeout_ms if timeout is None else int(timeout * 1000)
+        milliseconds = self._options.default_api_timeout_ms
+        if timeout is not None:
+            milliseconds = int(seconds("timeout", timeout) * 1000)
         await self._driver.commit(positions_of(offsets), milliseconds)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -243,11 +246,12 @@ class Membership:
 
         A static member keeps its place for session_timeout_ms, unless it leaves `for_good`.
         """
+        patience = seconds("timeout", timeout)
         if self._left:
             return
         self._left = True
         try:
-            await self._driver.leave("the member leaves", int(timeout * 1000), for_good=for_good)
+            await self._driver.leave("the member leaves", int(patience * 1000), for_good=for_good)
         finally:
             await undisturbed(self._clean_up())
         if self.failure is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kohort.client.arguments import partition_of, whole
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.leaders import Answer, ask_leaders, leader_epoch
@@ -41,7 +42,14 @@ async def list_offsets(
         request = _request(cluster, some, read_committed)
         return _read(await connection.request(request, ListOffsetsResponse))
 
-    return await ask_leaders(cluster, wanted, ask, timeout_ms)
+    return await ask_leaders(cluster, _checked(wanted), ask, timeout_ms)
+
+
+def _checked(wanted: Mapping[TopicPartition, OffsetSpec | Millis]) -> dict[TopicPartition, OffsetSpec | Millis]:
+    return {
+        (one := partition_of(partition)): at if isinstance(at, OffsetSpec) else whole(f"the time for {one}", at)
+        for partition, at in wanted.items()
+    }
 
 
 def _request(

@@ -164,8 +164,9 @@ def option_names(kind: type[ClientOptions]) -> list[str]:
 
 def check_weight(weight: float) -> None:
     """ConfigError where a member's weight is none that brokers take."""
-    if not (weight == 0 or 1e-9 <= weight <= 1e9):
-        raise ConfigError(f"a member's weight is {weight:g}, but must be 0, or between 1e-9 and 1e9.")
+    number = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not number or not (weight == 0 or 1e-9 <= weight <= 1e9):
+        raise ConfigError(f"a member's weight is {weight!r}, but must be 0, or between 1e-9 and 1e9.")
 
 
 def _check_protocol(protocol: str, given: Mapping[str, Any]) -> None:

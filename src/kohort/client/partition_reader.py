@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kohort.client.arguments import partition_of, whole
 from kohort.client.cluster import Cluster
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.fetcher import Fetcher
@@ -16,7 +17,7 @@ from kohort.client.partition_batch import PartitionBatch
 from kohort.client.positioner import Positioner
 from kohort.client.strangers import copied
 from kohort.client.unread import Unread
-from kohort.errors import ConfigError, KohortError
+from kohort.errors import KohortError
 from kohort.model import Millis, TopicPartition
 
 
@@ -79,10 +80,10 @@ class PartitionReader:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from that offset."""
-        if offset < 0:
-            raise ConfigError(f"there is no offset {offset}: offsets begin with 0.")
-        self._unread.forget({TopicPartition(*partition)})
-        self._state(partition).move(offset)
+        at = whole("the offset", offset)
+        state = self._state(partition)
+        self._unread.forget({state.partition})
+        state.move(at)
         self._fetcher.go_on()
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
@@ -94,10 +95,10 @@ class PartitionReader:
         self._reset(partitions, OffsetSpec.LATEST)
 
     def _reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
-        wanted = {TopicPartition(*partition) for partition in partitions} or set(self._fetcher.states)
-        self._unread.forget(wanted)
-        for partition in wanted:
-            self._state(partition).lose(spec)
+        wanted = [self._state(partition) for partition in partitions] or list(self._fetcher.states.values())
+        self._unread.forget({state.partition for state in wanted})
+        for state in wanted:
+            state.lose(spec)
         self._positioner.go_on()
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -169,10 +170,11 @@ class PartitionReader:
         self._unread.forget({partition})
 
     def _state(self, partition: TopicPartition) -> PartitionState:
+        wanted = partition_of(partition)
         try:
-            return self._fetcher.states[TopicPartition(*partition)]
+            return self._fetcher.states[wanted]
         except KeyError:
-            raise KohortError(f"{TopicPartition(*partition)} is not assigned to this consumer.") from None
+            raise KohortError(f"{wanted} is not assigned to this consumer.") from None
 
     def _raise_problem(self) -> None:
         problem = self.cluster.problem

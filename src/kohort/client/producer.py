@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from kohort.client.arguments import names_of, seconds, whole
 from kohort.client.batches import Delivery, PartitionQueue
 from kohort.client.closing import undisturbed
 from kohort.client.cluster import Cluster
@@ -127,11 +128,13 @@ class Producer:
         if partition is None:
             partitioner = known.partitioner
             partition = partitioner.without_key(size) if key is None else partitioner.by_key(key)
-        elif not 0 <= partition < len(known.queues):
+        elif not 0 <= (partition := whole("partition", partition, None)) < len(known.queues):
             detail = f"{topic} has partitions 0 to {len(known.queues) - 1}, not {partition}"
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000
+        elif type(timestamp) is not int or timestamp < 0:
+            timestamp = whole("timestamp", timestamp)
         return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
 
     async def ready(self, topic: str) -> None:
@@ -160,11 +163,12 @@ class Producer:
 
         Closing twice is fine.
         """
+        patience = None if timeout is None else seconds("timeout", timeout)
         if self._closed:
             return
         self._closed = True
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 await self._sender.flush()
         except TimeoutError:
             _log.warning("closed with records that were not written")
@@ -195,6 +199,7 @@ class Producer:
     async def _wait_for_topic(self, topic: str) -> None:
         if topic in self._topics:
             return
+        names_of([topic])
         task = self._waiting_for.get(topic)
         if task is None:
             task = self._loop.create_task(self._find_topic(topic), name=f"kohort-topic {topic}")

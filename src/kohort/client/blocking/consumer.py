@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
 from kohort.client import consumer as asyncio_consumer
+from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import Face, T, made
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.failures import ClosedError
@@ -210,6 +211,7 @@ class Consumer(Face):
 
     def close(self, *, timeout: float = 30.0) -> None:
         """See `kohort.Consumer.close`. Closing twice is fine."""
+        seconds("timeout", timeout)
         if self._stopped:
             return
         if self._in_callback:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kohort.client import producer as asyncio_producer
+from kohort.client.arguments import seconds
 from kohort.client.batches import Delivery, RecordMetadata
 from kohort.client.blocking.loop import Face, made
 from kohort.client.failures import BufferFullError, ClosedError
@@ -101,6 +102,8 @@ class Producer(Face):
 
     def close(self, *, timeout: float | None = None) -> None:
         """Flush, then disconnect. Closing twice is fine."""
+        if timeout is not None:
+            seconds("timeout", timeout)
         if self._stopped:
             return
         try:

@@ -1,0 +1,48 @@
+"""What an application gives to a method, refused in a sentence where it makes no sense."""
+
+from collections.abc import Iterable
+from math import isnan
+from operator import index
+
+from kohort.errors import ConfigError
+from kohort.model import TopicPartition
+
+_LONGEST_S = 1e9
+"""Some thirty years: what no clock of ours can be set to is as good as for ever."""
+
+
+def whole(name: str, value: object, least: int | None = 0) -> int:
+    """A whole number that is at least that. Raises ConfigError."""
+    if isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}, but must be a whole number.")
+    try:
+        number = index(value)  # type: ignore[arg-type]  # numpy's are welcome
+    except TypeError:
+        raise ConfigError(f"{name} is {value!r}, but must be a whole number.") from None
+    if least is not None and number < least:
+        raise ConfigError(f"{name} is {number}, but must be at least {least}.")
+    return number
+
+
+def seconds(name: str, value: object) -> float:
+    """A time to wait. Raises ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value < 0:
+        raise ConfigError(f"{name} is {value!r}, but must be a number of seconds, 0 or more.")
+    return min(float(value), _LONGEST_S)
+
+
+def partition_of(given: object) -> TopicPartition:
+    """A topic's name and a number, as what they are. Raises ConfigError."""
+    if not isinstance(given, tuple | list) or len(given) != 2 or not isinstance(given[0], str):
+        raise ConfigError(f"{given!r} is no partition: give TopicPartition(topic, number).")
+    topic, number = given
+    return TopicPartition(topic, whole(f"the partition of {topic}", number))
+
+
+def names_of(topics: Iterable[str]) -> frozenset[str]:
+    """Names of topics; text stands for one. Raises ConfigError."""
+    names = [topics] if isinstance(topics, str) else list(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{name!r} is no topic: topics have names.")
+    return frozenset(names)
