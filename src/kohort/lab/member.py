@@ -48,6 +48,10 @@ class Member:
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def leave(self) -> None:
         """Ask it to leave the group and end."""
         self._process.terminate()

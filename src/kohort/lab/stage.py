@@ -75,6 +75,12 @@ class Stage:
         self._load = ServerProcess([*command, str(self._tick_ms)])
         self._load.wait_for("^writing", timeout=30.0)
 
+    def end_load(self) -> None:
+        """Nothing more is written."""
+        if self._load is not None:
+            self._load.stop()
+            self._load = None
+
     # -- what is done to the group
 
     def start(self, count: int = 1, prefix: str = "m") -> list[str]:
@@ -175,8 +181,7 @@ class Stage:
 
     def close(self) -> None:
         """End the load and every member that is left."""
-        if self._load is not None:
-            self._load.stop()
+        self.end_load()
         for member in self.members.values():
             member.kill()
         for member in self.members.values():

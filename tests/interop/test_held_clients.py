@@ -1,0 +1,137 @@
+"""Every client lives with held heartbeats: it keeps its connections, complains of nothing, sends no more, and sleeps.
+
+The broker runs in the test, so that each request is seen; members are processes, as users run them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.clock import now_ms
+from kohort.broker.connection import Connection
+from kohort.lab.apache_kafka import Unavailable
+from kohort.lab.java_member import java_command
+from kohort.lab.member import CLIENTS, SPEAK
+from kohort.lab.order import PROTOCOLS
+from kohort.lab.stage import Stage
+from kohort.lab.trial import Trial, prepare
+from kohort.model import Millis
+
+HEARTBEATS = {12: 3.0, 68: 5.0}
+"""The keys of both protocols' heartbeats, and how often members send them, in seconds."""
+QUIET_S = 6.0
+RESTLESS_MS = 70_000
+"""In so much time a group is quiet."""
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "group.consumer.session.timeout.ms": "300000",
+    "group.consumer.max.session.timeout.ms": "300000",
+}
+ALWAYS = {("java", "eager"), ("librdkafka", "consumer")}
+"""Of all these, those that always run."""
+KINDS = [
+    pytest.param(client, protocol, marks=() if (client, protocol) in ALWAYS else pytest.mark.thorough)
+    for client in CLIENTS
+    for protocol in SPEAK.get(client, PROTOCOLS)
+]
+
+
+class SeeingBroker(Broker):
+    """Production's broker, which counts what comes, and whose clock can be put forward."""
+
+    ahead_ms: Millis = 0
+
+    def __init__(self) -> None:
+        super().__init__(BrokerOptions(port=0, settings=SETTINGS))
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """By client id and api key."""
+        self.came = 0
+        """How many connections there were."""
+        self.now = lambda: now_ms() + self.ahead_ms
+
+    def _dispatch(self, connection: Connection, frame: bytes) -> None:
+        super()._dispatch(connection, frame)
+        self.requests[connection.client_id, int.from_bytes(frame[:2], "big")] += 1
+
+    def _opened(self, connection: Connection) -> None:
+        super()._opened(connection)
+        self.came += 1
+
+    @property
+    def holding(self) -> int:
+        """How many heartbeats wait."""
+        return sum(len(shard.waiting) for shard in self.groups)
+
+    def heartbeats(self, name: str) -> int:
+        """How many that member has sent."""
+        return sum(self.requests[name, key] for key in HEARTBEATS)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("client", "protocol"), KINDS)
+async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, tmp_path: Path) -> None:
+    if client == "java":
+        try:
+            java_command()
+        except Unavailable as missing:
+            pytest.skip(str(missing))
+    broker = SeeingBroker()
+    async with broker:
+        trial = Trial(scenario="held", broker="", client=client, protocol=protocol, partitions=4, commit_ms=500)
+        order = await asyncio.to_thread(prepare, trial, f"127.0.0.1:{broker.port}")
+        stage = Stage(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0)
+        try:
+            await asyncio.to_thread(rebalance, stage)
+            await be_quiet(broker, stage, HEARTBEATS[68 if protocol == "consumer" else 12])
+        finally:
+            await asyncio.to_thread(stage.close)
+        assert not complaints(tmp_path)
+
+
+def rebalance(stage: Stage) -> None:
+    """Three come, and one goes."""
+    stage.begin_load()
+    _, _, third = stage.start(3)
+    stage.settle()
+    stage.trigger("one leaves")
+    stage.stop(third)
+    stage.settle()
+    assert stage.triggers[-1].settled_at is not None
+    stage.end_load()
+
+
+async def be_quiet(broker: SeeingBroker, stage: Stage, interval_s: float) -> None:
+    """Nothing happens: what do the members do meanwhile?"""
+    broker.ahead_ms = RESTLESS_MS
+    members = stage.members
+    await asyncio.sleep(2.0)  # what was read last is committed
+    connections = broker.came
+    sent = {name: broker.heartbeats(name) for name in members}
+    used = {name: cpu_seconds(member.pid) for name, member in members.items()}
+    await asyncio.sleep(QUIET_S)
+    for name, member in members.items():
+        assert broker.heartbeats(name) - sent[name] <= QUIET_S / interval_s + 1
+        assert cpu_seconds(member.pid) - used[name] < 0.25 * QUIET_S, "it does not sleep"
+    assert broker.came == connections, "it left a connection"
+    async with asyncio.timeout(10.0):
+        while broker.holding < len(members):  # noqa: ASYNC110 - there is nothing to await in a broker
+            await asyncio.sleep(0.05)
+
+
+def complaints(logs: Path) -> dict[str, str]:
+    """By member what it wrote to its log, if anything."""
+    return {log.name: text for log in logs.glob("*.log") if (text := log.read_text())}
