@@ -436,6 +436,44 @@ def test_killed_in_the_middle_of_a_swap_it_is_finished(tmp_path: Path, renamed: 
     again.close()
 
 
+def tombstones(tmp_path: Path) -> tuple[FileStore, PartitionLog, Path]:
+    """A store whose first segment is full of them: its first compaction makes it larger, for it notes when they go."""
+    store = FileStore(tmp_path / "data")
+    log = store.partition(topic_in(store, configs=TABLE), 0)
+    put(log, *((b"gone %d" % number, None) for number in range(30)))
+    put(log, (b"filler", b"x" * 600))
+    pending = store.take()
+    assert pending is not None
+    store.sync(pending)
+    store.settle(pending)
+    return store, log, tmp_path / "data" / "orders-0" / f"{0:020}.log"
+
+
+def test_a_sidecar_that_waits_to_be_written_does_not_describe_what_compaction_put_there(tmp_path: Path) -> None:
+    store, log, segment = tombstones(tmp_path)
+    expected, size = records(log), segment.stat().st_size
+    compact(store, log, NOW + DAY)
+    assert segment.stat().st_size > size
+    store.abandon()
+    again = FileStore(tmp_path / "data")
+    assert records(the_log(again)) == expected
+    again.close()
+
+
+def test_a_sidecar_of_the_segment_that_compaction_replaced_is_not_believed(tmp_path: Path) -> None:
+    store, log, segment = tombstones(tmp_path)
+    flush(store)
+    sidecar = segment.with_suffix(".index")
+    stale, expected = sidecar.read_bytes(), records(log)
+    compact(store, log, NOW + DAY)
+    store.abandon()
+    sidecar.write_bytes(stale)
+    again = FileStore(tmp_path / "data")
+    assert records(the_log(again)) == expected
+    assert not again.recovered
+    again.close()
+
+
 @pytest.mark.parametrize("placed", [True, False])
 def test_what_an_earlier_compaction_failed_to_end_is_ended_by_the_next(tmp_path: Path, placed: bool) -> None:
     store = FileStore(tmp_path / "data")

@@ -234,7 +234,7 @@ class PartitionFiles(ABC):
     def _keep_sidecar(self, segment: Segment) -> None:
         assert segment.producers_at_end is not None
         content = encode_sidecar(segment, segment.producers_at_end)
-        self.files.chores.append(partial(_write_sidecar, _file(segment).path, content))
+        self.files.chores.append(partial(_write_sidecar, _file(segment), content))
         segment.has_sidecar = True
         segment.in_sidecar = segment.size
         segment.producers_at_end = None
@@ -256,11 +256,12 @@ def _writes(queued: Sequence[Queued]) -> list[Write]:
     return writes
 
 
-def _write_sidecar(segment: Path, content: bytes) -> None:
-    if segment.exists():
-        fresh = sidecar_path(segment).with_suffix(".index.new")
+def _write_sidecar(segment: SegmentFile, content: bytes) -> None:
+    """A chore, so compaction may have put another file in the segment's place since: that one it must not describe."""
+    if segment.exists and segment.path.exists():
+        fresh = sidecar_path(segment.path).with_suffix(".index.new")
         fresh.write_bytes(content)
-        fresh.replace(sidecar_path(segment))
+        fresh.replace(sidecar_path(segment.path))
 
 
 def _write_start_offset(directory: Path, offset: int) -> None:

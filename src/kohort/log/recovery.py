@@ -70,6 +70,10 @@ def recover(
         # Compaction leaves gaps in full segments, and the topic may have another policy since.
         gaps = may_have_gaps or following is not None
         reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
+        if reason is not None and sidecar is not None and following is not None:
+            # No crash tears a full segment. A sidecar of the file that compaction replaced by this one ends anywhere.
+            segment = found.segments[-1] = Segment(base_offset, new_medium(base_offset))
+            reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
         if following is not None:
             segment.producers_at_end = found.producers.snapshot()  # it deserves a sidecar
         if reason is not None:

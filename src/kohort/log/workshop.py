@@ -93,6 +93,9 @@ class FileWorkshop:
     def put_in_place(self, old: Sequence[Segment], new: Segment) -> None:
         assert isinstance(new.medium, FileMedium)
         path = new.medium.file.path
+        for segment in old:
+            if segment.base_offset == new.base_offset and isinstance(segment.medium, FileMedium):
+                segment.medium.file.exists = False  # what waits to be written about it is not about the new one
         sidecar_path(path).unlink(missing_ok=True)
         path.with_name(path.name + CLEANED).replace(path)
         self._placed = True

@@ -51,17 +51,24 @@ class Seen:
         """Timers are set, or cancelled."""
         for timer, at in timers.items():
             if at is None:
-                self.fired(timer)
+                self.cancelled(timer)
                 continue
             self.timers[timer] = at
             if type(timer) is SessionTimeout:
                 self._sessions[timer.group_id][timer.member_id] = at
 
-    def fired(self, timer: Timer) -> None:
+    def cancelled(self, timer: Timer) -> None:
         """It is armed no longer."""
         self.timers.pop(timer, None)
         if type(timer) is SessionTimeout:
             self._sessions[timer.group_id].pop(timer.member_id, None)
+
+    def fires(self, timer: Timer, now: Millis) -> None:
+        """Its time has come, perhaps a while ago: a coordinator that stood still begins the session anew of a member
+        that waits for the answer to its heartbeat."""
+        if type(timer) is SessionTimeout and now > self.timers.get(timer, now) + _SLACK:
+            self.heard(timer.group_id, timer.member_id, now)
+        self.cancelled(timer)
 
     def heard(self, group_id: str, member_id: str, now: Millis) -> None:
         """A member of a classic group was heard of."""

@@ -182,7 +182,7 @@ class Watched:
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer, as the coordinator does."""
-        self._seen.fired(timer)
+        self._seen.fires(timer, now)
         effects = self.machine.fire(timer, now)
         if isinstance(timer, OffsetExpiry):
             self._only_unwanted(effects)
