@@ -7,7 +7,7 @@ never depends on which of the two happened.
 from collections.abc import Iterable
 
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.consumer.replay import ConsumerGroupKey, replay_consumer_group
+from kohort.coordinator.consumer.replay import CONSUMER_GROUP_KEYS, replay_consumer_group
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.member import Member
@@ -52,7 +52,7 @@ def replay(groups: Groups, record: Record) -> None:
         value = record.value
         assert value is None or isinstance(value, GroupMetadataValue)
         _replay_group(groups, key.group, value)
-    elif isinstance(key, ConsumerGroupKey):
+    elif isinstance(key, CONSUMER_GROUP_KEYS):
         replay_consumer_group(groups, key, record.value)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from struct import Struct as Packer
 from typing import Protocol
 
-from kohort.wire.codec import DecodeError, Message, decoder, encode
+from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encode, encoder
 from kohort.wire.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -98,6 +98,8 @@ def encode_key(key: Message) -> bytes:
     """A record's key: its type and its fields."""
     if type(key) is OffsetCommitKey:
         return _commit_prefix(key.group, key.topic) + _pack_int32(key.partition)
+    if isinstance(key, _MEMBER_KEYS):
+        return _INT16.pack(key.KEY) + _string(key.group_id) + _string(key.member_id)
     return _INT16.pack(key.KEY) + encode(key, 0)
 
 
@@ -109,7 +111,9 @@ def encode_value(value: Message) -> bytes:
     else:
         # KIP-915 made these flexible, but the newest that is not is what old brokers can read after a downgrade.
         version = 3 if type(value) is GroupMetadataValue else 0
-    return _INT16.pack(version) + encode(value, version)
+    parts: list[Buffer] = [_INT16.pack(version)]
+    encoder(type(value), version)(value, parts)
+    return b"".join(parts)
 
 
 def decode_key(data: bytes) -> Message | None:
@@ -132,6 +136,20 @@ def _prefix(data: bytes) -> int:
 
 _pack_int32 = _INT32.pack
 _pack_commit = Packer(">hqiBq").pack
+
+
+_MEMBER_KEYS = (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupMemberMetadataKey,
+)
+
+
+@lru_cache(maxsize=8192)
+def _string(text: str) -> bytes:
+    """A string with its length. A member's ids are written with each step that it takes."""
+    raw = text.encode("utf-8", "surrogateescape")
+    return _INT16.pack(len(raw)) + raw
 
 
 @lru_cache(maxsize=8192)

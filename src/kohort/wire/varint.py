@@ -55,4 +55,8 @@ def skip_tags(data: bytes | bytearray, position: int) -> int:
 def write_tags(fields: Iterable[tuple[int, bytes]]) -> bytes:
     """Tagged fields in the order of their tags, their number first."""
     fields = list(fields)
+    if len(fields) == 1:
+        ((tag, body),) = fields
+        if tag < 0x80 and len(body) < 0x80:
+            return bytes((1, tag, len(body))) + body
     return varint(len(fields)) + b"".join(varint(tag) + varint(len(body)) + body for tag, body in fields)

@@ -74,8 +74,8 @@ class Beat:
         out.records.append(records.member_metadata(group_id, after))
         old, new = before.subscription, after.subscription
         dropped = [old] if self._ousted is None else [old, self._ousted.subscription]
-        for expression, times in Counter(one.expression for one in dropped).items():
-            if expression not in (None, new.expression) and group.topics.expressions[expression] == times:
+        for expression, times in Counter(one.expression for one in dropped if one.expression is not None).items():
+            if expression != new.expression and group.topics.expressions[expression] == times:
                 out.records.append(records.no_expression(group_id, expression))
         out.records += [records.resolved_expression(group_id, name, found) for name, found in self.fresh.items()]
         if old.expression != new.expression:
@@ -177,11 +177,10 @@ class Beat:
         if moved is after or moved is owes:
             return after
         out.records.append(records.current(group.group_id, moved, _since(group, self.before, moved)))
-        timer = MemberRebalanceTimeout(group.group_id, moved.member_id)
-        if moved.state is MemberState.UNREVOKED_PARTITIONS:
-            out.timers[timer] = self.now + max(moved.rebalance_timeout_ms, 0)
-        elif after.state is MemberState.UNREVOKED_PARTITIONS:
-            out.timers[timer] = None
+        if MemberState.UNREVOKED_PARTITIONS in (moved.state, after.state):
+            gives = moved.state is MemberState.UNREVOKED_PARTITIONS
+            until = self.now + max(moved.rebalance_timeout_ms, 0) if gives else None
+            out.timers[MemberRebalanceTimeout(group.group_id, moved.member_id)] = until
         tell_move(group, self.before, moved, self.groups.metadata, out)
         self._expect_report(moved)
         if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):

@@ -32,13 +32,13 @@ class Partitions:
 
     def __and__(self, other: Partitions) -> Partitions:
         theirs = other.by_topic
-        if not theirs:
+        if not theirs or not self.by_topic:
             return NOTHING
         return _made({t: both for t, own in self.by_topic.items() if t in theirs and (both := own & theirs[t])})
 
     def __sub__(self, other: Partitions) -> Partitions:
         theirs = other.by_topic
-        if not theirs:
+        if not theirs or not self.by_topic:
             return self
         return _made({t: rest for t, own in self.by_topic.items() if (rest := own - theirs.get(t, _NONE))})
 
@@ -54,7 +54,10 @@ class Partitions:
 
     def __le__(self, other: Partitions) -> bool:
         theirs = other.by_topic
-        return all(t in theirs and own <= theirs[t] for t, own in self.by_topic.items())
+        for topic_id, own in self.by_topic.items():  # noqa: SIM110 (a generator takes twice as long)
+            if not own <= theirs.get(topic_id, _NONE):
+                return False
+        return True
 
     def __bool__(self) -> bool:
         return bool(self.by_topic)
@@ -81,7 +84,10 @@ class Partitions:
 
     def of_topics(self, topic_ids: Collection[UUID]) -> Partitions:
         """Those of these topics alone; itself where that is all of them."""
-        if all(topic_id in topic_ids for topic_id in self.by_topic):
+        for topic_id in self.by_topic:
+            if topic_id not in topic_ids:
+                break
+        else:
             return self
         return _made({t: own for t, own in self.by_topic.items() if t in topic_ids})
 

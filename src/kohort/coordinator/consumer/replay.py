@@ -6,7 +6,7 @@ partition may have two holders for a moment while the log is loaded, and the lat
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import assert_never
+from typing import assert_never, get_args
 
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
@@ -44,6 +44,10 @@ ConsumerGroupKey = (  # the most frequent first, as they are looked at in order
     | ConsumerGroupPartitionMetadataKey
     | ConsumerGroupRegularExpressionKey
 )
+
+
+CONSUMER_GROUP_KEYS = get_args(ConsumerGroupKey)
+"""`isinstance` takes a tuple three times as fast as a union."""
 
 
 def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message | None) -> None:

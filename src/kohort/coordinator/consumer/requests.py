@@ -28,16 +28,11 @@ def check_request(
     needs_id = api_version >= _MEMBER_MAKES_ITS_ID or request.member_epoch > 0 or request.member_epoch == LEAVING
     if needs_id and not request.member_id.strip():
         raise _invalid("the member id is empty")
-    for value, name in (
-        (request.group_id, "group id"),
-        (request.instance_id, "instance id"),
-        (request.rack_id, "rack id"),
-    ):
-        if value is not None and not value.strip():
-            raise _invalid(f"the {name} is empty")
-    for value, name in ((request.group_id, "GroupId"), (request.member_id, "MemberId")):
-        if len(value.encode("utf-8", "surrogateescape")) > _LONGEST_ID:
-            raise _invalid(f"{name} is longer than {_LONGEST_ID} bytes.")
+    _check_not_empty(request.group_id, "group id")
+    _check_not_empty(request.instance_id, "instance id")
+    _check_not_empty(request.rack_id, "rack id")
+    _check_length(request.group_id, "GroupId")
+    _check_length(request.member_id, "MemberId")
     if request.member_epoch == JOINING:
         _check_join(request)
     elif request.member_epoch == AWAY and request.instance_id is None:
@@ -53,9 +48,20 @@ def check_request(
         raise _invalid(f"the names of the subscribed topics are longer than {max_subscription} characters")
     if request.weight != -1 and not (request.weight == 0 or _LEAST_WEIGHT <= request.weight <= _LARGEST_WEIGHT):
         raise _invalid(f"a weight is 0, or between {_LEAST_WEIGHT:g} and {_LARGEST_WEIGHT:g}, not {request.weight:g}")
-    offered = request.offered_assignors or ()
-    if sum(len(one.name) + len(one.user_data or b"") for one in offered) > max_subscription:
+    offered = request.offered_assignors
+    if offered and sum(len(one.name) + len(one.user_data or b"") for one in offered) > max_subscription:
         raise _invalid(f"the offered assignors and their user data are longer than {max_subscription} bytes")
+
+
+def _check_not_empty(value: str | None, name: str) -> None:
+    if value is not None and not value.strip():
+        raise _invalid(f"the {name} is empty")
+
+
+def _check_length(value: str, name: str) -> None:
+    # No character takes more than four bytes.
+    if 4 * len(value) > _LONGEST_ID and len(value.encode("utf-8", "surrogateescape")) > _LONGEST_ID:
+        raise _invalid(f"{name} is longer than {_LONGEST_ID} bytes.")
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:

@@ -184,6 +184,8 @@ class SubscribedTopics:
     ) -> Counter[str]:
         """How the counts will change when members drop these subscriptions, and one takes another instead."""
         changes: Counter[str] = Counter()
+        if added in self._asked and all(one is NO_SUBSCRIPTION for one in dropped):
+            return changes  # as in a crowd that joins
         if added not in self._asked:
             changes.update(self.topics_of(added, fresh))
         for subscription, members in Counter(dropped).items():
