@@ -21,7 +21,9 @@ class ClassicGroup:
         "_supporters",
         "generation",
         "group_id",
+        "last_members",
         "leader_id",
+        "left_at",
         "members",
         "offsets",
         "pending",
@@ -54,6 +56,10 @@ class ClassicGroup:
         self.rebalance = Rebalance()
         self.offsets: dict[str, dict[int, Record]] = {}
         """By topic and partition the record that was written last; the next commit there uses its key again."""
+        self.last_members: Counter[str] = Counter()
+        """How many members of each name the group had lately; see `returning`."""
+        self.left_at: dict[str, Millis] = {}
+        """When a generation ended last that had a member of that name."""
         self._supporters: Counter[str] = Counter()
         """How many members support each assignor, so that a join need not ask them all."""
 

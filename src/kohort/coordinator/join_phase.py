@@ -11,6 +11,7 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.records import empty_generation
 from kohort.coordinator.replies import joined, sync_refused
+from kohort.coordinator.returning import all_are_back, remember_members
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import (
@@ -37,6 +38,7 @@ def begin(groups: Groups, group: ClassicGroup, why: Why, now: Millis, out: Effec
         # While it waited for its assignment nothing was expected of the member.
         expect_heartbeat(group, group.members[member_id], now, out)
     out.timers[SyncTimeout(group.group_id)] = out.timers[SyncsHeldEnd(group.group_id)] = None
+    remember_members(groups, group, now)
     if group.state is GroupState.EMPTY:
         group.rebalance = Rebalance(initial=True, delay_ms=groups.config.initial_rebalance_delay_ms)
     else:
@@ -61,6 +63,7 @@ def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: 
     elif rebalance.initial:
         rebalance.remaining_ms = max(group.rebalance_timeout_ms - rebalance.delay_ms, 0)
         out.timers[InitialDelay(group.group_id)] = now + rebalance.delay_ms
+        complete_if_all_joined(groups, group, now, out)
     elif group.all_have_joined:
         complete(groups, group, now, out)
     else:
@@ -73,10 +76,10 @@ def begin_and_proceed(groups: Groups, group: ClassicGroup, why: Why, now: Millis
 
 
 def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
-    """End the join phase when nobody is missing; the first one of a group lasts its delay whoever is there."""
+    """End the join phase when nobody is missing. The first one of a group lasts its delay, but for members known."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
-    if not group.rebalance.initial and group.all_have_joined:
+    if all_are_back(group, now) if group.rebalance.initial else group.all_have_joined:
         complete(groups, group, now, out)
     else:
         tell_when_all_are_in_hand(groups, group)
