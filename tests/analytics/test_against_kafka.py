@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from kohort.analytics.decoding import Decoder
 from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, ClusterReader, HistorySource, read_segment
 from pyspark_kohort.batch import BatchReader
+from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
 from tests.interop.kafka import run_tool
 
@@ -133,26 +131,6 @@ def test_commits_say_what_kafkas_dump_of_the_log_says(segment: Path) -> None:
     assert ids == {(key["topic"], _uuid(value["topicId"])) for key, value in printed}
 
 
-def _joined(bootstrap: str, group: str, topic: str, protocol: str) -> Consumer:
-    """A member that has partitions."""
-    member = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    member.subscribe([topic])
-    for _ in range(300):
-        member.poll(0.1)
-        if member.assignment():
-            return member
-    raise AssertionError("the member got no partition within 30 s")
-
-
 def _printed(bootstrap: str, formatter: str, shard: int, records: int) -> list[Row]:
     """What the console consumer prints of so many records of a shard through one of Kafka's formatters.
 
@@ -176,19 +154,9 @@ def _printed(bootstrap: str, formatter: str, shard: int, records: int) -> list[R
 @pytest.mark.usefixtures("kafka_tools")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Broker, protocol: str) -> None:
-    bootstrap, topic, group = any_broker.bootstrap, f"flights-{uuid.uuid4().hex[:8]}", f"delays-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
-        made.result(10)
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    for n in range(40):
-        producer.produce(topic, b"late", partition=n % 4)
-    assert producer.flush(20) == 0
-    for _ in range(2):
-        member = _joined(bootstrap, group, topic, protocol)
-        while (message := member.poll(1.0)) is not None:
-            member.commit(message=message, asynchronous=False)
-        member.close()
+    bootstrap = any_broker.bootstrap
+    lived = live_twice(bootstrap, protocol)
+    topic, group = lived.topic, lived.group
 
     source = HistorySource({"kafka.bootstrap.servers": bootstrap, "windowms": "1"})
     reader = source.reader(source.schema())  # type: ignore[arg-type]  # which it does not look at

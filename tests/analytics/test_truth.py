@@ -15,11 +15,12 @@ from kohort.analytics.findings import gather
 from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.job import Settings, analyse, from_segments
 from kohort.analytics.report import page
+from kohort.analytics.stores import ParquetStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 WINDOW_MS = 3_600_000
 
@@ -53,7 +54,7 @@ def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     settings = Settings(window_ms=WINDOW_MS)
     history = from_segments(spark, str(home / "made"), settings)
     ends = str(home / "made" / "ends")
-    analyse(history, str(home / "out"), settings, ends=lambda: spark.read.parquet(ends))
+    analyse(history, ParquetStore(str(home / "out")), settings, ends=lambda: spark.read.parquet(ends))
     yield Analysed(home / "made", home / "out", page(gather(spark)))
 
 

@@ -50,6 +50,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": "1g",
+            # Small jobs, each run once: the second compiler and planning anew cost more than they bring.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.adaptive.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(home),
             "spark.sql.warehouse.dir": str(home / "warehouse"),

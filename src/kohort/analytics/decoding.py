@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kohort.analytics import kernels
 from kohort.analytics.group_rows import CHANGES_OWNERS, Row, group_rows
+from kohort.analytics.numbers import dense
 from kohort.analytics.runs import Runs
 from kohort.analytics.schema import HISTORY, Kind
 from kohort.model import UUID, Millis
@@ -103,17 +104,16 @@ class Decoder:
     def _note_topic_ids(self, numbers: Any, id_ends: Any, at: Any, value_bytes: Any) -> None:
         """A row for each id that a topic is seen with: consumer groups name topics by id alone."""
         self._last_ids.resize(self._runs.numbers, refcheck=False)
-        for row in np.flatnonzero((id_ends != 0) & (id_ends != self._last_ids[numbers])).tolist():
-            number = int(numbers[row])
-            if self._last_ids[number] == id_ends[row]:
-                continue  # a row before said so
-            self._last_ids[number] = id_ends[row]
+        rows = np.flatnonzero((id_ends != 0) & (id_ends != self._last_ids[numbers]))
+        _, firsts = np.unique(dense(id_ends[rows], numbers[rows]), return_index=True)
+        for row in rows[np.sort(firsts)].tolist():
             begin = int(at[row])
             topic_id = str(UUID(bytes=value_bytes[begin : begin + 16].tobytes()))
-            _, topic = self._runs.name(number)
+            _, topic = self._runs.name(int(numbers[row]))
             if (topic, topic_id) not in self._told:
                 self._told.add((topic, topic_id))
                 self._rows.append({"kind": Kind.TOPIC, "topic": topic, "topic_id": topic_id})
+        self._last_ids[numbers[rows]] = id_ends[rows]
 
 
 def _group_and_topic(prefix: bytes) -> tuple[str, str]:

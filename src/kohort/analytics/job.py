@@ -1,7 +1,7 @@
-"""The batch job: a history in, tables as Parquet and a report out.
+"""The batch job: a history in, tables out.
 
-The history is read and decoded once and kept as rows below `--out`; every table is computed from it, written, and read
-back by the tables that build on it. So a run that died can be looked at, and nothing is computed twice.
+The history is read and decoded once and kept as rows beside the tables; every table is computed from it, written, and
+read back by the tables that build on it. So a run that died can be looked at, and nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from kohort.analytics.journal import journal_rows
 from kohort.analytics.savings import savings
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.analytics.source import HistorySource
+from kohort.analytics.stores import Store
 from kohort.analytics.tables import STEPS
+from kohort.analytics.tables.through import Through
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
 from pyspark_kohort import options as reading_options
@@ -85,15 +87,22 @@ def decoded(raw: DataFrame, window_ms: int) -> DataFrame:
     return mapped(raw, decode, HISTORY_DDL)
 
 
-def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame | None:
-    """The records of the journal, where the cluster has one."""
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": JOURNAL_TOPIC}
-    cluster = Cluster(reading_options.parse(options, streaming=False).broker)
+def has_journal(bootstrap: str) -> bool:
+    """Whether the cluster keeps a journal. Raises KohortError where no broker answers."""
+    cluster = Cluster(reading_options.parse(_journal(bootstrap), streaming=False).broker)
     try:
-        there = cluster.partitions(reading_options.Topics(pattern=JOURNAL_TOPIC))
+        return bool(cluster.partitions(reading_options.Topics(pattern=JOURNAL_TOPIC)))
     finally:
         cluster.close()
-    return spark.read.format("kohort").options(**options).schema("value BINARY").load() if there else None
+
+
+def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame:
+    """The records of the journal."""
+    return spark.read.format("kohort").options(**_journal(bootstrap)).schema("value BINARY").load()
+
+
+def _journal(bootstrap: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": bootstrap, "subscribe": JOURNAL_TOPIC}
 
 
 def _reader(spark: SparkSession, settings: Settings) -> object:
@@ -103,37 +112,41 @@ def _reader(spark: SparkSession, settings: Settings) -> object:
 
 def analyse(
     history: DataFrame,
-    out: str,
+    store: Store,
     settings: Settings,
     *,
     ends: Callable[[], DataFrame] | None = None,
     journal: DataFrame | None = None,
     told: Told = lambda name: None,
 ) -> None:
-    """Write the rows of the history and all tables below `out`, each a directory of Parquet named as the table.
+    """Keep the rows of the history and all tables in the store, each under its name, and make views of them.
 
     `ends` says where topics ended at the edges of windows, and is called when the view `history` is there; without it
     the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
     """
     spark = history.sparkSession
     told("history")
-    history.write.mode("overwrite").partitionBy("kind").parquet(f"{out}/history")
-    # A kind that has no rows has no directory, so the schema is told and not inferred.
-    spark.read.schema(HISTORY_DDL).parquet(f"{out}/history").createOrReplaceTempView("history")
+    store.keep(history, "history", "kind").createOrReplaceTempView("history")
     found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
     found.createOrReplaceTempView("ends")
+
+    def keep(frame: DataFrame, name: str) -> None:
+        told(name)
+        store.keep(frame, name).createOrReplaceTempView(name)
+
     for step in STEPS:
-        view = spark.sql(step.sql.format(**settings.as_text()))
+        view = _made(spark, step.made, settings)
         if step.kept:
-            view = _kept(view, f"{out}/{step.name}", step.name, told)
-        view.createOrReplaceTempView(step.name)
-    _kept(savings(spark), f"{out}/savings", "savings", told).createOrReplaceTempView("savings")
+            keep(view, step.name)
+        else:
+            view.createOrReplaceTempView(step.name)
+    keep(savings(spark), "savings")
     if journal is not None:
-        _kept(journal_rows(journal), f"{out}/journal", "journal", told).createOrReplaceTempView("journal")
+        keep(journal_rows(journal), "journal")
 
 
-def _kept(view: DataFrame, target: str, name: str, told: Told) -> DataFrame:
-    """The same rows, computed and written once."""
-    told(name)
-    view.write.mode("overwrite").parquet(target)
-    return view.sparkSession.read.parquet(target)
+def _made(spark: SparkSession, made: str | Through, settings: Settings) -> DataFrame:
+    if isinstance(made, str):
+        return spark.sql(made.format(**settings.as_text()))
+    rows = spark.sql(made.sql.format(**settings.as_text()))
+    return mapped(rows.repartition(*made.by), made.function, made.schema)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kohort.analytics.numbers import dense
 from kohort.analytics.schema import HISTORY, Kind
 from kohort.model import Millis
 
@@ -98,9 +99,9 @@ class Runs:
 
     def _keys(self, columns: dict[str, Any]) -> Any:
         """One number per run. Its three parts are each made dense first, so they fit 63 bits together."""
-        series = _dense(columns["number"].astype(np.int64) << 32 | columns["partition"])
-        windows = _dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
-        key = series.astype(np.int64) * (int(windows.max()) + 1) + windows
+        series = dense(columns["number"].astype(np.int64) << 32 | columns["partition"])
+        windows = dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
+        key = series * (int(windows.max()) + 1) + windows
         if not self._splits:
             return key
         ends = np.sort(
@@ -108,7 +109,7 @@ class Runs:
         )
         groups = np.array(self._group_of, np.int64)[columns["number"]]
         pieces = np.searchsorted(ends, groups << _POSITION_BITS | columns["position"])
-        return _dense(key).astype(np.int64) * (len(ends) + 1) + pieces
+        return dense(key) * (len(ends) + 1) + pieces
 
     def _history(self, runs: pa.Table) -> Iterator[pa.RecordBatch]:
         rows = runs.num_rows
@@ -138,11 +139,6 @@ _RENAMED = {
     "first_offset": "committed_first",
     "last_offset": "committed_last",
 }
-
-
-def _dense(numbers: Any) -> Any:
-    """The same numbers, counted from 0 in the order in which they come."""
-    return pa.array(numbers).dictionary_encode().indices.to_numpy()
 
 
 def _column(found: Any, field: pa.Field[Any], rows: int) -> Any:

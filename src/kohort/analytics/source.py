@@ -7,7 +7,8 @@ directory (`path`): the segments of `__consumer_offsets-*`, so that a cluster ne
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 WINDOW_MS = 60_000
 _READ_AT_ONCE = 16 << 20
+_BYTES_WORTH_A_TASK = 16 << 20
 _DEFAULTS = {
     "subscribe": OFFSETS_TOPIC,
     "kafka.isolation.level": "read_committed",
@@ -69,7 +71,10 @@ class ClusterReader(BatchReader):
 
 
 class SegmentReader(DataSourceReader):
-    """A task for each segment of the topic, in any directory below the path: they are at most 100 MB by default."""
+    """Segments of the topic in any directory below the path, a task for some small ones or for a large one.
+
+    They are at most 100 MB by default, and mostly much smaller: a cluster has fifty shards.
+    """
 
     def __init__(self, path: str, window_ms: Millis) -> None:
         self._path = path
@@ -79,14 +84,30 @@ class SegmentReader(DataSourceReader):
         found = sorted(Path(self._path).glob(f"**/{OFFSETS_TOPIC}-*/*.log"))
         if not found:
             raise ConfigError(f"{self._path} has no segments of {OFFSETS_TOPIC} (directories {OFFSETS_TOPIC}-N).")
-        return [InputPartition(str(segment)) for segment in found if segment.stat().st_size]
+        return [InputPartition(paths) for paths in _packed(found)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return iter(())
         from kohort.analytics.decoding import Decoder
 
-        return Decoder(self._window_ms).decode(read_segment(Path(partition.value)))
+        raw = chain.from_iterable(read_segment(Path(path)) for path in partition.value)
+        return Decoder(self._window_ms).decode(raw)
+
+
+def _packed(segments: Iterable[Path]) -> list[list[str]]:
+    """Neighbours together, up to what is worth a task; empty ones left out."""
+    packs: list[list[str]] = []
+    room = 0
+    for segment in segments:
+        size = segment.stat().st_size
+        if size and size > room:
+            packs.append([])
+            room = _BYTES_WORTH_A_TASK
+        if size:
+            packs[-1].append(str(segment))
+            room -= size
+    return packs
 
 
 def read_segment(path: Path) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,5 @@
 """`kohort analyse`: what `__consumer_offsets` says of the past of all groups, as tables and a page."""
 
-import os
 import sys
 import threading
 import time
@@ -9,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import remark, say
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kohort.analytics.job import Settings
+    from pyspark.sql import SparkSession
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +34,9 @@ def analyse(
     ends: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where topics ended when (Parquet); a cluster is asked otherwise.")
     ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Of the tables: parquet, delta or iceberg.")
+    ] = "parquet",
     window_minutes: Annotated[int, typer.Option(min=1, help="Of commit rates and lag.")] = 10,
     master: Annotated[
         str | None, typer.Option(help="Spark's; default: all cores of this host, or what spark-submit says.")
@@ -43,74 +44,51 @@ def analyse(
 ) -> int:
     """Rebalances and their causes, moves, dark times, flapping members, lag and commit rate of every group.
 
-    It reads the records that brokers keep of groups, those of Apache Kafka as well as ours, and writes each table as
-    Parquet, then a page that says which groups hurt, why and how much. Needs kohort[analytics] and Java 17.
+    It reads the records that brokers keep of groups, those of Apache Kafka as well as ours, and writes tables, then a
+    page that says which groups hurt, why and how much. Needs kohort[analytics] and Java 17.
     """
     if segments is not None and raw is not None:
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
     try:
-        from kohort.analytics.job import Settings
-        from pyspark_kohort import session
+        from kohort.analytics import job
+        from kohort.analytics.ends import ends_of_cluster
+        from kohort.analytics.stores import Format, store
     except ImportError as missing:
         raise KohortError(f"The analysis needs {missing.name}: pip install 'kohort[analytics]'.") from missing
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if form not in list(Format):
+        raise ConfigError(f"--format {form} is unknown: there are {', '.join(Format)}.")
+    tables = store(Format(form), out)
+    servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
+    journal = servers is not None and job.has_journal(servers)
+    settings = job.Settings(window_ms=window_minutes * 60_000)
     remark("starting Spark")
-    spark = session(master or (None if submitted else "local[*]"), "kohort analyse", {} if submitted else _LOCAL)
-    spark.sparkContext.setLogLevel("ERROR")
-    progress = _Progress(spark)
-    try:
-        with progress:
-            _run(spark, Settings(window_ms=window_minutes * 60_000), bootstrap, segments, raw, ends, out, progress)
-    finally:
-        spark.stop()
+    with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
+        known = (lambda: spark.read.parquet(ends)) if ends is not None else None
+        if segments is not None:
+            history = job.from_segments(spark, segments, settings)
+        elif raw is not None:
+            history = job.from_raw(spark.read.parquet(raw), settings)
+        else:
+            assert servers is not None
+            history = job.from_cluster(spark, servers, settings)
+            known = known or (lambda: ends_of_cluster(spark, servers, settings.window_ms, progress.told))
+        events = job.journal_of_cluster(spark, servers) if servers is not None and journal else None
+        job.analyse(history, tables, settings, ends=known, journal=events, told=progress.told)
+        progress.told("report")
+        _report(spark, Path(out))
     return 0
 
 
-_LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "3g",
-    "spark.sql.session.timeZone": "UTC",
-    # As many as there are cores are enough for what is left after commits were summed up; Spark's 200 cost seconds.
-    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-}
-
-
-def _run(
-    spark: "SparkSession",
-    settings: "Settings",
-    bootstrap: str | None,
-    segments: str | None,
-    raw: str | None,
-    ends: str | None,
-    out: str,
-    progress: "_Progress",
-) -> None:
-    from kohort.analytics import job, report
-    from kohort.analytics.ends import ends_of_cluster
+def _report(spark: "SparkSession", out: Path) -> None:
+    from kohort.analytics import report
     from kohort.analytics.findings import gather
 
-    journal: DataFrame | None = None
-    known = (lambda: spark.read.parquet(ends)) if ends is not None else None
-    if segments is not None:
-        history = job.from_segments(spark, segments, settings)
-    elif raw is not None:
-        history = job.from_raw(spark.read.parquet(raw), settings)
-    else:
-        servers = bootstrap_servers(bootstrap)
-        history = job.from_cluster(spark, servers, settings)
-        journal = job.journal_of_cluster(spark, servers)
-        known = known or (lambda: ends_of_cluster(spark, servers, settings.window_ms, progress.told))
-    job.analyse(history, out, settings, ends=known, journal=journal, told=progress.told)
-    progress.told("report")
     found = gather(spark)
-    target = Path(out) / "report.html"
+    target = out / "report.html"
     target.write_text(report.page(found), encoding="utf-8")
     say(report.headline(found))
     say(report.span(found))
-    say(f"written: {target} and {len(list(Path(out).iterdir())) - 1} tables beside it")
+    say(f"written: {target} and {len(list(out.iterdir())) - 1} tables beside it")
 
 
 class _Progress:

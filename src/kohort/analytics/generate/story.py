@@ -7,6 +7,7 @@ tables are compared with. Neither is read from the other.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -167,7 +168,7 @@ def _events(story: Story, people: int, dice: random.Random) -> Iterator[_Event]:
                 at += dice.randrange(2 * DAY, 4 * DAY)
 
 
-class _Group:
+class _Group(ABC):
     """What both protocols share: who is there, and which partition is whose since when."""
 
     def __init__(self, story: Story) -> None:
@@ -180,9 +181,9 @@ class _Group:
         self.lives = 0
         story.spans = [[] for _ in range(story.partitions)]
 
+    @abstractmethod
     def change(self, event: _Event, people: list[Person], dice: random.Random) -> None:
         """One rebalance, whatever it takes."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """The story is over: whoever has a partition commits to the end."""

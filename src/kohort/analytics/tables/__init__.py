@@ -1,12 +1,14 @@
 """The tables, as SQL over the rows of a history: each module makes views of those before it, in the order of `STEPS`.
 
 Nothing here is Python per row, and every window is of a group, a member or a partition of a group, so Spark spreads it
-over a cluster; what is large (commits) was summed up where it was read.
+over a cluster; what is large (commits) was summed up where it was read. Where rows are as many as runs of commits,
+functions over Arrow columns make the view (`kohort.analytics.timelines`).
 """
 
 from dataclasses import dataclass
 
 from kohort.analytics.tables import members, owners, rebalancing, throughput
+from kohort.analytics.tables.through import Through
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,8 @@ class Step:
     """One view: its name, and how it is made of those before it."""
 
     name: str
-    sql: str
+    made: str | Through
+    """SQL, or what an Arrow function makes of some SQL."""
 
     @property
     def kept(self) -> bool:
@@ -23,6 +26,6 @@ class Step:
 
 
 STEPS = tuple(
-    Step(name, sql) for module in (members, owners, rebalancing, throughput) for name, sql in module.VIEWS.items()
+    Step(name, made) for module in (members, owners, rebalancing, throughput) for name, made in module.VIEWS.items()
 )
 TABLES = tuple(step.name for step in STEPS if step.kept)

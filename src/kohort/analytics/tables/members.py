@@ -1,6 +1,8 @@
 """Who was a member when, of both protocols, and who keeps coming and going."""
 
-VIEWS = {
+from kohort.analytics.tables.through import Through
+
+VIEWS: dict[str, str | Through] = {
     # A classic group's record names all members, so who is gone is told by the record before.
     "_generations": """
         SELECT group_id, shard, position, at, epoch, protocol, leader_id, members, alive,

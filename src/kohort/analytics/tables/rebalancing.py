@@ -4,7 +4,9 @@ The log has no requests: whether a member left or its session ran out, and wheth
 had polled too late, is not in it, and so not in `cause`.
 """
 
-VIEWS = {
+from kohort.analytics.tables.through import Through
+
+VIEWS: dict[str, str | Through] = {
     "_compared": """
         SELECT *, array_except(ids, coalesce(ids_before, array())) AS came,
           array_except(coalesce(ids_before, array()), ids) AS went,

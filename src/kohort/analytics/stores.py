@@ -1,0 +1,178 @@
+"""Where tables go: plain Parquet, or tables of a lake whose commits hold the files that Spark has written.
+
+In each format Spark's tasks write Parquet files side by side. For Delta and Iceberg they go into a directory of this
+run, and one commit of the driver makes them what the table is from then on: readers see the last run or this one,
+never half of it, and earlier runs stay readable as earlier versions.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from kohort.errors import KohortError
+from kohort.model import Millis
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import DataFrame
+
+NAMESPACE = "kohort"
+"""Of Iceberg tables in their catalog."""
+
+
+class Format(StrEnum):
+    """How tables are kept."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+class Store(Protocol):
+    """Keeps each table under its name, in place of what an earlier run wrote there."""
+
+    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+        """Compute the frame once and keep its rows; gives the same rows, read back."""
+        ...
+
+
+def store(form: Format, out: str) -> Store:
+    """Tables below that directory, or URI. Raises KohortError where the package for the format is missing."""
+    out = out if "://" in out else str(Path(out).absolute())
+    try:
+        match form:
+            case Format.PARQUET:
+                return ParquetStore(out)
+            case Format.DELTA:
+                import deltalake  # noqa: F401
+
+                return DeltaStore(out)
+            case Format.ICEBERG:
+                return IcebergStore(out, local_catalog(out))
+    except ImportError as missing:
+        raise KohortError(f"--format {form} needs {missing.name}: pip install 'kohort[{form}]'.") from missing
+
+
+class ParquetStore:
+    """A directory of Parquet files for each table."""
+
+    def __init__(self, out: str) -> None:
+        self._out = out
+
+    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+        return _write(frame, f"{self._out}/{name}", partition_by)
+
+
+class DeltaStore:
+    """A Delta table for each table, in a directory of its name; an earlier run is an earlier version."""
+
+    def __init__(self, out: str) -> None:
+        self._out = out
+
+    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+        from deltalake import DeltaTable, Schema
+        from deltalake.exceptions import TableNotFoundError
+        from deltalake.transaction import AddAction, create_table_with_add_actions
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        table, run = f"{self._out}/{name}", _fresh()
+        read = _write(frame, f"{table}/{run}", partition_by)
+        added = [
+            AddAction(f"{run}/{one.path}", one.size, one.partition, one.at, True, json.dumps({"numRecords": one.rows}))
+            for one in _files(f"{table}/{run}")
+        ]
+        schema = Schema.from_arrow(to_arrow_schema(read.schema))
+        columns = [partition_by] if partition_by else []
+        try:
+            known = DeltaTable(table)
+        except TableNotFoundError:
+            create_table_with_add_actions(table, schema, added, partition_by=columns)
+        else:
+            known.create_write_transaction([*added], "overwrite", schema, columns)
+        return read
+
+
+class IcebergStore:
+    """An Iceberg table for each table, in the namespace `kohort` of a catalog; an earlier run is an earlier snapshot.
+
+    `partition_by` is left out: Iceberg takes files over by what is in them, and a directory's name is not.
+    """
+
+    def __init__(self, out: str, catalog: Catalog) -> None:
+        self._out = out
+        self._catalog = catalog
+
+    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        location = f"{self._out}/{name}"
+        target = f"{location}/{_fresh()}"
+        read = _write(frame, target, None)
+        schema = to_arrow_schema(read.schema)
+        self._catalog.create_namespace_if_not_exists(NAMESPACE)
+        table = self._catalog.create_table_if_not_exists(f"{NAMESPACE}.{name}", schema, location)
+        files = [f"{target}/{one.path}" for one in _files(target)]
+        with table.transaction() as transaction:
+            with transaction.update_schema() as changed:
+                changed.union_by_name(schema)
+            if table.current_snapshot() is not None:
+                transaction.delete("True")
+            transaction.add_files(files)
+        return read
+
+
+def local_catalog(out: str) -> Catalog:
+    """A catalog in a file beside the tables, which PyIceberg opens by `SqlCatalog`."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return SqlCatalog(NAMESPACE, uri=f"sqlite:///{out}/iceberg.db", warehouse=f"file://{Path(out).absolute()}")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What one of Spark's tasks wrote; the path is relative to the run's directory."""
+
+    path: str
+    size: int
+    at: Millis
+    rows: int
+    partition: Mapping[str, str]
+
+
+def _fresh() -> str:
+    return f"run-{uuid.uuid4().hex}"
+
+
+def _write(frame: DataFrame, target: str, partition_by: str | None) -> DataFrame:
+    """Compute the frame and write it; the same rows, read back.
+
+    The schema is told: a partition that has no rows has no directory, and a frame without rows may have no file.
+    """
+    writer = frame.write.mode("overwrite")
+    (writer.partitionBy(partition_by) if partition_by else writer).parquet(target)
+    return frame.sparkSession.read.schema(frame.schema).parquet(target)
+
+
+def _files(directory: str) -> list[_File]:
+    """The Parquet files below a directory, on any file system that Arrow knows by its URI."""
+    files, home = pafs.FileSystem.from_uri(directory) if "://" in directory else (pafs.LocalFileSystem(), directory)
+    found = []
+    for one in files.get_file_info(pafs.FileSelector(home, recursive=True)):
+        if one.extension == "parquet" and one.is_file:
+            path = one.path[len(home) :].lstrip("/")
+            folders = path.split("/")[:-1]
+            with files.open_input_file(one.path) as file:
+                rows = pq.read_metadata(file).num_rows
+            partition = dict(folder.split("=", 1) for folder in folders)
+            found.append(_File(path, one.size, (one.mtime_ns or 0) // 1_000_000, rows, partition))
+    return found

@@ -1,0 +1,63 @@
+"""`kohort analyse` as users run it, on the groups of a running broker: ours, or Apache Kafka's with `--broker both`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.analytics.lives import PARTITIONS, RECORDS, live_twice
+from tests.interop.broker import Broker
+from tests.interop.kohort import kohort
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java on the PATH"),
+]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
+    command = kohort("analyse", "--master", "local[2]", *arguments)
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+
+
+def rows(table: Path, group: str) -> list[dict[str, Any]]:
+    found = pq.read_table(table, filters=[("group_id", "=", group)])
+    return found.to_pylist()
+
+
+@pytest.mark.interop
+def test_a_running_brokers_groups_are_analysed(any_broker: Broker, tmp_path: Path) -> None:
+    lived = {protocol: live_twice(any_broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
+    out = tmp_path / "analysis"
+    done = run("--bootstrap", any_broker.bootstrap, "--out", str(out), "--window-minutes", "1")
+    assert done.returncode == 0, done.stderr
+    assert f"written: {out}/report.html" in done.stdout
+    page = (out / "report.html").read_text()
+    for protocol, one in lived.items():
+        assert one.group in page
+        members = rows(out / "memberships", one.group)
+        assert [row["group_type"] for row in members] == [protocol] * 2
+        assert all(row["left_at"] >= row["joined_at"] for row in members)
+        assert sum(row["commits"] for row in rows(out / "commit_rate", one.group)) == RECORDS
+        moved = rows(out / "moves", one.group)
+        assert {row["partition"] for row in moved} == set(range(PARTITIONS))
+        assert {row["topic"] for row in moved} == {one.topic}
+        behind = rows(out / "lag", one.group)
+        assert {row["lag"] for row in behind} == {0}
+        assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
+
+
+def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
+    done = run("--bootstrap", "127.0.0.1:1", "--out", str(tmp_path / "analysis"))
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "127.0.0.1:1" in done.stderr
