@@ -112,8 +112,12 @@ class Faults:
         def replaced() -> bool:
             return node not in self._image().nodes or self._process_id(node) != process_id
 
-        until(_REPLACED_WITHIN_S, f"the others lead what broker {node} led", replaced)
-        self.failovers += 1
+        try:
+            until(_REPLACED_WITHIN_S, f"the others lead what broker {node} led", replaced)
+        except AssertionError as error:
+            self._history.note("stuck", what=str(error))
+        else:
+            self.failovers += 1
 
     def _image(self) -> ClusterImage:
         return read_image(self._data)

@@ -178,7 +178,7 @@ def stuck(history: History) -> Iterable[str]:
     """When all faults are over, everything sent is acknowledged and every group comes to the end of the log."""
     for entry in history:
         if entry["kind"] in ("stuck", "failed"):
-            yield f"{entry.get('group') or entry.get('producer')}: {entry['what']}"
+            yield f"{entry.get('group') or entry.get('producer') or 'the cluster'}: {entry['what']}"
 
 
 CHECKS: Sequence[Callable[[History], Iterable[str]]] = (

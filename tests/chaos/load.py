@@ -107,13 +107,20 @@ class KafkaPython:
         )
 
     def send(self, partition: int, value: int) -> None:
-        sent = self._producer.send(self._topic, value_of(partition, value).encode(), partition=partition)
+        sent = self._queue(partition, value_of(partition, value).encode())
         sent.add_callback(lambda record: self._acked(partition, value, record.offset))
         sent.add_errback(lambda error: self._failed(repr(error)))
 
     def close(self) -> None:
         self._producer.flush(60.0)
         self._producer.close(10.0)
+
+    def _queue(self, partition: int, value: bytes) -> Any:
+        while True:
+            try:
+                return self._producer.send(self._topic, value, partition=partition)
+            except kafka.errors.KafkaTimeoutError:  # of metadata: nothing was sent, and it asks again
+                continue
 
 
 SENDERS: Sequence[Callable[[str, str, Acked, Failed], Sender]] = (Librdkafka, Kohort, KafkaPython)

@@ -14,8 +14,11 @@ import pytest
 
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import read_image
+from tests.cluster.postgres import postgres
 from tests.interop.kohort import kohort
 from tests.interop.process import ServerProcess, until
+
+__all__ = ["postgres"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.examples.postgres import Unavailable, program
 from tests.interop.process import until
 
-__all__ = ["PostgresServer", "Unavailable", "running_postgres"]
+__all__ = ["PostgresServer", "postgres", "running_postgres"]
 
 
 class PostgresServer:
@@ -90,3 +91,13 @@ def running_postgres() -> Iterator[PostgresServer]:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One for all tests that leave it running; each takes a fresh database."""
+    try:
+        with running_postgres() as server:
+            yield server
+    except Unavailable as missing:
+        pytest.skip(str(missing))

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kohort import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.image import OFFSETS_TOPIC
+from kohort.log.cluster.locks import FileLock
 from kohort.wire.current_leader import LeaderIdAndEpoch
 from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -151,6 +153,24 @@ async def test_a_broker_that_stands_still_past_its_lease_is_killed_and_replaced(
             await produce(cluster, 60, 60)
             await readers.until_read(120)
             assert await generation(cluster) == ("Stable", 2)
+
+
+async def test_one_that_stands_still_with_the_images_lock_does_not_keep_the_others_from_going_on(
+    start_cluster: StartCluster,
+) -> None:
+    with start_cluster(broker_session_timeout_ms="1000") as cluster:
+        await topic_of(cluster)
+        held = FileLock(cluster.data / "cluster.lock")
+        try:
+            still = cluster.process_id(1)
+            cluster.signal(1, signal.SIGSTOP)
+            cluster.signal(2, signal.SIGKILL)
+            until(20.0, "the one that stands still is ended", lambda: "stood still" in cluster.process.output())
+            until(5.0, "its process ends", lambda: not Path(f"/proc/{still}/root").exists())
+        finally:
+            held.close()  # as the kernel does when the process has ended
+        cluster.whole(1)
+        await produce(cluster, 0, 60)
 
 
 async def test_all_brokers_are_restarted_under_load_and_nobody_loses_anything(start_cluster: StartCluster) -> None:

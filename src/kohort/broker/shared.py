@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.following import Following
 from kohort.errors import KohortError
 from kohort.log.cluster import Beat, ClusterImage
+from kohort.log.cluster.locks import Busy
 from kohort.log.cluster.store import ClusterStore
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ class _Seen:
     """What was seen of another broker."""
 
     beat: Beat | None
-    looks: int = 0
-    """How often this broker has looked since that beat: if it stood still itself, it has seen nothing."""
+    since: float
+    """When that beat was seen first, by a broker that has looked all the time since."""
+    at: float
+    """When it was seen last."""
 
 
 class Shared(Following):
@@ -90,14 +93,22 @@ class Shared(Following):
 
     def _look_after_others(self) -> None:
         nodes = self._store.image.nodes
-        dead = [one for one in nodes if one != self._broker.node_id and not self._directory.lives(one)]
-        if dead:
-            image = self._directory.change(self._without_dead)
-            log.warning("broker %s ended; the others lead its partitions now", ", ".join(map(str, dead)))
-            self._store.follow(image)
-        for node_id in nodes:
-            if node_id != self._broker.node_id and node_id not in dead:
+        others = [one for one in nodes if one != self._broker.node_id]
+        dead = [one for one in others if not self._directory.lives(one)]
+        # First: one that stands still may hold the image's lock, and then nothing can be changed until it is ended.
+        for node_id in others:
+            if node_id not in dead:
                 self._end_if_still(node_id)
+        if not dead:
+            return
+        try:
+            image = self._directory.change(self._without_dead)
+        except Busy:
+            for node_id in self._directory.joining(nodes):
+                self._end_if_still(node_id)
+            raise
+        log.warning("broker %s ended; the others lead its partitions now", ", ".join(map(str, dead)))
+        self._store.follow(image)
 
     def _without_dead(self, image: ClusterImage) -> ClusterImage:
         for node_id in image.nodes:
@@ -107,14 +118,15 @@ class Shared(Following):
 
     def _end_if_still(self, node_id: int) -> None:
         """A process that stands still would write when it goes on; only its end releases what it leads."""
-        beat = self._directory.last_beat(node_id)
-        seen = self._seen.setdefault(node_id, _Seen(beat))
-        if seen.beat != beat:
-            self._seen[node_id] = _Seen(beat)
-            return
-        seen.looks += 1
+        beat, now = self._directory.last_beat(node_id), time.monotonic()
         lease_ms = self._broker.config.number("broker.session.timeout.ms")
-        if beat is None or seen.looks * _LOOK_EVERY_S * 2000 < lease_ms or beat.age_ms() < lease_ms:
+        seen = self._seen.get(node_id)
+        # Had this broker stood still itself, it would have seen nothing.
+        if seen is None or seen.beat != beat or (now - seen.at) * 4000 > lease_ms:
+            self._seen[node_id] = _Seen(beat, now, now)
+            return
+        seen.at = now
+        if beat is None or (now - seen.since) * 2000 < lease_ms or beat.age_ms() < lease_ms:
             return
         log.error("broker %d (process %d) stood still for %d ms: it is killed", node_id, beat.process_id, lease_ms)
         self._seen.pop(node_id)

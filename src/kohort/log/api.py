@@ -128,7 +128,10 @@ class PartitionLog(Protocol):
         ...
 
     def truncate(self, offset: int) -> None:
-        """Drop everything from `offset` on, whole batches: one that holds `offset` goes too. Nothing may be queued."""
+        """Drop everything from `offset` on, whole batches: one that holds `offset` goes too. Nothing may be queued.
+
+        Not over PostgreSQL, where a row that is in was acknowledged.
+        """
         ...
 
     def delete_before(self, offset: int) -> int:

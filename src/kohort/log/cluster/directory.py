@@ -15,6 +15,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,11 @@ class ClusterDirectory:
     def lives(self, node_id: int) -> bool:
         """Whether the process of that broker exists; it may stand still."""
         return is_held(self._life_of(node_id))
+
+    def joining(self, nodes: Container[int]) -> list[int]:
+        """Brokers that live and are none of `nodes`: not yet, or not any more."""
+        found = [int(path.stem) for path in (self.path / "brokers").glob("*.lock") if path.stem.isdigit()]
+        return [node_id for node_id in found if node_id not in nodes and self.lives(node_id)]
 
     def last_beat(self, node_id: int) -> Beat | None:
         """What that broker last said; None where it said nothing yet."""

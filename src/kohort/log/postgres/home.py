@@ -50,9 +50,11 @@ class ClusterDatabase:
         self._session = Session(dsn, f"broker {node_id}", _CHANGE_MS)
         try:
             self.cluster_id = _enter(self._session)
-        except DatabaseTrouble as error:
+        except BaseException as error:
             self._session.close()
-            raise BadDatabase(f"cannot use the database: {error}") from None
+            if isinstance(error, DatabaseTrouble):
+                raise BadDatabase(f"cannot use the database: {error}") from None
+            raise
 
     def session(self, purpose: str, statement_timeout_ms: int) -> Session:
         """Another connection, for another thread."""

@@ -124,6 +124,8 @@ class PostgresStore(SharedStore):
         return self.image.leader(one).epoch == self.image.first_epoch
 
     def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        if not 0 <= partition < topic.partitions:
+            raise KeyError(partition)
         one = PartitionId(topic.topic_id, partition)
         name = TopicPartition(topic.name, partition)
         return self._make(one, name, self._config(topic), self._leader_epoch(*one), Recovered())

@@ -1,0 +1,240 @@
+"""The store over PostgreSQL: who may append, what a broken connection leaves, what the next leader finds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from kohort.log import DataDirectoryInUse, Topic
+from kohort.log.cluster import Node, PartitionId
+from kohort.log.postgres import BadDatabase, ClusterDatabase, Fenced, PostgresStore
+from kohort.model import UUID
+from tests.cluster.postgres import PostgresServer
+from tests.cluster.wire import Wire, wire_to
+from tests.log.logs import append, flush, values
+
+LEASE_MS = 600_000
+Open = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def dsn(postgres: PostgresServer) -> str:
+    return postgres.fresh_database()
+
+
+@pytest.fixture
+def wire(dsn: str) -> Iterator[Wire]:
+    with tempfile.TemporaryDirectory(prefix="kohort-wire-") as directory, wire_to(Path(directory), dsn) as found:
+        yield found
+
+
+@pytest.fixture
+def join(dsn: str, tmp_path: Path) -> Iterator[Open]:
+    """A broker's store, in the cluster with a long lease."""
+    opened: list[PostgresStore] = []
+
+    def open_one(node_id: int, through: str = dsn) -> PostgresStore:
+        home = ClusterDatabase(through, node_id)
+        try:
+            home.join(Node(node_id, "localhost", 9000 + node_id), LEASE_MS)
+        except BaseException:
+            home.close()
+            raise
+        scratch = tmp_path / f"scratch-{len(opened)}"
+        scratch.mkdir()
+        opened.append(PostgresStore(home, scratch))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+def topic_of(store: PostgresStore, partitions: int = 1, **configs: str) -> UUID:
+    topic_id = uuid4()
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    store.create_topic(Topic(topic_id, "orders", partitions, named))
+    return topic_id
+
+
+def take_over(store: PostgresStore, *dead: int) -> None:
+    """As a broker does that finds these leases ended."""
+    with psycopg.connect(store.home.dsn) as connection:
+        connection.execute(
+            "UPDATE kohort.brokers SET lease_until = now() - interval '1 s' WHERE node_id = ANY(%s)", (list(dead),)
+        )
+    with psycopg.connect(store.home.dsn) as connection:
+        image, found = store.home.take_over(connection, dead)
+    assert found == list(dead)
+    store.follow(image)
+    for one in store.wanted():
+        assert store.loaded(one, store.load(one))
+
+
+def test_of_two_brokers_that_believe_they_lead_one_is_acknowledged(join: Open) -> None:
+    first, second = join(1), join(2)
+    topic_id = topic_of(first)
+    log = first.partition(topic_id, 0)
+    append(log, b"a")
+    flush(first)
+    append(log, b"b")
+    pending = first.take()
+    assert pending is not None
+    take_over(second, 1)  # between what it took and its sync; nobody has told it
+    with pytest.raises(Fenced):
+        first.sync(pending)
+    with pytest.raises(Fenced, match="declared dead"):
+        first.create_topic(Topic(uuid4(), "more", 1))
+    successor = second.partition(topic_id, 0)
+    assert successor.leader_epoch > log.leader_epoch
+    assert values(successor) == [b"a"]
+    append(successor, b"c")
+    flush(second)
+    assert values(successor) == [b"a", b"c"]
+
+
+def test_a_partition_that_was_given_away_takes_nothing_of_its_old_leader(join: Open) -> None:
+    first = join(1)
+    topic_id = topic_of(first)
+    log = first.partition(topic_id, 0)
+    append(log, b"a")
+    flush(first)
+    second = join(2)
+    one = PartitionId(topic_id, 0)
+    home = second.home
+    second.follow(home.change(lambda image: image._led({one: image.leader(one)._replace(node_id=2, epoch=5)})))
+    append(log, b"late")
+    pending = first.take()
+    assert pending is not None
+    with pytest.raises(Fenced, match="leads only 0 of 1"):
+        first.sync(pending)
+    assert second.loaded(one, second.load(one))
+    assert values(second.partition(topic_id, 0)) == [b"a"]
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000], ids=["statement", "copy"])
+@pytest.mark.parametrize("answer", [True, False], ids=["in", "not in"])
+def test_an_append_whose_connection_breaks_is_in_once(join: Open, wire: Wire, *, answer: bool, size: int) -> None:
+    store = join(1, wire.dsn)
+    topic_id = topic_of(store)
+    log = store.partition(topic_id, 0)
+    append(log, b"first")
+    flush(store)
+    wire.lose(b"COMMIT" if size > 1_000_000 else _MARK, answer=answer)
+    append(log, _MARK + b"x" * size)
+    append(log, b"y")
+    flush(store)
+    assert wire.lost.is_set()
+    append(log, b"z")
+    flush(store)
+    found = values(log)
+    assert [value[:1] for value in found if value] == [b"f", _MARK[:1], b"y", b"z"]
+    successor = join(2)
+    take_over(successor, 1)
+    assert values(successor.partition(topic_id, 0)) == found
+
+
+_MARK = b"-this one-"
+
+
+def test_the_next_leader_finds_offsets_epochs_producers_and_the_start(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store, segment_bytes="300")
+    log = store.partition(topic_id, 0)
+    for number in range(20):
+        append(log, b"%d" % number, producer_id=7, producer_epoch=0, base_sequence=number)
+        flush(store)
+    assert log.delete_before(12) == 12
+    flush(store)
+    successor = join(2)
+    take_over(successor, 1)
+    found = successor.partition(topic_id, 0)
+    assert (found.start_offset, found.end_offset) == (12, 20)
+    assert values(found) == [b"%d" % number for number in range(12, 20)]
+    known = found.producers.get(7)
+    assert known is not None and known.batches[-1].last_sequence == 19
+    with psycopg.connect(store.home.dsn) as connection:
+        (left,) = connection.execute("SELECT count(*) FROM kohort.batches").fetchone() or (None,)
+    assert left is not None and left < 20, "what lies below the start is gone from the table"
+
+
+def test_compaction_takes_rows_away_and_the_next_leader_finds_what_it_left(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store, cleanup_policy="compact", segment_bytes="300", min_cleanable_dirty_ratio="0.01")
+    log = store.partition(topic_id, 0)
+    for number in range(40):
+        append(log, b"%d" % number)  # all of one key
+        flush(store)
+    compaction = log.compact(1_800_000_000_000, 1 << 20)
+    while True:
+        for _ in compaction.work():
+            pass
+        if not compaction.swap():
+            break
+    flush(store)
+    left = values(log)
+    assert left[-1] == b"39" and len(left) < 10
+    append(log, b"40")
+    flush(store)
+    successor = join(2)
+    take_over(successor, 1)
+    found = successor.partition(topic_id, 0)
+    assert values(found) == [*left, b"40"] and found.end_offset == 41
+
+
+def test_rows_of_a_deleted_topic_go(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store)
+    append(store.partition(topic_id, 0), b"a")
+    flush(store)
+    store.delete_topic(topic_id)
+    flush(store)
+    with psycopg.connect(store.home.dsn) as connection:
+        for table in ("batches", "partitions"):
+            assert connection.execute(f"SELECT count(*) FROM kohort.{table}".encode()).fetchone() == (0,)
+
+
+def test_two_brokers_with_one_node_id_are_one_too_many(join: Open) -> None:
+    join(1)
+    with pytest.raises(DataDirectoryInUse, match="node id 1 already"):
+        join(1)
+
+
+def test_tables_of_another_version_are_refused_untouched(dsn: str) -> None:
+    ClusterDatabase(dsn, 1).close()
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE kohort.cluster SET format = 99")
+    with pytest.raises(BadDatabase, match="have format 99, this version of kohort uses 1"):
+        ClusterDatabase(dsn, 1)
+
+
+def test_somebody_elses_schema_is_refused_untouched(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE SCHEMA kohort")
+    with pytest.raises(BadDatabase, match="schema named kohort that is not a cluster's"):
+        ClusterDatabase(dsn, 1)
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'kohort'").fetchone()
+    assert found == (0,)
+
+
+def test_a_database_that_became_another_clusters_is_not_followed(join: Open) -> None:
+    store = join(1)
+    with psycopg.connect(store.home.dsn) as connection:
+        connection.execute("UPDATE kohort.cluster SET cluster_id = 'another'")
+    with pytest.raises(Fenced, match="not that of cluster"):
+        store.home.read()
+
+
+@pytest.mark.parametrize(
+    "bad", ["host=/nowhere user=kohort", "not a connection string", "postgresql://[", "user=kohort foo=bar"]
+)
+def test_a_database_that_is_not_there_is_told_in_a_sentence(bad: str) -> None:
+    with pytest.raises(BadDatabase) as told:
+        ClusterDatabase(bad, 1)
+    assert "\n" not in str(told.value)
