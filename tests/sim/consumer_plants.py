@@ -16,12 +16,12 @@ from kohort.errors import ErrorCode
 from tests.sim.planting import plant
 
 
-@plant("S1")
+@plant("S1", hint=3)
 def a_partition_is_given_away_before_its_owner_lets_it_go(patch: MonkeyPatch) -> None:
     patch.setattr(consumer_group.ConsumerGroup, "taken", lambda self, wanted: NOTHING)
 
 
-@plant("S1", "S7", "S8", hint=50)
+@plant("S1", "S7", "S8", hint=3)
 def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
     def trusting(*arguments: Any, **facts: Any) -> Any:
         facts["owned"] = NOTHING if facts["owned"] is None else facts["owned"]
@@ -30,16 +30,16 @@ def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
     patch.setattr(beat, "reconcile", trusting)
 
 
-@plant("L3")
+@plant("L3", hint=3)
 def a_silent_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "consumer_session_timed_out", lambda *arguments: None)
 
 
-@plant("S6", "S7", "S8", hint=29)
+@plant("S6", "S7", "S8", hint=5)
 def a_commit_of_an_old_epoch_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "commit_refusal", lambda *arguments: ErrorCode.NONE)
 
 
-@plant("S2", "S3", "L1", "L5", hint=1)
+@plant("S2", "S3", "L1", "L5", hint=14)
 def who_joins_a_consumer_group_does_not_bump_its_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(beat, "bump", lambda groups, group, why, out, changes=None: group.epoch)

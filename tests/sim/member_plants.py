@@ -41,7 +41,7 @@ def an_assignor_leaves_a_partition_out(patch: MonkeyPatch) -> None:
     patch.setattr(RangeAssignor, "assign", forgetful)
 
 
-@plant("S2", hint=11)
+@plant("S2", hint=15)
 def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
@@ -82,7 +82,7 @@ def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "commit", eager)
 
 
-@plant("S8", "S7")
+@plant("S8", "S7", hint=5)
 def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
     real = offsets._position
 
@@ -94,7 +94,7 @@ def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "_position", oldest)
 
 
-@plant("S13", hint=61)
+@plant("S13", hint=2)
 def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
     real = classic_group.ClassicGroup.check_member
 

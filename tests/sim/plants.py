@@ -30,7 +30,7 @@ def a_heartbeat_of_a_stranger_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "heartbeat_or_hold", lambda groups, request, now, token: ErrorCode.NONE)
 
 
-@plant("S12", hint=26)
+@plant("S12", hint=1)
 def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> None:
     real = join._join_static
 
@@ -63,7 +63,7 @@ def what_follows_a_members_end_crashes(patch: MonkeyPatch) -> None:
     patch.setattr(membership, "_go_on_without", crash)  # KAFKA-8896
 
 
-@plant("S14", hint=8)
+@plant("S14", hint=1)
 def a_wrong_error_code(patch: MonkeyPatch) -> None:
     real = syncing._refusal
 

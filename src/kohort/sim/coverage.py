@@ -54,6 +54,7 @@ CODES = (
 """Those of the table of bad input."""
 
 _NO_RECORDS = "records of topics are counted in a simulated world, not produced; tests/hostile sends them"
+_NAMELESS = "for them the empty group id is a group's as any other, as in Kafka"
 _NO_SECURITY = "there is no security in a simulated world"
 
 REASONS: Mapping[str, str] = {
@@ -68,6 +69,15 @@ REASONS: Mapping[str, str] = {
     "UNSUPPORTED_SASL_MECHANISM": _NO_SECURITY,
     "ILLEGAL_SASL_STATE": _NO_SECURITY,
     "SASL_AUTHENTICATION_FAILED": _NO_SECURITY,
+    "JoinGroup INVALID_REQUEST": "Kafka's of an instance id in a version that has none, which nobody can write down",
+    "Heartbeat COORDINATOR_LOAD_IN_PROGRESS": "while a group loads, its members' heartbeats are taken, as in Kafka",
+    "OffsetCommit INVALID_GROUP_ID": _NAMELESS,
+    "OffsetFetch INVALID_GROUP_ID": _NAMELESS,
+    "DeleteGroups INVALID_GROUP_ID": _NAMELESS,
+    "OffsetFetch GROUP_ID_NOT_FOUND": "a group that is not there has committed nothing, and is no error, as in Kafka",
+    "OffsetFetch UNKNOWN_TOPIC_OR_PARTITION": "for a name that no topic has nothing is committed; an id is refused",
+    "OffsetDelete NON_EMPTY_GROUP": "for members of another protocol type than consumers, which nobody here is",
+    "ConsumerGroupHeartbeat INVALID_GROUP_ID": "an empty group id is an INVALID_REQUEST there, as in Kafka",
     "UNSTABLE_OFFSET_COMMIT": "no commit waits for a transaction: transactions are not served",
 }
 """Why something cannot be reached, by the words in which `unreached` names it."""

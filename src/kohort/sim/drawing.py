@@ -137,7 +137,7 @@ def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
     if dice.random() < 0.1:
         settings["group.consumer.migration.policy"] = dice.choice(["disabled", "upgrade", "downgrade"])
     if dice.random() < 0.15:
-        settings["group.max.size"] = str(dice.randint(2, 4))
+        settings["group.max.size"] = settings["group.consumer.max.size"] = str(dice.randint(2, 4))
     if dice.random() < 0.15:
         settings |= {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "20000"}
     return settings
@@ -196,11 +196,11 @@ def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
         steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
     if dice.random() < 0.3:
         steps += [Step(round(dice.uniform(0.0, plan.seconds), 3), "ambush") for _ in range(dice.randint(1, 6))]
-    failing = [step for step in steps if step.what in ("disk-error", "disk-full")]
-    if failing and dice.random() < 0.5:
-        # Requests of every kind in the moments when a shard is lost, and loaded again.
+    crowded = [step for step in steps if step.what in ("disk-error", "disk-full", "slow-network")]
+    if crowded and dice.random() < 0.5:
+        # Requests of every kind in the moments when a shard is lost and loaded again, or a group is on its way.
         groups = sorted({one.group for one in plan.members})
-        steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in failing]
+        steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in crowded]
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 

@@ -24,6 +24,8 @@ from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.wire.sync_group import SyncGroupRequest
 
 NOBODY = "nobody"
+FAR = 1_000
+"""Generations ahead: none that a group could reach while the request is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     "join-without-assignors": lambda v: _join(v.group, protocols=[]),
     "join-with-a-made-up-id": lambda v: _join(v.group),
     "join-as-another": lambda v: _join(v.group, group_instance_id=v.instance_id or "i0"),
-    "sync-nowhere": lambda v: _sync(Victim("")),
+    "sync-nowhere": lambda v: _sync(Victim(""), protocol_type="consumer", protocol_name="range"),
     "sync-of-nobody": lambda v: _sync(v, member_id=NOBODY),
     "sync-of-yesterday": lambda v: _sync(v, generation_id=v.generation - 1),
     "sync-by-another-assignor": lambda v: _sync(v, protocol_type="consumer", protocol_name="mine"),
@@ -116,7 +118,7 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     ),
     "epoch-nowhere": lambda v: _new(Victim("")),
     "epoch-of-nobody": lambda v: _epoch(v, 3, member_id=NOBODY),
-    "epoch-of-tomorrow": lambda v: _epoch(v, v.generation + 5),
+    "epoch-of-tomorrow": lambda v: _epoch(v, v.generation + FAR),
     "epoch-of-the-past": lambda v: _epoch(v, max(v.generation - 7, 1)),
     "epoch-that-is-none": lambda v: _epoch(v, -3),
     "epoch-of-a-living-instance": lambda v: _new(v, instance_id=v.instance_id) if v.in_epochs else _epoch(v, -3),
@@ -126,9 +128,12 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     "epoch-with-a-strange-assignor": lambda v: _new(v, server_assignor="nonsense"),
     "epoch-with-a-broken-expression": lambda v: _new(v, subscribed_topic_regex="("),
     "commit-of-nobody": lambda v: _commit(v, 3, member_id=NOBODY),
-    # Not of the epoch before: at that of the partition's assignment it would count (KIP-1251).
-    "commit-of-yesterday": lambda v: _commit(v, 1 if v.generation > 2 else v.generation + 7),
-    "commit-of-tomorrow": lambda v: _commit(v, v.generation + 1),
+    # Not of the epoch before: at that of the partition's assignment it would count (KIP-1251), and what a static member
+    # took over it has had from the first one on.
+    "commit-of-yesterday": lambda v: _commit(
+        v, 1 if v.generation > 2 and v.instance_id is None else v.generation + FAR
+    ),
+    "commit-of-tomorrow": lambda v: _commit(v, v.generation + FAR),
     "commit-as-another": lambda v: _commit(v, 3, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
     "commit-with-a-novel": lambda v: _commit(v, v.generation, metadata="x" * 5_000),
     "commit-of-no-topic": lambda v: _commit(v, v.generation, topic="no-such-topic"),
@@ -140,6 +145,7 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
         topics=[OffsetDeleteRequestTopic(name=v.topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])],
     ),
     "offsets-of-the-missing": lambda v: OffsetDeleteRequest(group_id="no-such-group"),
+    "offsets-of-nowhere": lambda v: OffsetDeleteRequest(group_id=""),
     "offsets-read-by-nobody": lambda v: OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=NOBODY, member_epoch=3, topics=[])]
     ),
