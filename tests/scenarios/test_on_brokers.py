@@ -1,7 +1,10 @@
 """The same transcripts played to brokers: clients hear the same of ours, and of Apache Kafka or it is said why not.
 
 Only what clients hear is compared. Member ids are random on a wire, so they are numbered in the order in which they
-are first heard; and time is real, so transcripts that wait for hours are left out, and all others are played at once.
+are first heard; and time is real, so transcripts that wait for hours are left out, and many others are played at once.
+
+A transcript is a matter of seconds: who is a second late may find a session over that is not in the transcript. So a
+play for which the machine was late says nothing unless it was right, and is repeated.
 """
 
 from __future__ import annotations
@@ -13,15 +16,22 @@ from pathlib import Path
 
 import pytest
 
+from kohort.coordinator import GroupSettings
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.find_coordinator import FindCoordinatorRequest
 from tests.interop.kafka import Unavailable, jars, running_kafka
 from tests.interop.kohort import running_kohort
 from tests.scenarios.conversation import Conversation, milliseconds
-from tests.scenarios.wire_coordinator import WireCoordinator
+from tests.scenarios.wire_coordinator import Rehearsal, WireCoordinator
 
 FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
+AT_ONCE = 16
+"""So many transcripts are played at the same time: most of them wait most of the time."""
+LATE_S = 0.5
+"""Half of the shortest time by which a transcript tells before and after."""
+PLAYS = 5
+"""As often a transcript is played for which the machine was late."""
 OURS_ALONE = re.compile(
     r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE
 )
@@ -55,11 +65,20 @@ def playable() -> Iterator[str]:
     """The transcripts that make sense to a broker in real time."""
     for path in sorted(FOLDER.glob("*.txt")):
         text = path.read_text(encoding="utf-8")
-        waits = [milliseconds(word) for word in re.findall(r"^wait (\S+)", text, re.MULTILINE)]
         # The brokers here keep both protocols apart; the conversation plays migration, under each policy.
         migrates = path.name.startswith("migration_")
-        if not migrates and not OURS_ALONE.search(text) and max(waits, default=0) <= LONGEST_WAIT:
+        if not migrates and not OURS_ALONE.search(text) and max(waits(text), default=0) <= LONGEST_WAIT:
             yield path.name
+
+
+def waits(text: str) -> list[int]:
+    """How long the transcript waits, each time, in milliseconds."""
+    return [milliseconds(word) for word in re.findall(r"^wait (\S+)", text, re.MULTILINE)]
+
+
+def duration(name: str) -> int:
+    """About how long it takes to play, in milliseconds."""
+    return sum(waits((FOLDER / name).read_text(encoding="utf-8")))
 
 
 def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -104,31 +123,45 @@ def _sorted(match: re.Match[str]) -> str:
 
 def play(bootstrap: str, name: str) -> tuple[list[str], list[str]]:
     """What the transcript says, and what the broker says."""
-    coordinator = WireCoordinator(bootstrap, name.removesuffix(".txt"))
+    for number in range(1, PLAYS + 1):
+        expected, actual, late_s = play_once(bootstrap, name, f"{name.removesuffix('.txt')}.{number}")
+        if actual == expected or late_s < LATE_S:
+            break
+    return expected, actual
+
+
+def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[str], float]:
+    """The same of one play, and how many seconds late it was."""
+    rehearsal = Rehearsal(settings=GroupSettings(assignment_interval_ms=0))
+    rehearsed = Conversation(rehearsal)
+    coordinator = WireCoordinator(bootstrap, prefix, rehearsal)
     conversation = Conversation(coordinator)
     ours, theirs = Ears(), Ears()
     expected: list[str] = []
     actual: list[str] = []
     try:
         for commands, heard in blocks((FOLDER / name).read_text(encoding="utf-8")):
-            told = [line for command in commands for line in conversation.play(command)]
+            told = []
+            for command in commands:
+                rehearsed.play(command)
+                told += conversation.play(command)
             expected += [*commands, *ours.heard(heard)]
             actual += [*commands, *theirs.heard(told)]
     except ConnectionError as error:
         actual.append(str(error))
     finally:
         coordinator.close()
-    return expected, actual
+    return expected, actual, coordinator.late_s
 
 
 def play_all(bootstrap: str) -> dict[str, tuple[list[str], list[str]]]:
-    """All transcripts, played at once."""
+    """All transcripts, many at once, the longest first."""
     setup = WireCoordinator(bootstrap, "setup")
     topics = [CreatableTopic(name=name, num_partitions=10, replication_factor=1) for name in ("orders", "payments")]
     setup.handle(CreateTopicsRequest(topics=topics, timeout_ms=10_000), "topics", 7)
     warm_up(setup)
-    names = list(playable())
-    with ThreadPoolExecutor(len(names)) as pool:
+    names = sorted(playable(), key=duration, reverse=True)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(names, pool.map(lambda name: play(bootstrap, name), names), strict=True))
 
 

@@ -1,4 +1,8 @@
-"""A broker behind a socket that takes a transcript's requests, each on a connection of its own."""
+"""A broker behind a socket that takes a transcript's requests, each on a connection of its own.
+
+Time is real, and a busy machine makes answers late. So it is told who waits for an answer after each step, as found in
+a rehearsal with the pure coordinator: it goes on when nobody else waits any more, and not after some time.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Set
 
 from kohort.coordinator import Effects
@@ -27,19 +32,48 @@ from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.sync_group import SyncGroupRequest
+from tests.coordinator.shell import Shell
 
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as parked."""
 ANSWERED_WITHIN = 30.0
-"""Seconds for which the answer to a request that is never parked is awaited: the machine may be busy."""
+"""Seconds for which an answer is awaited that must come: the machine may be busy."""
 QUIET_AFTER = 0.05
-"""Seconds for which the answers to others are awaited."""
+"""Seconds for which answers are awaited that must not come."""
+_PUNCTUAL = 0.1
+"""Seconds that a step may take beyond what is planned for it."""
+
+
+class Rehearsal(Shell):
+    """The pure coordinator, in virtual time, which writes down who waits after each step."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.still_waiting: deque[frozenset[Hashable]] = deque()
+
+    def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
+        return self._noted(super().handle(request, token, version, client_id))
+
+    def disconnect(self, token: Hashable) -> Effects:
+        return self._noted(super().disconnect(token))
+
+    def wait(self, duration: Millis) -> Iterator[Effects]:
+        yield from super().wait(duration)
+        self._noted(Effects())
+
+    def set_topics(self, topics: Mapping[str, int]) -> Effects:
+        return self._noted(super().set_topics(topics))
+
+    def _noted(self, effects: Effects) -> Effects:
+        self.still_waiting.append(frozenset(self.waiting))
+        return effects
 
 
 class WireCoordinator:
     """Its groups are kept apart from those of other transcripts by a prefix, and its time is real."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
+    def __init__(self, bootstrap: str, prefix: str, rehearsal: Rehearsal | None = None) -> None:
+        """Each step is rehearsed before it is taken here; without a rehearsal answers are awaited for a moment."""
         host, _, port = bootstrap.rpartition(":")
         self._address = host, int(port)
         self._prefix = f"{prefix}."
@@ -47,6 +81,11 @@ class WireCoordinator:
         self._topics: dict[str, tuple[UUID, int]] = {}
         """Id and partitions of the topics that this transcript made for itself, under its prefix."""
         self._names: dict[UUID, str] = {}
+        self._rehearsal = rehearsal
+        self._overdue: set[Hashable] = set()
+        """Who was awaited in vain."""
+        self.late_s = 0.0
+        """How much longer all steps took than planned: the transcript is no longer what is played if it is much."""
 
     @property
     def now(self) -> Millis:
@@ -76,7 +115,7 @@ class WireCoordinator:
                 self._create(name, partitions)
             elif self._topics[name][1] != partitions:
                 self._grow(name, partitions)
-        return Effects()
+        return self._settled(0.0)
 
     def _create(self, name: str, partitions: int) -> None:
         topic = CreatableTopic(name=self._prefix + name, num_partitions=partitions, replication_factor=1)
@@ -117,7 +156,7 @@ class WireCoordinator:
                 join.member_epoch = -1
                 self._ask(join, 1)
                 return
-            list(self.wait(20))
+            self._collect(0.02)
         raise AssertionError("the broker's topics do not change")
 
     def _ask(self, request: Message, version: int) -> Message:
@@ -131,8 +170,26 @@ class WireCoordinator:
         """Send a request; returns what was answered to anybody until nothing more came."""
         self._mark(request)
         self._send(request, token, version, client_id)
+        if self._rehearsal is not None:
+            return self._settled(PARKED_AFTER if token in self._rehearsal.still_waiting[0] else 0.0)
         may_park = isinstance(request, JoinGroupRequest | SyncGroupRequest)
         out = self._collect(PARKED_AFTER if may_park else ANSWERED_WITHIN, until=token)
+        out.replies.update(self._collect(QUIET_AFTER).replies)
+        return out
+
+    def _settled(self, planned: float) -> Effects:
+        """What is answered in so many seconds, and then until nobody waits but who should, and nothing more comes."""
+        assert self._rehearsal is not None
+        still_waiting = self._rehearsal.still_waiting.popleft()
+        began = time.monotonic()
+        out = self._collect(planned)
+        end = began + planned + ANSWERED_WITHIN
+        while (missing := self._open.keys() - still_waiting - self._overdue) and time.monotonic() < end:
+            out.replies.update(self._collect(QUIET_AFTER).replies)
+        if missing:
+            self._overdue |= missing  # that is no lateness, but another transcript
+        else:
+            self.late_s += max(0.0, time.monotonic() - began - planned - _PUNCTUAL)
         out.replies.update(self._collect(QUIET_AFTER).replies)
         return out
 
@@ -144,17 +201,19 @@ class WireCoordinator:
 
     def wait(self, duration: Millis) -> Iterator[Effects]:
         """Let real time pass."""
-        yield self._collect(duration / 1_000 + 2 * QUIET_AFTER)
+        planned = duration / 1_000 + 2 * QUIET_AFTER
+        yield self._collect(planned) if self._rehearsal is None else self._settled(planned)
 
     def disconnect(self, token: Hashable) -> Effects:
         """Break a connection."""
         self._open.pop(token)[0].close()
-        return Effects()
+        return self._settled(0.0)
 
     def close(self) -> None:
         """Break all connections."""
-        for token in list(self._open):
-            self.disconnect(token)
+        for connection, *_ in self._open.values():
+            connection.close()
+        self._open.clear()
 
     def _collect(self, timeout: float, until: Hashable = None) -> Effects:
         out = Effects()
@@ -175,7 +234,7 @@ class WireCoordinator:
         if len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
             self._open[token] = connection, request, version, data
             return
-        self.disconnect(token)
+        self._open.pop(token)[0].close()
         _, position = read_response_header(data[4:], request.KEY, version)
         response = decode(APIS[request.KEY].response, version, data[4 + position :])
         self._unmark(response)
