@@ -12,7 +12,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import JOINING, ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import due_at
 from kohort.coordinator.effects import Effects, RequestContext
@@ -26,8 +26,12 @@ _SHORT: Millis = 50
 """A client that sleeps during a hold is to send the next heartbeat so soon after the last was answered."""
 _BRISK: Millis = 250
 """Any other, in a small group that has just changed; each member of a large one adds half a millisecond."""
-_SPARE: Millis = 50
-"""A hold ends so much before the interval does, or a fiftieth of it."""
+_AT_ONCE: Millis = 100
+"""Any other that waits for what others were told to give up a moment ago."""
+_A_MOMENT: Millis = 2_000
+_LEAST_SPARE: Millis = 25
+_MOST_SPARE: Millis = 100
+"""A hold ends so much before the interval does; between these, a fifth of it."""
 _RESTLESS: Millis = 30_000
 """After a target of a group the next is likely for so long, and for a time between none and as much again, other for
 each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
@@ -45,18 +49,19 @@ def hold_ms(groups: Groups, group_id: str, member_id: str) -> Millis:
         return min(longest, settings.heartbeat_interval_ms)
     pace = groups.holds.paces.get((group_id, member_id))
     told = settings.heartbeat_interval_ms if pace is None or not pace.told_ms else pace.told_ms
-    return max(0, min(longest, told - max(_SPARE, told // 50)))
+    return max(0, min(longest, told - min(max(told // 5, _LEAST_SPARE), _MOST_SPARE)))
 
 
-def _next_interval(groups: Groups, group_id: str, member_id: str, now: Millis) -> Millis:
-    """When a member is to send its next heartbeat, and be held, that has nothing to acknowledge."""
+def _next_interval(groups: Groups, group_id: str, member_id: str, now: Millis, *, waits: bool) -> Millis:
+    """When a member is to send its next heartbeat that has nothing to acknowledge; `waits`: for what others have."""
     usual = groups.settings(group_id).heartbeat_interval_ms
     if (group_id, member_id) in groups.holds.sleepers:
         return min(_SHORT, usual)
     group = groups.consumer(group_id)
     if group is None or not _is_restless(group, member_id, now):
         return usual
-    return min(usual, max(_BRISK, len(group.members) // 2))
+    brisk = _AT_ONCE if waits and abs(now - group.target_at) < _A_MOMENT else _BRISK
+    return min(usual, max(brisk, len(group.members) // 2))
 
 
 def _is_restless(group: ConsumerGroup, member_id: str, now: Millis) -> bool:
@@ -103,9 +108,13 @@ def answer_or_hold(
     if context.client.sleeps:
         groups.holds.sleepers.add((group_id, member_id))
     pace = groups.holds.pace(group_id, member_id)
+    # One that joins gets an empty assignment where it has to wait.
+    empty = response.assignment is not None and not response.assignment.topic_partitions
     if request.topic_partitions is not None:
         pace.owing = 0
-    if response.assignment is not None or response.computation is not None:
+    if empty and request.member_epoch == JOINING and not context.client.sleeps:
+        pass  # the Java client has nothing to acknowledge then, and what it waits for is the next news
+    elif response.assignment is not None or response.computation is not None:
         pace.owing = 1
     elif pace.owing:
         pace.owing += 1
@@ -114,7 +123,10 @@ def answer_or_hold(
     owes = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
     if pace.owing > _PATIENCE and not owes:
         pace.owing = 0
-    interval = _next_interval(groups, group_id, member_id, now)
+    # What it was just told is not on record yet: one that hears of another epoch alone may have to wait, too.
+    waits = empty or request.member_epoch != response.member_epoch
+    waits |= member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
+    interval = _next_interval(groups, group_id, member_id, now, waits=waits)
     if pace.strikes >= PLAIN_AFTER:
         interval = groups.settings(group_id).heartbeat_interval_ms
     elif pace.owing or owes:
@@ -172,7 +184,8 @@ def held_for_nothing(
 ) -> ConsumerGroupHeartbeatResponse:
     """The answer at the end of a hold, or when another request of the member cut it short."""
     group_id, member_id = held.request.group_id, member.member_id
-    interval = _next_interval(groups, group_id, member_id, now)
+    waits = member.state is MemberState.UNRELEASED_PARTITIONS
+    interval = _next_interval(groups, group_id, member_id, now, waits=waits)
     if released and (group_id, member_id) in groups.holds.sleepers:
         interval = max(interval, _AT_MOST_EVERY - (now - held.since))
     response = _nothing_new(member, interval)
