@@ -364,6 +364,17 @@ async def test_a_topic_that_is_deleted_is_given_up(
         assert len(await take(consumer, 5)) == 5
 
 
+async def test_a_partition_that_nobody_leads_holds_no_other_up(any_broker: Broker, new_topic: NewTopicName) -> None:
+    one, late = await new_topic(1), await new_topic(1)
+    for topic in (one, late):
+        await fill(any_broker.bootstrap, topic, 5)
+    async with consumer_of(any_broker) as consumer:
+        consumer.assign([TopicPartition(one, 7), TopicPartition(one, 0)])
+        assert len(await take(consumer, 5)) == 5
+        consumer.incremental_assign([TopicPartition(late, 0)])
+        assert {record.topic for record in await take(consumer, 5)} == {late}
+
+
 async def test_large_records_and_small_limits(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic(2)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:

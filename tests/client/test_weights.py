@@ -33,7 +33,7 @@ async def test_a_canary_takes_its_part_and_more_when_it_is_trusted(
         with caplog.at_level(logging.WARNING, "kohort.client"):
             member = await Membership.join(cluster, fresh, [topic], {**CONSUMER, "group_member_weight": 0.05})
         assert "the broker knows no weights of members" in caplog.text
-        assert len(member.assignment) == 20
+        await eventually(lambda: len(member.assignment) == 20)  # Kafka may assign a moment after the join
         await member.leave()
         return
     old = await Membership.join(cluster, fresh, [topic], {**WEIGHTED, "group_member_weight": 19})

@@ -22,8 +22,12 @@ async def ask_leaders(
     wanted: Mapping[TopicPartition, _W],
     ask: Callable[[Connection, Mapping[TopicPartition, _W]], Awaitable[Answer[_R]]],
     timeout_ms: Millis | None = None,
+    on_some: Callable[[Mapping[TopicPartition, _R]], None] | None = None,
 ) -> dict[TopicPartition, _R]:
-    """By partition, what `ask` brought. Raises a refusal, when retrying did not help and the others are done."""
+    """By partition, what `ask` brought; `on_some` is told of some at a time, as it comes.
+
+    Raises a refusal, when retrying did not help and the others are done.
+    """
     found: dict[TopicPartition, _R] = {}
 
     async def attempt() -> dict[TopicPartition, _R]:
@@ -31,22 +35,24 @@ async def ask_leaders(
         unknown = {partition.topic for partition in missing if cluster.metadata.leader(partition) is None}
         if unknown:
             await cluster.refresh(unknown)
+        problem: BaseException | None = None
         by_node: dict[int, dict[TopicPartition, _W]] = defaultdict(dict)
         for partition, one in missing.items():
-            by_node[cluster.leader_of(partition)][partition] = one
+            try:
+                by_node[cluster.leader_of(partition)][partition] = one
+            except KafkaError as leaderless:
+                problem = leaderless
 
-        async def ask_one(node: int, some: Mapping[TopicPartition, _W]) -> Answer[_R]:
-            return await ask(await cluster.connection(node), some)
+        async def ask_one(node: int, some: Mapping[TopicPartition, _W]) -> KafkaError | None:
+            brought, refused = await ask(await cluster.connection(node), some)
+            found.update(brought)
+            if on_some is not None:
+                on_some(brought)
+            return refused
 
-        problem: BaseException | None = None
         asked = [ask_one(node, some) for node, some in by_node.items()]
         for answer in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                problem = answer
-                continue
-            some, refused = answer
-            found.update(some)
-            problem = refused or problem
+            problem = answer or problem
         if problem is not None:
             cluster.want_metadata()
             raise problem

@@ -1,6 +1,6 @@
 """Offsets of partitions, asked of their leaders: the first, the next, or the first at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kohort.client.arguments import partition_of, whole
@@ -33,8 +33,12 @@ async def list_offsets(
     *,
     read_committed: bool = False,
     timeout_ms: Millis | None = None,
+    on_some: Callable[[Mapping[TopicPartition, FoundOffset | None]], None] | None = None,
 ) -> dict[TopicPartition, FoundOffset | None]:
-    """By partition; None where no record is that young. Raises KafkaError, when retrying did not help."""
+    """By partition; None where no record is that young. `on_some` is told of some at a time, as they come.
+
+    Raises KafkaError, when retrying did not help.
+    """
 
     async def ask(
         connection: Connection, some: Mapping[TopicPartition, OffsetSpec | Millis]
@@ -42,7 +46,7 @@ async def list_offsets(
         request = _request(cluster, some, read_committed)
         return _read(await connection.request(request, ListOffsetsResponse))
 
-    return await ask_leaders(cluster, _checked(wanted), ask, timeout_ms)
+    return await ask_leaders(cluster, _checked(wanted), ask, timeout_ms, on_some)
 
 
 def _checked(wanted: Mapping[TopicPartition, OffsetSpec | Millis]) -> dict[TopicPartition, OffsetSpec | Millis]:

@@ -5,8 +5,10 @@ And checks, when a partition has another leader, that its log still has what was
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypedDict
 
+from kohort.client.backoff import back_off
 from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets
 from kohort.client.epochs import epoch_ends
@@ -14,15 +16,25 @@ from kohort.client.failures import LogTruncatedError, NoOffsetError
 from kohort.client.fetcher import Fetcher
 from kohort.client.leaders import leader_epoch
 from kohort.client.offset_spec import OffsetSpec
-from kohort.client.offsets import list_offsets
+from kohort.client.offsets import FoundOffset, list_offsets
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.reset import ByDuration, Reset, reset_policy
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 
 _log = logging.getLogger(__name__)
+
+
+_TOLD_EVERY = 10
+"""Failures in a row: some ten seconds."""
+
+
+class _Once(TypedDict):
+    read_committed: bool
+    timeout_ms: Millis
+    on_some: Callable[[Mapping[TopicPartition, FoundOffset | None]], None]
 
 
 class Positioner:
@@ -69,6 +81,7 @@ class Positioner:
         return [state for state in self._fetcher.states.values() if state.position is None]
 
     async def _run(self) -> None:
+        failures = 0
         try:
             while (missing := self._missing()) or (unchecked := self._fetcher.unchecked()):
                 try:
@@ -76,8 +89,12 @@ class Positioner:
                 except KafkaError as problem:
                     if not problem.retriable:
                         raise
-                    _log.warning("positions not found yet: %s", problem)
-                    await asyncio.sleep(self._options.retry_backoff_max_ms / 1000)
+                    failures += 1
+                    if failures % _TOLD_EVERY == 0:
+                        _log.warning("positions not found yet: %s", problem)
+                    await asyncio.sleep(back_off(self._options, failures))
+                else:
+                    failures = 0
                 self._fetcher.go_on()
         except KohortError as problem:
             self.error = problem
@@ -102,10 +119,7 @@ class Positioner:
                     f"{state.partition} has no committed offset and auto_offset_reset is none: seek, or set it."
                 )
         if resets:
-            found = await self._offsets({state.partition: reset for state, reset in resets.items()})
-            for state in resets:
-                if state.turn == turns[state]:
-                    state.move(found[state.partition])
+            await self._reset(resets, {state.partition: (state, turns[state]) for state in resets})
 
     async def _check(self, states: list[PartitionState]) -> None:
         """KIP-320: does the leader that there is now have what was fetched from the one before?"""
@@ -145,15 +159,26 @@ class Positioner:
             return {}
         return await committed_offsets(self._cluster, self._options.group_id, [state.partition for state in states])
 
-    async def _offsets(self, resets: dict[TopicPartition, Reset]) -> dict[TopicPartition, int]:
+    async def _reset(
+        self, resets: dict[PartitionState, Reset], turns: dict[TopicPartition, tuple[PartitionState, int]]
+    ) -> None:
+        """Each goes where its reset says as soon as its leader has answered: one without a leader holds none up."""
+
+        def place(found: Mapping[TopicPartition, FoundOffset | None]) -> None:
+            for partition, one in found.items():
+                state, turn = turns[partition]
+                if one is not None and state.turn == turn:
+                    state.move(one.offset)
+            self._fetcher.go_on()
+
         now = int(time.time() * 1000)
         asked = {
-            partition: max(0, now - reset.back_ms) if isinstance(reset, ByDuration) else reset
-            for partition, reset in resets.items()
+            state.partition: max(0, now - reset.back_ms) if isinstance(reset, ByDuration) else reset
+            for state, reset in resets.items()
         }
-        found = await list_offsets(self._cluster, asked, read_committed=self._read_committed)
+        # Asked once: what is to be found may be something else by the time it is asked again.
+        once: _Once = {"read_committed": self._read_committed, "timeout_ms": 0, "on_some": place}
+        found = await list_offsets(self._cluster, asked, **once)
         older = [partition for partition, one in found.items() if one is None]
         if older:  # every record there is older than a duration asks for
-            ends = dict.fromkeys(older, OffsetSpec.LATEST)
-            found |= await list_offsets(self._cluster, ends, read_committed=self._read_committed)
-        return {partition: one.offset for partition, one in found.items() if one is not None}
+            await list_offsets(self._cluster, dict.fromkeys(older, OffsetSpec.LATEST), **once)
