@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = (
     SCHEMA.get_field_index(name) for name in ("key", "value", "offset", "timestamp", "headers")
 )
 _UNTIL = 1 << 62
+_MADE_AT_ONCE = 1000
 
 _Epochs = list[tuple[int, int | None]]
 """Runs of batches of one leader epoch: the last offset, and the epoch."""
@@ -72,7 +73,18 @@ class ColumnChunk:
 class ColumnRecords:
     """A page of records."""
 
-    __slots__ = ("_at", "_batch", "_epochs", "_headers", "_keys", "_offsets", "_partition", "_times", "next_offset")
+    __slots__ = (
+        "_at",
+        "_batch",
+        "_epochs",
+        "_headers",
+        "_keys",
+        "_made",
+        "_offsets",
+        "_partition",
+        "_times",
+        "next_offset",
+    )
 
     def __init__(self, partition: TopicPartition, batch: pa.RecordBatch, epochs: _Epochs) -> None:
         self._partition = partition
@@ -84,6 +96,8 @@ class ColumnRecords:
         keys, headers = batch.column(_KEY), batch.column(_HEADERS)
         self._keys = None if keys.null_count == len(keys) else keys
         self._headers = None if headers.null_count == len(headers) else headers
+        self._made: Iterator[ConsumerRecord] = iter(())
+        """The next records, each made when it is taken; empty where their fields are not made yet."""
         self.next_offset = int(self._offsets[0])
 
     @property
@@ -95,7 +109,17 @@ class ColumnRecords:
         return next(epoch for last, epoch in self._epochs if last >= self.next_offset - 1)
 
     def records(self, most: int) -> list[ConsumerRecord]:
-        start, end = self._advance(most)
+        some = list(islice(self._made, most))
+        while len(some) < most and self.left > len(some):
+            self._made = self._make(self._at + len(some))
+            some += islice(self._made, most - len(some))
+        self._at += len(some)
+        self.next_offset = some[-1].offset + 1
+        return some
+
+    def _make(self, start: int) -> Iterator[ConsumerRecord]:
+        """Their fields are made so many at a time; records, which the garbage collector walks through, one by one."""
+        end = min(start + _MADE_AT_ONCE, self._batch.num_rows)
         topic, partition = self._partition
         keys = repeat(None) if self._keys is None else _blobs(self._keys, start, end)
         values = _blobs(self._batch.column(_VALUE), start, end)
@@ -104,16 +128,13 @@ class ColumnRecords:
             headers = map(_headers_of, self._headers[start:end].to_pylist())
         offsets, times = self._offsets[start:end].tolist(), self._times[start:end].tolist()
         rows = zip(repeat(topic), repeat(partition), offsets, times, keys, values, headers)
-        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
+        return map(tuple.__new__, repeat(ConsumerRecord), rows)
 
     def columns(self, most: int) -> pa.RecordBatch:
-        start, end = self._advance(most)
-        return self._batch if end - start == self._batch.num_rows else self._batch.slice(start, end - start)
-
-    def _advance(self, most: int) -> tuple[int, int]:
         start, self._at = self._at, min(self._at + most, self._batch.num_rows)
+        self._made = iter(())
         self.next_offset = int(self._offsets[self._at - 1]) + 1
-        return start, self._at
+        return self._batch if self._at - start == self._batch.num_rows else self._batch.slice(start, self._at - start)
 
 
 def _blobs(column: pa.Array[Any], start: int, end: int) -> list[bytes | None]:

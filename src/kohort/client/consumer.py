@@ -23,6 +23,8 @@ _COLUMNS_AT_ONCE = 100_000
 """Rows, where the caller does not say; what was fetched is usually less."""
 
 _QUICK_MS = 50
+_GIVES_WAY_S = 0.001
+"""An application that polls more often than that is not held up by a turn of the loop each time."""
 
 
 class Consumer(GroupReader):
@@ -51,6 +53,8 @@ class Consumer(GroupReader):
         self._polling = False
         self._quick_until = 0.0
         """Until then the member need not be told of polls that do not wait: it was told just now."""
+        self._gives_way_at = 0.0
+        """From then on the next poll begins with a turn of the loop."""
         self._close_asked = False
         """By a callback: close when it is done."""
         if topics:
@@ -112,8 +116,10 @@ class Consumer(GroupReader):
             raise KohortError("poll is already running in another task.")
         self._polling = True
         try:
-            # Whatever the application does between polls, the loop gets a turn here: heartbeats and fetches go on.
-            await asyncio.sleep(0)
+            # Whatever the application does between polls, the loop gets its turns here: heartbeats and fetches go on.
+            if self._loop.time() >= self._gives_way_at:
+                await asyncio.sleep(0)
+                self._gives_way_at = self._loop.time() + _GIVES_WAY_S
             if self._loop.time() < self._quick_until and not self._rebalances.waiting and not self._close_asked:
                 self._raise_errors()
                 self._commits.commit_if_due()
