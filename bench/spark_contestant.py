@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
+    # A query that does not stop must not stop the comparison.
+    "spark.sql.streaming.stopTimeout": "20s",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 
 
@@ -59,8 +63,13 @@ def batch(spark: SparkSession, form: str, options: dict[str, str], schema: str |
 
 
 def stream(spark: SparkSession, form: str, options: dict[str, str]) -> dict[str, Any]:
-    """Trigger.AvailableNow to its end; the duration of each batch in ms, as Spark has it."""
+    """Trigger.AvailableNow to its end; the duration of each batch in ms, as Spark has it.
+
+    A member is of a group of its own each time: the last one's has no records left to read.
+    """
     home = tempfile.mkdtemp(prefix="bench-stream-")
+    if "kafka.group.id" in options:
+        options = options | {"kafka.group.id": f"{options['kafka.group.id']}-{uuid.uuid4().hex}"}
     given = options | ({"checkpointLocation": home} if form == "kohort" else {})
     begin = time.perf_counter()
     frame = spark.readStream.format(form).options(**given).load()
@@ -69,17 +78,21 @@ def stream(spark: SparkSession, form: str, options: dict[str, str]) -> dict[str,
     query.awaitTermination()
     seconds = time.perf_counter() - begin
     batches = [(found.numInputRows, found.batchDuration) for found in query.recentProgress if found.numInputRows]
+    phases: dict[str, list[int]] = {}
+    for found in query.recentProgress[1:]:
+        for name, spent in found.durationMs.items() if found.numInputRows else ():
+            phases.setdefault(name, []).append(spent)
     shutil.rmtree(home, ignore_errors=True)
-    return {"seconds": seconds, "batches": batches}
+    return {"seconds": seconds, "batches": batches, "phases": phases}
 
 
-def latency(spark: SparkSession, form: str, options: dict[str, str], seconds: float) -> dict[str, Any]:
+def latency(spark: SparkSession, form: str, options: dict[str, str], seconds: int) -> dict[str, Any]:
     """Follow the topic's end for that long: for each batch how many records are done, and when, in s since 1970."""
     home = tempfile.mkdtemp(prefix="bench-latency-")
     given = options | ({"checkpointLocation": home} if form == "kohort" else {})
     frame = spark.readStream.format(form).options(**given).load()
     query = frame.writeStream.format("noop").option("checkpointLocation", home).start()
-    time.sleep(seconds)
+    query.awaitTermination(seconds)  # it ends by itself only where it fails, and then says why
     query.stop()
     done = []
     for found in query.recentProgress:

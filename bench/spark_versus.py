@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import threading
 import time
@@ -34,14 +35,18 @@ class Turn:
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     broker: list[float] = field(default_factory=list)
+    phases: Mapping[str, list[int]] = field(default_factory=dict)
+    """Of a stream's batches but the first, by Spark's names: how long each phase took, in ms, in the last round."""
 
 
 def compare(rows: int, rounds: int, cases: list[str]) -> None:
     """Run the chosen cases ([] for all) and print a line for each contestant of each."""
     with running_kafka({"log.segment.bytes": str(1 << 30)}, PRODUCTION) as kafka:
         bootstrap = kafka.bootstrap
-        small, large = fill(bootstrap, "bench100", rows, bytes(100)), fill_large(bootstrap, "bench1k", rows // 5)
+        reads = not cases or {"batch", "value", "stream", "member"} & set(cases)
+        small = fill(bootstrap, "bench100", rows if reads else 1, bytes(100))
         warm = fill(bootstrap, "warm", 50_000, bytes(100))
+        batch = min(1_000_000, rows // 4)
         with contestant("kafka") as theirs, contestant("kohort") as ours:
             both = {"spark-sql-kafka": (theirs, {}), "tuned": (theirs, TUNED), "kohort": (ours, {})}
 
@@ -60,14 +65,14 @@ def compare(rows: int, rounds: int, cases: list[str]) -> None:
                 asked = turns({"schema": "value binary"}, {"subscribe": small})
                 race("batch, value only", "batch", asked, rows, rounds, kafka.pid)
             if wanted("large"):
+                large = fill_large(bootstrap, "bench1k", rows // 5)
                 race("batch, 1 KB lz4", "batch", turns({}, {"subscribe": large}), rows // 5, rounds, kafka.pid)
+            streaming = {"subscribe": small, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(batch)}
             if wanted("stream"):
-                extra = {"subscribe": small, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1000000"}
-                race("stream, 1 M a batch", "stream", turns({}, extra), rows, rounds, kafka.pid)
+                race(f"stream, {batch:,} a batch", "stream", turns({}, streaming), rows, rounds, kafka.pid)
             if wanted("member"):
-                extra |= {"kafka.group.id": "bench-member"}
-                only = {"kohort": (ours, {"groupMode": "member"})}
-                race("stream as a member", "stream", turns({}, extra, only), rows, 1, kafka.pid)
+                extra = streaming | {"kafka.group.id": "bench-member", "groupMode": "member"}
+                race("stream as a member", "stream", turns({}, extra, {"kohort": (ours, {})}), rows, rounds, kafka.pid)
             if wanted("sink"):
                 produced = {name: (who, TUNED_SINK if tuning else {}) for name, (who, tuning) in both.items()}
                 extra = {"topic": create(bootstrap, "bench-sink")}
@@ -98,6 +103,7 @@ def race(title: str, case: str, turns: list[Turn], rows: int, rounds: int, broke
                 turn.cpu.append(found["cpu"])
                 turn.broker.append(cpu_seconds(broker) - before)
             if counted and "batches" in found:
+                turn.phases = found["phases"]
                 warm = found["batches"][1:] or found["batches"]
                 turn.seconds[-1] = rows * sum(ms for _, ms in warm) / 1000 / sum(count for count, _ in warm)
     for turn in turns:
@@ -107,6 +113,9 @@ def race(title: str, case: str, turns: list[Turn], rows: int, rounds: int, broke
             f"   broker {statistics.median(turn.broker):5.2f} CPU s",
             flush=True,
         )
+        if turn.phases:
+            spent = (f"{name} {statistics.median(found):.0f}" for name, found in turn.phases.items())
+            print(f"{'':23} {turn.name:16} ms of a batch: {', '.join(spent)}", flush=True)
 
 
 def follow(turn: Turn, bootstrap: str, topic: str) -> None:
@@ -160,8 +169,8 @@ def create(bootstrap: str, name: str) -> str:
     return topic
 
 
-def fill(bootstrap: str, name: str, rows: int, value: bytes, codec: str = "none") -> str:
-    """Records with 8-byte keys, in batches of up to 1 MB."""
+def fill(bootstrap: str, name: str, rows: int, *values: bytes, codec: str = "none") -> str:
+    """Records with 8-byte keys and these values in turn, in batches of up to 1 MB."""
     topic = create(bootstrap, name)
     settings = {
         "bootstrap.servers": bootstrap,
@@ -172,6 +181,7 @@ def fill(bootstrap: str, name: str, rows: int, value: bytes, codec: str = "none"
     }
     producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 10_000})
     for n in range(rows):
+        value = values[n % len(values)]
         while True:
             try:
                 producer.produce(topic, key=b"%08d" % n, value=value, partition=n // 5_000 % PARTITIONS)
@@ -183,6 +193,11 @@ def fill(bootstrap: str, name: str, rows: int, value: bytes, codec: str = "none"
 
 
 def fill_large(bootstrap: str, name: str, rows: int) -> str:
-    """Values of 1 KB that compress as JSON does."""
-    one = ",".join(f'"field{n}":"{uuid.uuid4()}"' for n in range(19)).encode()[:1024]
-    return fill(bootstrap, name, rows, one, "lz4")
+    """Values of 1 KB that compress as JSON does: names repeat, what they name does not."""
+    values = [_document(random.Random(seed)) for seed in range(2_000)]
+    return fill(bootstrap, name, rows, *values, codec="lz4")
+
+
+def _document(dice: random.Random) -> bytes:
+    fields = (f'"carrier_delay_minutes_{n}":"{dice.getrandbits(48):012x}"' for n in range(26))
+    return ("{" + ",".join(fields)).encode()[:1024]

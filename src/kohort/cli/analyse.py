@@ -88,7 +88,7 @@ def _report(spark: "SparkSession", out: Path) -> None:
     target.write_text(report.page(found), encoding="utf-8")
     say(report.headline(found))
     say(report.span(found))
-    say(f"written: {target} and {len(list(out.iterdir())) - 1} tables beside it")
+    say(f"written: {target} and {sum(entry.is_dir() for entry in out.iterdir())} tables beside it")
 
 
 class _Progress:
