@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator import Behind, Effects, GroupConfig, GroupSettings, Held
+from kohort.coordinator import Behind, Effects, GroupConfig, GroupSettings, Held, HoldsEnd
 from kohort.coordinator.timers import SessionTimeout
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.shell import Shell
@@ -109,3 +109,32 @@ def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_int
     assert release(shell, held_heartbeat(shell, epoch)) == 5_000, "it is quiet now"
     held = held_heartbeat(shell, epoch)
     assert 4_500 < held.until - shell.now < 5_000
+
+
+def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_its_commits(shell: Shell) -> None:
+    # The Java client sends a heartbeat when its timer is over, which begins with the last one, or with an answer that
+    # tells another interval; and commits every auto.commit.interval.ms, a little later each time.
+    epoch = join(shell, "a")
+    shell.now += 60_000
+    began, interval, commit_at = shell.now, 5_000, shell.now + 2_000
+    due_at, held, covered, sent = shell.now, None, 0, 0
+    for _ in range(200):
+        if held is None and due_at <= commit_at:
+            shell.now, sent = due_at, sent + 1
+            held = held_heartbeat(shell, epoch)
+            due_at = shell.now + interval
+        elif held is not None and held.until < commit_at:
+            covered += held.until - held.since
+            shell.now = held.until
+            told = interval_of(shell.shard.fire(HoldsEnd(), held.until))
+            due_at, interval, held = (due_at if told == interval else shell.now + told), told, None
+        else:
+            shell.now = commit_at
+            commit_at += 5_000 + shell.now % 37
+            if held is not None:
+                covered += shell.now - held.since
+                told = release(shell, held)
+                due_at, interval, held = (due_at if told == interval else shell.now + told), told, None
+    passed = shell.now - began
+    assert covered > 0.8 * passed, "else half of the time"
+    assert sent <= passed / 5_000 + 1, "no more than without"

@@ -58,6 +58,8 @@ class Pace:
     """Holds in a row that its client did not wait for."""
     told_ms: Millis = 0
     """The interval that it was told with its last answer; 0 for the group's usual one."""
+    released_at: Millis = 0
+    """When a commit last cut a hold short; 0 for never."""
 
 
 class Holds:
@@ -104,7 +106,7 @@ class Holds:
     def forget_pace(self, group_id: str, member_id: str) -> None:
         """If there is nothing worth remembering."""
         pace = self.paces.get((group_id, member_id))
-        if pace is not None and not (pace.owing or pace.strikes or pace.told_ms):
+        if pace is not None and not (pace.owing or pace.strikes or pace.told_ms or pace.released_at):
             del self.paces[group_id, member_id]
 
     def add(self, held: Held) -> bool:

@@ -17,7 +17,7 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import due_at
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.holds import PLAIN_AFTER, Held, Place
+from kohort.coordinator.holds import PLAIN_AFTER, Held, Pace, Place
 from kohort.coordinator.timers import HoldsEnd, TargetDue
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -32,6 +32,9 @@ _A_MOMENT: Millis = 2_000
 _LEAST_SPARE: Millis = 25
 _MOST_SPARE: Millis = 100
 """A hold ends so much before the interval does; between these, a fifth of it."""
+_AFTER_A_COMMIT: Millis = 50
+_SOON_AFTER: Millis = 500
+"""Where a client's heartbeats are to come, and may come, between two of its commits."""
 _RESTLESS: Millis = 30_000
 """After a target of a group the next is likely for so long, and for a time between none and as much again, other for
 each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
@@ -59,7 +62,8 @@ def _next_interval(groups: Groups, group_id: str, member_id: str, now: Millis, *
         return min(_SHORT, usual)
     group = groups.consumer(group_id)
     if group is None or not _is_restless(group, member_id, now):
-        return usual
+        pace = groups.holds.paces.get((group_id, member_id))
+        return usual if pace is None else max(usual, pace.told_ms)
     brisk = _AT_ONCE if waits and abs(now - group.target_at) < _A_MOMENT else _BRISK
     return min(usual, max(brisk, len(group.members) // 2))
 
@@ -75,9 +79,9 @@ def _tell_interval(
 ) -> None:
     """Say when the next heartbeat is to come, and remember it for as long as it is not the usual one."""
     usual, member_id = groups.settings(group_id).heartbeat_interval_ms, response.member_id or ""
-    response.heartbeat_interval_ms = min(interval_ms, usual)
+    response.heartbeat_interval_ms = interval_ms
     if (group_id, member_id) not in groups.holds.sleepers:
-        if interval_ms < usual:
+        if interval_ms != usual:
             groups.holds.pace(group_id, member_id).told_ms = interval_ms
         elif (pace := groups.holds.paces.get((group_id, member_id))) is not None:
             pace.told_ms = 0
@@ -131,7 +135,8 @@ def answer_or_hold(
         interval = groups.settings(group_id).heartbeat_interval_ms
     elif pace.owing or owes:
         # Ever more rarely, so that one that takes its time does not ask all the time whether it may.
-        interval <<= min(max(pace.owing - 1, 0), 16)
+        usual = groups.settings(group_id).heartbeat_interval_ms
+        interval = min(interval << min(max(pace.owing - 1, 0), 16), usual)
     elif group is not None and member is not None and silent and request.member_epoch == response.member_epoch:
         del out.replies[context.token]
         _give_up_earlier(groups, member, request, out)
@@ -186,12 +191,34 @@ def held_for_nothing(
     group_id, member_id = held.request.group_id, member.member_id
     waits = member.state is MemberState.UNRELEASED_PARTITIONS
     interval = _next_interval(groups, group_id, member_id, now, waits=waits)
+    usual = groups.settings(group_id).heartbeat_interval_ms
     if released and (group_id, member_id) in groups.holds.sleepers:
-        interval = max(interval, _AT_MOST_EVERY - (now - held.since))
+        interval = min(usual, max(interval, _AT_MOST_EVERY - (now - held.since)))
+    elif released:
+        between = _between_commits(groups.holds.pace(group_id, member_id), held, usual, now)
+        interval = between if interval >= usual else interval
     response = _nothing_new(member, interval)
     _tell_interval(groups, group_id, response, interval)
     groups.holds.forget_pace(group_id, member_id)
     return response
+
+
+def _between_commits(pace: Pace, held: Held, usual: Millis, now: Millis) -> Millis:
+    """The interval for a member of a quiet group that commits about as often as it sends heartbeats.
+
+    A commit costs the rest of a hold, so its heartbeats are to come just after its commits. The client's timer begins
+    anew when it is told another interval: so it is told how long it takes to its next commit and a little more, and
+    keeps that for as long as its heartbeats come soon after commits. Its next alone comes late for it.
+    """
+    told, passed = max(usual, pace.told_ms), now - pace.released_at
+    known, pace.released_at = pace.released_at > 0, now
+    period = passed // max(1, round(passed / usual))  # a commit that found nothing held was not seen
+    if not known or passed > 3 * usual or not usual * 19 // 20 <= period <= usual * 3 // 2:
+        return told
+    if 0 <= held.since - (now - period) <= _SOON_AFTER:
+        return told
+    wanted = period + _AFTER_A_COMMIT
+    return wanted if wanted != told else wanted + 1
 
 
 def served_plainly(groups: Groups, member: ConsumerMember, held: Held) -> ConsumerGroupHeartbeatResponse:
