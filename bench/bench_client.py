@@ -7,10 +7,11 @@ Each client produces and consumes records of 100 bytes in a process of its own, 
 time, batches of its default size, acknowledged by all. CPU is what the kernel booked to that process from its first
 record to its last, all threads. What a process reads was written before, the same for all; confluent-kafka is C.
 
-"consume" polls for up to 500 records and looks at each; "iterate" asks for one after the other; "columns" takes what
-the client gives for many at once: Arrow tables of ours, lists of 10,000 of confluent-kafka's. "plain" is ours without
-the extra `fast`. "idle" is the CPU of a member with nothing to read, in percent of a core; "asleep" by how many
-megabytes the process grows while its application sleeps before a full topic.
+"consume" asks for lists of up to 500 records (`poll`, aiokafka's `getmany`) and looks at each; "iterate" asks for one
+after the other (`async for`, `for`, confluent-kafka's `poll`); "columns" takes what the client gives for many at once:
+Arrow tables of ours, lists of 10,000 of confluent-kafka's. "plain" is ours without the extra `fast`. "idle" is the CPU
+of a member with nothing to read, in percent of a core; "asleep" by how many megabytes the process grows while its
+application sleeps before a full topic. Each figure that has a bar is printed with it at the end.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.clients_under_test import HAVE_COLUMNS, PRODUCERS, READERS, produce_confluent_kafka
@@ -38,6 +42,61 @@ READING = RATES[1:]
 COSTS = {"idle": "idle, % CPU", "asleep": "asleep, MB"}
 IDLE_S = 20.0
 ASLEEP_S = 5.0
+
+Figures = dict[str, dict[str, float]]
+"""By client, then by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a figure of ours is to be: so many times that of another client, or so much by itself."""
+
+    what: str
+    kind: str
+    least: float
+    ours: str = "kohort"
+    against: str | None = None
+
+    def line(self, figures: Figures) -> str | None:
+        """Figure, bar, and whether it is met; None where it was not measured."""
+        found = figures.get(self.ours, {}).get(self.kind)
+        other = 1.0 if self.against is None else figures.get(self.against, {}).get(self.kind)
+        if found is None or other is None:
+            return None
+        most = self.kind in COSTS
+        met = found <= self.least if most else found / other >= self.least
+        value, bar, sign = found / other, self.least, "at most" if most else "at least"
+        if self.against is None and not most:
+            value, bar = value / 1e6, bar / 1e6
+        return f"{self.what:<88} {value:7.3f}  {sign} {bar:g}: {'met' if met else 'MISSED'}"
+
+
+BARS = (
+    Bar("records one by one: async for, times aiokafka's async for", "iterate", 2.5, against="aiokafka"),
+    Bar("records one by one: async for, times kafka-python's for", "iterate", 5, against="kafka-python"),
+    Bar("records one by one, threads: for, times kafka-python's for", "iterate", 5, "kohort.blocking", "kafka-python"),
+    Bar("records in lists: poll(500), times aiokafka's getmany(500)", "consume", 2.5, against="aiokafka"),
+    Bar("records in lists: poll(500), times kafka-python's poll(500)", "consume", 5, against="kafka-python"),
+    Bar(
+        "without the extra, one by one: async for, times kafka-python's for",
+        "iterate",
+        1.3,
+        "kohort, plain",
+        "kafka-python",
+    ),
+    Bar(
+        "without the extra, lists: poll(500), times kafka-python's poll(500)",
+        "consume",
+        1.3,
+        "kohort, plain",
+        "kafka-python",
+    ),
+    Bar("columns: poll_arrow, M records per CPU second", "columns", 3e6),
+    Bar("columns: poll_arrow, times confluent-kafka's consume(10000)", "columns", 3, against="confluent-kafka"),
+    Bar("produce: await send, acknowledged by all, times aiokafka's", "produce", 3, against="aiokafka"),
+    Bar("an idle member's CPU, % of a core", "idle", 0.1),
+    Bar("growth while the application sleeps, MB (fetch_max_bytes)", "asleep", 52.4),
+)
 
 
 class Stopwatch:
@@ -168,18 +227,24 @@ def compare(bootstrap: str, codec: str, records: int, rounds: int, clients: list
     asyncio.run(
         produce_confluent_kafka(bootstrap, full, records, lambda: None, **{"compression.type": codec, "linger.ms": 5})
     )
-    figures: dict[str, dict[str, float]] = {name: {} for name in clients}
-    for number in range(rounds):
-        for kind in kinds:
+    figures: Figures = {name: {} for name in clients}
+    for _ in range(rounds):
+        for kind in (kind for kind in kinds if kind in RATES):
             for name in (name for name in clients if kind in kinds_of(name)):
-                if number and kind in COSTS:
-                    continue
-                topic = f"bench-produced-{uuid.uuid4()}" if kind == "produce" else empty if kind == "idle" else full
+                topic = full
                 if kind == "produce":
-                    create(bootstrap, [topic])
+                    create(bootstrap, [topic := f"bench-produced-{uuid.uuid4()}"])
                 found = in_a_process(bootstrap, name, kind, topic, records)
                 if found is not None:
                     figures[name][kind] = max(found, figures[name].get(kind, found))
+    for kind, topic in (("idle", empty), ("asleep", full)):
+        if kind in kinds:  # they hardly compute, so all at once
+            able = [name for name in clients if kind in kinds_of(name)]
+            with ThreadPoolExecutor(len(able)) as threads:
+                each = threads.map(partial(in_a_process, bootstrap, kind=kind, topic=topic, records=records), able)
+                for name, found in zip(able, each, strict=True):
+                    if found is not None:
+                        figures[name][kind] = found
     show(codec, records, figures, kinds)
 
 
@@ -220,8 +285,8 @@ def broker(bootstrap: str | None) -> Iterator[str]:
             process.terminate()
 
 
-def show(codec: str, records: int, figures: dict[str, dict[str, float]], kinds: list[str]) -> None:
-    """Rates, and how many times as fast ours is; then what idling and sleeping cost."""
+def show(codec: str, records: int, figures: Figures, kinds: list[str]) -> None:
+    """Rates, and how many times as fast ours is; then what idling and sleeping cost, and the bars."""
     ours = figures.get("kohort", {})
     rates = [kind for kind in RATES if kind in kinds]
     costs = [kind for kind in COSTS if kind in kinds]
@@ -238,6 +303,8 @@ def show(codec: str, records: int, figures: dict[str, dict[str, float]], kinds: 
         print(f"{'':<26} " + " ".join(f"{COSTS[kind]:>12}" for kind in costs))
         for name, found in figures.items():
             print(f"{name:<26} " + " ".join(f"{found[kind]:12.3f}" if kind in found else " " * 12 for kind in costs))
+    for line in filter(None, (bar.line(figures) for bar in BARS)):
+        print(f"{codec:<5} {line}", flush=True)
 
 
 if __name__ == "__main__":
