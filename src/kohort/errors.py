@@ -50,9 +50,18 @@ class ErrorCode(IntEnum):
     INVALID_SESSION_TIMEOUT = 26, "the session timeout is outside the range that the broker allows"
     REBALANCE_IN_PROGRESS = 27, "the group is rebalancing; the member must join again"
     INVALID_COMMIT_OFFSET_SIZE = 28, "the commit is too large"
-    TOPIC_AUTHORIZATION_FAILED = 29, "not authorized to access the topic"
-    GROUP_AUTHORIZATION_FAILED = 30, "not authorized to access the group"
-    CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized to access the cluster"
+    TOPIC_AUTHORIZATION_FAILED = (
+        29,
+        "not authorized to access the topic: its operator must allow that to this client (an ACL)",
+    )
+    GROUP_AUTHORIZATION_FAILED = (
+        30,
+        "not authorized to access the group: its operator must allow that to this client (an ACL)",
+    )
+    CLUSTER_AUTHORIZATION_FAILED = (
+        31,
+        "not authorized to access the cluster: its operator must allow that to this client (an ACL)",
+    )
     INVALID_TIMESTAMP = 32, "a record's timestamp is out of the allowed range"
     UNSUPPORTED_SASL_MECHANISM = 33, "the broker does not support that SASL mechanism"
     ILLEGAL_SASL_STATE = 34, "the request is not valid in this state of authentication"

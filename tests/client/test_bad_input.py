@@ -23,8 +23,12 @@ from kohort import (
     blocking,
 )
 from kohort.client import NotAssignedError, NotKafkaError
+from kohort.wire.api import APIS
 from kohort.wire.api_versions import ApiVersion, ApiVersionsResponse
-from kohort.wire.codec import encode
+from kohort.wire.codec import Message, encode
+from kohort.wire.find_coordinator import Coordinator, FindCoordinatorResponse
+from kohort.wire.header import read_request_header, response_header
+from kohort.wire.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
@@ -91,6 +95,33 @@ async def old_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
         await writer.drain()
 
 
+async def closed_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One with ACLs that allow us neither the topic nor the group nor to number our records."""
+    port = writer.get_extra_info("sockname")[1]
+    answers: dict[int, Message] = {
+        3: MetadataResponse(
+            brokers=[MetadataResponseBroker(host="127.0.0.1", port=port)],
+            topics=[MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)],
+        ),
+        10: FindCoordinatorResponse(
+            coordinators=[Coordinator(key="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)]
+        ),
+        18: ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=key, min_version=APIS[key].max_version, max_version=APIS[key].max_version)
+                for key in (3, 10, 18)
+            ]
+        ),
+    }
+    while True:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        asked = read_request_header(await reader.readexactly(size))
+        key, version = asked.api_key, asked.api_version
+        body = response_header(key, version, asked.correlation_id) + bytes(encode(answers[key], version))
+        writer.write(len(body).to_bytes(4, "big") + body)
+        await writer.drain()
+
+
 async def refusals(address: str) -> list[KafkaError]:
     """What each of the three clients says of an address, within `_SOON` seconds."""
     found: list[KafkaError] = []
@@ -134,6 +165,31 @@ async def test_a_broker_that_is_too_old_is_told_at_once(serve: Serve) -> None:
     for problem in await refusals(await serve(old_broker)):
         assert problem.code is ErrorCode.UNSUPPORTED_VERSION and not problem.retriable
         assert "no version of Metadata in common" in str(problem) and "must be upgraded" in str(problem)
+
+
+async def test_who_is_not_authorized_is_told_so_and_whom_to_ask(serve: Serve) -> None:
+    address = await serve(closed_broker)
+    refused: list[KafkaError] = []
+    async with asyncio.timeout(_SOON):
+        async with Admin(bootstrap_servers=address) as admin:
+            for call in (admin.describe_topics(["t"]), admin.group_offsets("g")):
+                with pytest.raises(KafkaError) as raised:
+                    await call
+                refused.append(raised.value)
+        async with Producer(bootstrap_servers=address) as producer:
+            with pytest.raises(KafkaError) as raised:
+                await producer.send("t", b"x")
+            refused.append(raised.value)
+        async with Consumer("t", bootstrap_servers=address, group_id="g") as consumer:
+            with pytest.raises(KafkaError) as raised:
+                while True:
+                    await consumer.poll(timeout=0.2)
+            refused.append(raised.value)
+    topic, group = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert [one.code for one in refused] == [topic, group, topic, group]
+    for one in refused:
+        assert not one.retriable
+        assert "not authorized" in str(one) and "its operator must allow that to this client (an ACL)" in str(one)
 
 
 async def test_one_wrong_address_among_others_does_no_harm(serve: Serve, any_broker: Broker) -> None:
