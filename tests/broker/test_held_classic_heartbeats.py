@@ -287,3 +287,18 @@ async def test_a_member_that_is_removed_hears_it_though_others_are_waited_for(
     assert holding(broker) == 1, "b processes, and cannot be told yet"
     b.beat()
     assert await b.heard() == await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_first_heartbeat_that_comes_soon_does_not_make_its_member_overdue(
+    broker: Broker, stable: Stable, peer: Peer
+) -> None:
+    # librdkafka sends one as soon as it has its assignment. A commit releases it, and the next comes 3 s after it.
+    a, b, c = await stable("range", 3)
+    await held(broker, a, b)
+    b.peer.send(ListGroupsRequest(), 4)
+    assert await b.heard() == ErrorCode.NONE
+    await b.peer.answer(ListGroupsResponse)
+    await leaves(peer, c)
+    assert holding(broker) == 1, "a hears it together with b"
+    b.beat()
+    assert await b.heard() == await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS

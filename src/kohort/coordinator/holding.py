@@ -70,11 +70,14 @@ def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCod
 
 
 def _learn(member: Member, now: Millis) -> None:
-    """How often the client sends heartbeats. A hold can make it rarer, but not more often."""
-    gap = now - member.heard_at
-    if member.heard_at and gap > 0 and not member.asked_again:
+    """How often the client sends heartbeats. A hold can make it rarer, but not more often.
+
+    The first of a generation says nothing: librdkafka sends one as soon as it has its assignment, others do not.
+    """
+    gap = now - member.beat_at
+    if member.beat_at and gap > 0 and not member.asked_again:
         member.rhythm_ms = min(gap, member.rhythm_ms * 5 // 4) if member.rhythm_ms else gap
-    member.heard_at = now
+    member.heard_at = member.beat_at = now
 
 
 def _patience(groups: Groups, member: Member) -> Millis:

@@ -30,6 +30,8 @@ class Member:
     """When the session ends unless the member is heard of; a heartbeat only moves this."""
     heard_at: Millis = field(default=0, compare=False)
     """When its last heartbeat came, or its generation began; 0 where no heartbeat is held."""
+    beat_at: Millis = field(default=0, compare=False)
+    """When its last heartbeat came; 0 where its generation has had none."""
     rhythm_ms: Millis = field(default=0, compare=False)
     """How often it sends heartbeats, as learned from them; 0 for unknown."""
     strikes: int = field(default=0, compare=False)
