@@ -162,7 +162,7 @@ class WireCoordinator:
     def _ask(self, request: Message, version: int) -> Message:
         token = f"setup of {self._prefix}"
         self._send(request, token, version, "setup")
-        return self._collect(ANSWERED_WITHIN, until=token).replies[token]
+        return self._collect(ANSWERED_WITHIN, until={token}).replies[token]
 
     # Requests
 
@@ -173,24 +173,27 @@ class WireCoordinator:
         if self._rehearsal is not None:
             return self._settled(PARKED_AFTER if token in self._rehearsal.still_waiting[0] else 0.0)
         may_park = isinstance(request, JoinGroupRequest | SyncGroupRequest)
-        out = self._collect(PARKED_AFTER if may_park else ANSWERED_WITHIN, until=token)
+        out = self._collect(PARKED_AFTER if may_park else ANSWERED_WITHIN, until={token})
         out.replies.update(self._collect(QUIET_AFTER).replies)
         return out
 
     def _settled(self, planned: float) -> Effects:
-        """What is answered in so many seconds, and then until nobody waits but who should, and nothing more comes."""
+        """What is answered in so many seconds, and then until nobody waits but who should.
+
+        Nothing is spent that need not be: what a step takes is missing from what a transcript waits for.
+        """
         assert self._rehearsal is not None
         still_waiting = self._rehearsal.still_waiting.popleft()
         began = time.monotonic()
         out = self._collect(planned)
-        end = began + planned + ANSWERED_WITHIN
-        while (missing := self._open.keys() - still_waiting - self._overdue) and time.monotonic() < end:
-            out.replies.update(self._collect(QUIET_AFTER).replies)
-        if missing:
-            self._overdue |= missing  # that is no lateness, but another transcript
-        else:
+        missing = self._open.keys() - still_waiting - self._overdue
+        out.replies.update(self._collect(ANSWERED_WITHIN, until=missing).replies)
+        if missing <= out.replies.keys():
             self.late_s += max(0.0, time.monotonic() - began - planned - _PUNCTUAL)
-        out.replies.update(self._collect(QUIET_AFTER).replies)
+        else:
+            self._overdue |= missing  # that is no lateness, but another transcript
+        if not planned:
+            out.replies.update(self._collect(QUIET_AFTER).replies)
         return out
 
     def _send(self, request: Message, token: Hashable, version: int, client_id: str) -> None:
@@ -215,10 +218,11 @@ class WireCoordinator:
             connection.close()
         self._open.clear()
 
-    def _collect(self, timeout: float, until: Hashable = None) -> Effects:
+    def _collect(self, timeout: float, until: Set[Hashable] | None = None) -> Effects:
+        """What is answered in so many seconds, or until all of these are."""
         out = Effects()
         end = time.monotonic() + timeout
-        while (until is None or until not in out.replies) and (left := end - time.monotonic()) > 0:
+        while (until is None or not until <= out.replies.keys()) and (left := end - time.monotonic()) > 0:
             tokens = {one[0]: token for token, one in self._open.items()}
             readable, _, _ = select.select(list(tokens), [], [], left)
             for connection in readable:
