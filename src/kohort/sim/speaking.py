@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any
 from kohort.broker.groups import group_partition
 from kohort.client import Cluster, KafkaError
 from kohort.client.connection import Connection
+from kohort.coordinator.classic_group import ClassicGroup
 from kohort.sim.process import Process
 from kohort.sim.site import SHARDS
 from kohort.sim.strangers import HARMLESS, REQUESTS, Victim, passer_by
+from kohort.wire.codec import Message
 
 if TYPE_CHECKING:
     from kohort.sim.world import World
 
 _ASKED = 100
 _ASKED_EVERY_S = 0.02
+_BETWEEN = "commit-with-a-novel"
+"""What a crowd asks for as soon as a join phase is over: no member commits before it has its assignment."""
 
 
 def speak_up(world: World, group: str, what: str) -> bool:
@@ -41,17 +45,25 @@ def crowd(world: World, group: str) -> bool:
     neighbour = next(name for n in range(100) if group_partition(name := f"by-{n}", SHARDS) == _shard(group))
 
     async def ask(connection: Connection) -> None:
-        for what in islice(cycle(HARMLESS), _ASKED):
-            victim = _victim(world, group)
-            for one in (passer_by(neighbour, victim.topic), REQUESTS[what](victim)):
-                connection.send(one).add_done_callback(_heard)
-            await asyncio.sleep(_ASKED_EVERY_S)
+        world.interrupt = lambda: _say(connection, REQUESTS[_BETWEEN](_victim(world, group)))
+        try:
+            for what in islice(cycle(HARMLESS), _ASKED):
+                victim = _victim(world, group)
+                _say(connection, passer_by(neighbour, victim.topic))
+                _say(connection, REQUESTS[what](victim))
+                await asyncio.sleep(_ASKED_EVERY_S)
+        finally:
+            world.interrupt = lambda: None
 
     return _begin(world, world.crowd, group, ask)
 
 
 def _shard(group: str) -> int:
     return group_partition(group, SHARDS)
+
+
+def _say(connection: Connection, request: Message) -> None:
+    connection.send(request).add_done_callback(_heard)
 
 
 def _heard(answer: asyncio.Future[Any]) -> None:
@@ -67,8 +79,16 @@ def _victim(world: World, group: str) -> Victim:
             topic = one.habits.topics[0] if one.habits.topics else nobody.topic
             instance = one.habits.instance
             in_epochs = instance is not None and one.habits.protocol == "consumer"
-            return Victim(group, member.member_id, member.generation or 1, instance, in_epochs, topic)
+            generation = _generation(world, group) or member.generation or 1
+            return Victim(group, member.member_id, generation, instance, in_epochs, topic)
     return nobody
+
+
+def _generation(world: World, group: str) -> int | None:
+    """A classic group's, as its coordinator has it: the members are not told yet of one that begins."""
+    live = world.watch.live.get(_shard(group))
+    found = None if live is None else live.group(group)
+    return found.generation if isinstance(found, ClassicGroup) else None
 
 
 def _begin(world: World, process: Process, group: str, ask: Callable[[Connection], Awaitable[None]]) -> bool:

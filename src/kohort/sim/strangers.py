@@ -54,7 +54,12 @@ def _join(group: str, **said: object) -> JoinGroupRequest:
 
 
 def _sync(victim: Victim, **said: object) -> SyncGroupRequest:
-    given: dict[str, object] = {"generation_id": victim.generation, "member_id": victim.member_id}
+    given: dict[str, object] = {
+        "generation_id": victim.generation,
+        "member_id": victim.member_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+    }
     return SyncGroupRequest(group_id=victim.group, **(given | said))  # type: ignore[arg-type]  # of its own fields
 
 
@@ -102,10 +107,10 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     "join-without-assignors": lambda v: _join(v.group, protocols=[]),
     "join-with-a-made-up-id": lambda v: _join(v.group),
     "join-as-another": lambda v: _join(v.group, group_instance_id=v.instance_id or "i0"),
-    "sync-nowhere": lambda v: _sync(Victim(""), protocol_type="consumer", protocol_name="range"),
+    "sync-nowhere": lambda v: _sync(Victim("")),
     "sync-of-nobody": lambda v: _sync(v, member_id=NOBODY),
     "sync-of-yesterday": lambda v: _sync(v, generation_id=v.generation - 1),
-    "sync-by-another-assignor": lambda v: _sync(v, protocol_type="consumer", protocol_name="mine"),
+    "sync-by-another-assignor": lambda v: _sync(v, protocol_name="mine"),
     "sync-as-another": lambda v: _sync(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
     "heartbeat-nowhere": lambda v: _beat(Victim("")),
     "heartbeat-of-nobody": lambda v: _beat(v, member_id=NOBODY),

@@ -98,12 +98,14 @@ class World:
         """Groups whose coordinator was found after the faults."""
         self.ambushes = 0
         """How often a broker shall be killed right after a join phase."""
+        self.interrupt: Callable[[], object] = lambda: None
+        """What somebody does when a join phase is over."""
         self.resting = False
         """The faults are over: nobody is started any more."""
         self.ended: dict[int, ErrorCode] = {}
         """Why members ended for good."""
         self.ledger.peers = lambda: [one for one in self.applications if one is not None]
-        self.watch.join_phase_over = self._ambush
+        self.watch.join_phase_over = self._join_phase_over
         self.ledger.counts = self.watch.counts
         self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
@@ -164,8 +166,9 @@ class World:
             self.done[step.what] += 1
             self.note(str(step).partition(" ")[2].partition(" ")[2])
 
-    def _ambush(self) -> None:
+    def _join_phase_over(self) -> None:
         """Between the answer to JoinGroup and the assignment a group hangs on what only its coordinator knows."""
+        self.after(0.0, self.interrupt)
         if self.ambushes and not self.resting and self.site.owner is not None:
             self.ambushes -= 1
             self.site.patience = 0.0
