@@ -7,12 +7,12 @@ from enum import Enum
 
 
 class ClientKind(Enum):
-    """The value is how the client's name for itself begins."""
+    """The value is how the clients' names for themselves begin."""
 
-    UNKNOWN = "?"
-    JAVA = "apache-kafka-java"
-    LIBRDKAFKA = "librdkafka"
-    KOHORT = "kohort"
+    UNKNOWN = ("?",)
+    JAVA = ("apache-kafka-java",)
+    LIBRDKAFKA = ("librdkafka", "confluent-kafka-", "node-rdkafka")
+    KOHORT = ("kohort",)
 
     @classmethod
     def of(cls, software: str) -> "ClientKind":
