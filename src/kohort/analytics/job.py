@@ -7,6 +7,7 @@ read back by the tables that build on it. So a run that died can be looked at, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from kohort.analytics.savings import savings
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.analytics.source import HistorySource
 from kohort.analytics.stores import Store
-from kohort.analytics.tables import STEPS
+from kohort.analytics.tables import REBALANCES, RUNS, THROUGHPUT, Step
 from kohort.analytics.tables.through import Through
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 
 Told = Callable[[str], None]
-"""Takes the name of the table that is begun."""
+"""Takes the name of the table that is begun; from two threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +122,42 @@ def analyse(
 ) -> None:
     """Keep the rows of the history and all tables in the store, each under its name, and make views of them.
 
-    `ends` says where topics ended at the edges of windows, and is called when the view `history` is there; without it
-    the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
+    `ends` says where topics ended at the edges of windows; it is called, in a thread, when the view `history` is there.
+    Without it the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
     """
     spark = history.sparkSession
     told("history")
     store.keep(history, "history", "kind").createOrReplaceTempView("history")
-    found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
-    found.createOrReplaceTempView("ends")
+    _view(spark, RUNS.made, settings).createOrReplaceTempView(RUNS.name)
 
     def keep(frame: DataFrame, name: str) -> None:
         told(name)
         store.keep(frame, name).createOrReplaceTempView(name)
 
-    for step in STEPS:
-        view = _made(spark, step.made, settings)
-        if step.kept:
-            keep(view, step.name)
-        else:
-            view.createOrReplaceTempView(step.name)
-    keep(savings(spark), "savings")
-    if journal is not None:
-        keep(journal_rows(journal), "journal")
+    def make(steps: Iterable[Step]) -> None:
+        for step in steps:
+            view = _view(spark, step.made, settings)
+            if step.kept:
+                keep(view, step.name)
+            else:
+                view.createOrReplaceTempView(step.name)
+
+    def make_throughput() -> None:
+        found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
+        found.createOrReplaceTempView("ends")
+        make(THROUGHPUT)
+
+    # Each chain leaves cores idle: while its next view is planned, and where few rows make a single task.
+    with ThreadPoolExecutor(1, "throughput") as beside:
+        throughput = beside.submit(make_throughput)
+        make(REBALANCES)
+        keep(savings(spark), "savings")
+        if journal is not None:
+            keep(journal_rows(journal), "journal")
+        throughput.result()
 
 
-def _made(spark: SparkSession, made: str | Through, settings: Settings) -> DataFrame:
+def _view(spark: SparkSession, made: str | Through, settings: Settings) -> DataFrame:
     if isinstance(made, str):
         return spark.sql(made.format(**settings.as_text()))
     rows = spark.sql(made.sql.format(**settings.as_text()))

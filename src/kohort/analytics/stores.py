@@ -8,6 +8,7 @@ never half of it, and earlier runs stay readable as earlier versions.
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from kohort.errors import KohortError
 from kohort.model import Millis
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyspark.sql import DataFrame
 
@@ -38,7 +40,7 @@ class Format(StrEnum):
 
 
 class Store(Protocol):
-    """Keeps each table under its name, in place of what an earlier run wrote there."""
+    """Keeps each table under its name, in place of what an earlier run wrote there. Two threads may keep at once."""
 
     def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
         """Compute the frame once and keep its rows; gives the same rows, read back."""
@@ -110,6 +112,7 @@ class IcebergStore:
     def __init__(self, out: str, catalog: Catalog) -> None:
         self._out = out
         self._catalog = catalog
+        self._committing = threading.Lock()  # a catalog is no thing for two threads
 
     def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -118,16 +121,20 @@ class IcebergStore:
         target = f"{location}/{_fresh()}"
         read = _write(frame, target, None)
         schema = to_arrow_schema(read.schema)
+        files = [f"{target}/{one.path}" for one in _files(target)]
+        with self._committing:
+            self._commit(name, schema, location, files)
+        return read
+
+    def _commit(self, name: str, schema: pa.Schema, location: str, files: list[str]) -> None:
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         table = self._catalog.create_table_if_not_exists(f"{NAMESPACE}.{name}", schema, location)
-        files = [f"{target}/{one.path}" for one in _files(target)]
         with table.transaction() as transaction:
             with transaction.update_schema() as changed:
                 changed.union_by_name(schema)
             if table.current_snapshot() is not None:
                 transaction.delete("True")
             transaction.add_files(files)
-        return read
 
 
 def local_catalog(out: str) -> Catalog:

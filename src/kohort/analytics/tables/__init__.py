@@ -1,10 +1,11 @@
-"""The tables, as SQL over the rows of a history: each module makes views of those before it, in the order of `STEPS`.
+"""The tables, as SQL over the rows of a history: each module makes views of those before it, in their order.
 
 Nothing here is Python per row, and every window is of a group, a member or a partition of a group, so Spark spreads it
 over a cluster; what is large (commits) was summed up where it was read. Where rows are as many as runs of commits,
 functions over Arrow columns make the view (`kohort.analytics.timelines`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.analytics.tables import members, owners, rebalancing, throughput
@@ -25,7 +26,13 @@ class Step:
         return not self.name.startswith("_")
 
 
-STEPS = tuple(
-    Step(name, made) for module in (members, owners, rebalancing, throughput) for name, made in module.VIEWS.items()
-)
-TABLES = tuple(step.name for step in STEPS if step.kept)
+def _steps(*modules: Mapping[str, str | Through]) -> tuple[Step, ...]:
+    return tuple(Step(name, made) for views in modules for name, made in views.items())
+
+
+RUNS = Step("_runs", throughput.RUNS)
+"""What both of the others begin with."""
+REBALANCES = _steps(members.VIEWS, owners.VIEWS, rebalancing.VIEWS)
+THROUGHPUT = _steps(throughput.VIEWS)
+"""Needs nothing of `REBALANCES`, nor they of it: they may be made side by side."""
+TABLES = tuple(step.name for step in (*REBALANCES, *THROUGHPUT) if step.kept)

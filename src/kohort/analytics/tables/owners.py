@@ -26,9 +26,6 @@ VIEWS: dict[str, str | Through] = {
             lag(coalesce(instance_id, member_id)) OVER taken AS name_before
           FROM _taken
           WINDOW taken AS (PARTITION BY group_id, topic, partition ORDER BY position))""",
-    "_runs": """
-        SELECT group_id, topic, partition, shard, position, last_position, at, last_at, window_at, commits, last_offset
-        FROM history WHERE kind = 'commits' AND commits > 0""",
     "dark": Through(
         """
         SELECT group_id, group_type, position, at, epoch, topic, partition, previous_owner, owner, moved,

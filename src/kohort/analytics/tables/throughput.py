@@ -7,6 +7,10 @@ Where topics ended in the past is not in `__consumer_offsets`: `ends` has it, on
 from kohort.analytics import timelines
 from kohort.analytics.tables.through import Through
 
+RUNS = """
+    SELECT group_id, topic, partition, shard, position, last_position, at, last_at, window_at, commits, last_offset
+    FROM history WHERE kind = 'commits' AND commits > 0"""
+
 VIEWS: dict[str, str | Through] = {
     "commit_rate": """
         SELECT group_id, window_at, sum(commits) AS commits, sum(commits) * 1000.0 / {window_ms} AS per_second
