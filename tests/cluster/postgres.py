@@ -18,7 +18,7 @@ import pytest
 from tests.examples.postgres import Unavailable, program
 from tests.interop.process import until
 
-__all__ = ["PostgresServer", "postgres", "running_postgres"]
+__all__ = ["PostgresServer", "Unavailable", "postgres", "running_postgres"]
 
 
 class PostgresServer:
@@ -66,6 +66,21 @@ class PostgresServer:
     def kill(self) -> None:
         """As if its host had lost power, but for what the kernel has."""
         self._end(signal.SIGQUIT)
+
+    def cpu_seconds(self) -> float:
+        """Of all its processes so far, ended ones included."""
+        assert self._process is not None
+        ticks: dict[int, int] = {}
+        parents: dict[int, int] = {}
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                number, fields = int(entry.parent.name), entry.read_text().rpartition(")")[2].split()
+                parents[number] = int(fields[1])
+                ticks[number] = sum(map(int, fields[11:15]))
+        mine = {self._process.pid}
+        while more := {number for number, parent in parents.items() if parent in mine} - mine:
+            mine |= more
+        return sum(ticks[number] for number in mine) / os.sysconf("SC_CLK_TCK")
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None

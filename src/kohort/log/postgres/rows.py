@@ -114,14 +114,12 @@ class Extent:
     end_offset: int
 
 
-def read_extent(connection: Connection, one: PartitionId) -> Extent:
-    """Raises KeyError for a partition that is gone."""
-    row = connection.execute(
-        "SELECT start_offset, end_offset FROM kohort.partitions WHERE topic_id = %s AND partition = %s", tuple(one)
-    ).fetchone()
-    if row is None:
-        raise KeyError(one)
-    return Extent(*row)
+def read_extents(connection: Connection, node_id: int) -> dict[PartitionId, Extent]:
+    """Of all partitions that the broker leads."""
+    rows = connection.execute(
+        "SELECT topic_id, partition, start_offset, end_offset FROM kohort.partitions WHERE node_id = %s", (node_id,)
+    ).fetchall()
+    return {PartitionId(topic_id, number): Extent(start, end) for topic_id, number, start, end in rows}
 
 
 def read_rows(connection: Connection, one: PartitionId) -> Iterator[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from kohort.log.names import START_OFFSET, segment_path
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
 from kohort.log.postgres.home import ClusterDatabase
-from kohort.log.postgres.rows import Appends, Writer, forget_deleted, move_start, read_extent, read_rows
+from kohort.log.postgres.rows import Appends, Extent, Writer, forget_deleted, move_start, read_extents, read_rows
 from kohort.log.postgres.workshop import RowWorkshop
 from kohort.log.queue import Taken
 from kohort.log.recovery import Recovered, recover
@@ -57,6 +57,8 @@ class PostgresStore(SharedStore):
         self._load_session = home.session("loader", _LOAD_MS)
         self._clean_session = home.session("cleaner", _LOAD_MS)
         self.writer = Writer(home, self._sync_session)
+        self._extents: tuple[int, dict[PartitionId, Extent]] = -1, {}
+        """What this broker leads in the tables, as of a version of the image."""
         self._ids: dict[SegmentedLog, PartitionId] = {}
         self._moved: set[PartitionId] = set()
         """Whose start has moved since the last take."""
@@ -78,28 +80,30 @@ class PostgresStore(SharedStore):
         """Read a partition from its rows. Raises KeyError where it is gone, OSError."""
         image = self.image
         topic, epoch = image.topics[one.topic_id], image.leader(one).epoch
-        config = self._config(topic)
-        directory = self._directory(TopicPartition(topic.name, one.partition))
-        if directory.exists():
-            self._move_aside(directory)
-        directory.mkdir()
+        name, config = TopicPartition(topic.name, one.partition), self._config(topic)
         with self._load_session.doing() as connection:
-            extent = read_extent(connection, one)
-            last, end = None, 0
-            size = config.segment_bytes
+            # Nobody else appends from the moment at which the tables name this broker.
+            if self._extents[0] != image.version:
+                self._extents = image.version, read_extents(connection, self.home.node_id)
+            extent = self._extents[1][one]
+            if not extent.end_offset:
+                return self._make(one, name, config, epoch, Recovered())
+            directory = self._directory(name)
+            if directory.exists():
+                self._move_aside(directory)
+            directory.mkdir()
+            last, size = None, 0
             for base_offset, body in read_rows(connection, one):
                 if last is None or size + len(body) > config.segment_bytes:
                     last, size = segment_path(directory, base_offset), 0
                 with last.open("ab", buffering=0) as file:
                     file.write(body)
                 size += len(body)
-                end = base_offset
-        if last is None or end < extent.end_offset:
-            # Compaction may have removed what stood last; offsets go on behind it all the same.
-            segment_path(directory, extent.end_offset).touch()
+        # What is loaded is full: of full segments recovery reads the headers alone, and offsets go on behind the last
+        # one also where compaction removed what stood there.
+        segment_path(directory, extent.end_offset).touch()
         if extent.start_offset:
             write_durably(directory / START_OFFSET, str(extent.start_offset).encode())
-        name = TopicPartition(topic.name, one.partition)
         found = recover(directory, name, self._media(one, directory, exists=True), may_have_gaps=True)
         return self._make(one, name, config, epoch, found)
 
