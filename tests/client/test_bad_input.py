@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from struct import Struct
 from typing import Any
 
@@ -95,17 +96,17 @@ async def old_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
         await writer.drain()
 
 
-async def closed_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One with ACLs that allow us neither the topic nor the group nor to number our records."""
+async def closed_broker(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: ErrorCode = ErrorCode.GROUP_AUTHORIZATION_FAILED
+) -> None:
+    """One with ACLs that allow us neither the topic `t` nor, as it is, the group."""
     port = writer.get_extra_info("sockname")[1]
     answers: dict[int, Message] = {
         3: MetadataResponse(
             brokers=[MetadataResponseBroker(host="127.0.0.1", port=port)],
             topics=[MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)],
         ),
-        10: FindCoordinatorResponse(
-            coordinators=[Coordinator(key="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)]
-        ),
+        10: FindCoordinatorResponse(coordinators=[Coordinator(key="g", error_code=group)]),
         18: ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=APIS[key].max_version, max_version=APIS[key].max_version)
@@ -180,13 +181,15 @@ async def test_who_is_not_authorized_is_told_so_and_whom_to_ask(serve: Serve) ->
             with pytest.raises(KafkaError) as raised:
                 await producer.send("t", b"x")
             refused.append(raised.value)
-        async with Consumer("t", bootstrap_servers=address, group_id="g") as consumer:
-            with pytest.raises(KafkaError) as raised:
-                while True:
-                    await consumer.poll(timeout=0.2)
-            refused.append(raised.value)
+        loading = await serve(partial(closed_broker, group=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        for name, at in (("t", loading), ("u", address)):
+            async with Consumer(name, bootstrap_servers=at, group_id="g") as consumer:
+                with pytest.raises(KafkaError) as raised:
+                    while True:
+                        await consumer.poll(timeout=0.2)
+                refused.append(raised.value)
     topic, group = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert [one.code for one in refused] == [topic, group, topic, group]
+    assert [one.code for one in refused] == [topic, group, topic, topic, group]
     for one in refused:
         assert not one.retriable
         assert "not authorized" in str(one) and "its operator must allow that to this client (an ACL)" in str(one)

@@ -140,7 +140,7 @@ async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
 
 
 async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_comes_back(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await new_topic(4)
     told: list[str] = []
@@ -168,12 +168,21 @@ async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_co
     may_end.set()
     await eventually(lambda: shared(4, one, two))
     assert told == ["gives up 2", "too late", "lost 2"]
+    # Who notices first, the member or the coordinator, is a matter of milliseconds.
+    late, removed = "the revoke callback has taken longer than max_poll_interval_ms", "(while the revoke callback runs)"
+    assert late in caplog.text or removed in caplog.text
+    assert "lost 2 partitions, which others may process by now" in caplog.text
     await two.leave()
     await one.leave()
 
 
 async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
-    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    any_broker: Broker,
+    cluster: Cluster,
+    protocol: dict[str, Any],
+    new_topic: NewTopicName,
+    fresh: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = await new_topic(4)
     gone: list[TopicPartition] = []
@@ -188,6 +197,7 @@ async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
         other = await Membership.join(cluster, fresh, [topic], protocol)
         await eventually(lambda: len(other.assignment) == 4)
         assert not gone  # callbacks come to who polls
+        assert caplog.text.count("the application has not polled for max_poll_interval_ms (1000 ms)") == 1
         async with asyncio.timeout(20):
             while len(sleeping.assignment) != 2:
                 await sleeping.poll(timeout=0.1)

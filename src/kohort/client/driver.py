@@ -201,6 +201,14 @@ class MemberDriver:
             self._cluster.watch(self, actions.metadata, self._metadata_changed, actions.topic_ids or frozenset())
         if actions.warning is not None:
             _log.warning("group=%s member=%s: %s", self._group_id, self.member.member_id, actions.warning)
+        if actions.lost:
+            _log.warning(
+                "group=%s member=%s: lost %d partitions, which others may process by now: %s",
+                self._group_id,
+                self.member.member_id,
+                len(actions.lost),
+                self.member.reason,
+            )
         if actions.error is not None:
             self.error = actions.error
             _log.error("group=%s: %s", self._group_id, actions.error)

@@ -18,7 +18,7 @@ from kohort.client.partition_reader import PartitionReader
 from kohort.client.partitions import OffsetsCallback, Partitions
 from kohort.client.rebalances import Rebalances
 from kohort.client.subscription_pattern import SubscriptionPattern
-from kohort.errors import ConfigError, KafkaError, KohortError
+from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.member.callbacks import CallbackKind
 from kohort.model import TopicPartition
@@ -29,6 +29,7 @@ LEAVE_TIMEOUT = 30.0
 """Seconds."""
 _STARTS_WITHIN = 5.0
 """Seconds that on_assigned waits to be told what is committed; a broker that is away must not hold the group up."""
+_REFUSED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _NO_GROUP = "group_id is missing: only a group has committed offsets."
 
 
@@ -43,6 +44,7 @@ class GroupReader(PartitionReader):
         self._callbacks: dict[CallbackKind, OffsetsCallback | None] = {}
         self._rebalances = Rebalances(self._carry_out, self._carried_out, self._news.set)
         self._commits = Commits(self.cluster, self._options, self._to_commit)
+        self._looked_through = self.cluster.metadata
         self._leaving = False
         self._closed = False
 
@@ -288,7 +290,17 @@ class GroupReader(PartitionReader):
         self._raise_problem()  # it says more than what the member makes of it
         if self._driver is not None and self._driver.error is not None:
             raise self._driver.error
+        if self.cluster.metadata is not self._looked_through:
+            self._raise_refused_topic()
         super()._raise_errors()
+
+    def _raise_refused_topic(self) -> None:
+        """As Java's: once for each time that brokers say of a subscribed topic that no waiting will help."""
+        self._looked_through = self.cluster.metadata
+        for name in sorted(self._topics & self._looked_through.topics.keys()):
+            code = self._looked_through.topics[name].error
+            if code in _REFUSED:
+                raise KafkaError(code, f"{name}: {code.sentence}")
 
     def _check_open(self) -> None:
         if self._closed and not self._leaving:

@@ -137,6 +137,11 @@ class AnyMember(ABC):
             instead = "take fewer records at once (max_poll_records), or allow more time"
         self.actions.warning = f"{late}: the member leaves, and joins again when it is back; {instead}"
 
+    def meanwhile(self) -> str:
+        """What the application is in, for the reason why something ends: it may have taken too long."""
+        running = self.callbacks.running
+        return "" if running is None else f" (while the {running.kind.value} callback runs)"
+
     def polls(self) -> None:
         """The application is there."""
         self.polled_at = None

@@ -93,10 +93,11 @@ class Standing(AnyMember):
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase is Phase.LEAVING:
             return
+        because = reason + self.meanwhile()
         if self.phase is Phase.PREPARING:
-            self.reason = reason
+            self.reason = because
         elif self.phase is not Phase.UNSUBSCRIBED:
-            self.prepare(reason)
+            self.prepare(because)
 
     def forget_generation(self, code: ErrorCode) -> None:
         """Be nobody's member; commits that wait fail with `code`."""

@@ -103,7 +103,7 @@ class ConsumerStanding(AnyMember):
         self.forget_epoch(ErrorCode.FENCED_MEMBER_EPOCH)
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase in IN_GROUP:
-            self.reason = reason
+            self.reason = reason + self.meanwhile()
             self.enter(Phase.FENCED)
 
     def forget_epoch(self, code: ErrorCode) -> None:
