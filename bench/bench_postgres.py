@@ -21,8 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
-
+from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.image import OFFSETS_TOPIC
