@@ -9,17 +9,14 @@ from kohort.coordinator import ClientKind
     ("software", "kind"),
     [
         ("apache-kafka-java", ClientKind.JAVA),
-        ("librdkafka", ClientKind.LIBRDKAFKA),
-        ("confluent-kafka-python", ClientKind.LIBRDKAFKA),
-        ("confluent-kafka-go", ClientKind.LIBRDKAFKA),
         ("kohort", ClientKind.KOHORT),
-        ("kafka-python", ClientKind.UNKNOWN),
-        ("", ClientKind.UNKNOWN),
+        ("confluent-kafka-python", ClientKind.OTHER),
+        ("", ClientKind.OTHER),
     ],
 )
 def test_a_client_is_known_by_its_name(software: str, kind: ClientKind) -> None:
     assert ClientKind.of(software) is kind
 
 
-def test_only_clients_that_were_seen_to_sleep_are_taken_to_sleep() -> None:
-    assert {kind for kind in ClientKind if kind.sleeps} == {ClientKind.LIBRDKAFKA, ClientKind.KOHORT}
+def test_only_a_client_that_was_seen_to_sleep_is_taken_to_sleep() -> None:
+    assert {kind for kind in ClientKind if kind.sleeps} == {ClientKind.KOHORT}

@@ -76,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         self.client_id = ""
         self.client_id_bytes = b""
-        self.client = ClientKind.UNKNOWN
+        self.client = ClientKind.OTHER
         self.may_wait: Call | None = None
         """The last heartbeat, which may be held until there is news; see `Broker._release`."""
         self.members: dict[str, str] = {}

@@ -24,7 +24,7 @@ class RequestContext:
     may_hold: bool = False
     """Whether the shell will say when another request waits behind this one (`GroupShard.release`): then a heartbeat
     may wait for news."""
-    client: ClientKind = ClientKind.UNKNOWN
+    client: ClientKind = ClientKind.OTHER
 
 
 @dataclass(slots=True)

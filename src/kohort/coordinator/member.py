@@ -36,7 +36,7 @@ class Member:
     """How often it sends heartbeats, as learned from them; 0 for unknown."""
     strikes: int = field(default=0, compare=False)
     """Holds of its heartbeats in a row that its client did not wait for."""
-    client: ClientKind = field(default=ClientKind.UNKNOWN, compare=False)
+    client: ClientKind = field(default=ClientKind.OTHER, compare=False)
     """What it runs; unknown after a failover until it joins again."""
     asked_again: bool = field(default=False, compare=False)
     """Its last heartbeat was answered with an error, to have the next sooner than by the client's rhythm."""
