@@ -1,9 +1,10 @@
-"""A program with one streaming query that dies at a chosen step of its second micro-batch; tests run it.
+"""A program with one streaming query in whose second micro-batch something dies at a chosen step; tests run it.
 
     python -m tests.spark.dying_query '{"bootstrap": ..., "topic": ..., "home": ..., "sink": ..., "step": ...}'
 
-It reads until nothing is left, and then ends with 0. Killed is its process group: driver, JVM and the reader's process;
-Python workers end with their JVM.
+It reads until nothing is left, and then ends with 0. Killed is its process group (driver, JVM and the reader's process;
+Python workers end with their JVM), or at the steps `worker` and `executor` one of these, of a task in the middle of its
+rows. At the step `broker` it waits, before it reads, for the test to have killed that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark_kohort.sinks.fence import Sink
 
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 DIES_IN_BATCH = 1
 """Of this program's run: the second one, so that there is a past."""
 
@@ -64,23 +66,38 @@ def writer_of(asked: dict[str, str]) -> Callable[[DataFrame, int], None]:
     return exactly_once(sink_of(asked), f"{asked['home']}/checkpoint")
 
 
-def lose_a_worker(batches: Any) -> Any:
-    """In a Python worker: the first attempt dies in the middle of its rows."""
-    from pyspark import TaskContext
+def losing(what: str, home: str) -> Callable[[Any], Any]:
+    """For a Python worker: the first task of the batch that gets so far loses its worker or its executor."""
 
-    context = TaskContext.get()
-    assert context is not None
-    for batch in batches:
-        yield batch
-        if context.attemptNumber() == 0 and context.getLocalProperty("streaming.sql.batchId") == "1":
-            os.kill(os.getpid(), signal.SIGKILL)
+    def lose(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            yield batch
+            if context.getLocalProperty("streaming.sql.batchId") == str(DIES_IN_BATCH) and first(Path(home, "lost")):
+                daemon = os.getppid()
+                jvm = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+                os.kill(os.getpid() if what == "worker" else jvm, signal.SIGKILL)
+
+    return lose
+
+
+def first(mark: Path) -> bool:
+    """Whether nobody was here before."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def main() -> None:
     asked: dict[str, str] = json.loads(sys.argv[1])
     home, step = asked["home"], asked["step"]
-    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m"}
-    spark = session("local[2,3]", "dying", settings)
+    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m"} | QUICK
+    spark = session(asked.get("master", "local[2,3]"), "dying", settings)
     spark.sparkContext.setLogLevel("OFF")
     options = {
         "kafka.bootstrap.servers": asked["bootstrap"],
@@ -91,8 +108,8 @@ def main() -> None:
         "checkpointLocation": f"{home}/checkpoint",
     } | json.loads(asked.get("options", "{}"))
     stream = spark.readStream.format("kohort").options(**options).load().select("value", "topic", "partition", "offset")
-    if step == "worker":
-        stream = stream.mapInArrow(lose_a_worker, stream.schema)
+    if step in ("worker", "executor"):
+        stream = stream.mapInArrow(losing(step, home), stream.schema)
     write = writer_of(asked)
     ran = 0
 
@@ -104,6 +121,9 @@ def main() -> None:
             die()
         if now and step == "copied":
             dying.set()
+        if now and step == "broker":
+            Path(home, "waiting").touch()
+            wait_for(Path(home, "killed"))
         write(frame, number)
         if now and step == "written":
             die()
@@ -118,9 +138,13 @@ def main() -> None:
 
 
 def die_when(there: Path) -> None:
+    wait_for(there)
+    die()
+
+
+def wait_for(there: Path) -> None:
     while not there.exists():
         time.sleep(0.005)
-    die()
 
 
 if __name__ == "__main__":

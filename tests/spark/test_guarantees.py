@@ -18,6 +18,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.examples.postgres import Unavailable, running_postgres
+from tests.interop.kafka import free_ports
+from tests.interop.kohort import kohort_to_kill
+from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 from tests.spark.sinks import stores
 from tests.spark.sinks.stores import Store, counted
@@ -132,4 +135,24 @@ def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap:
     topic.produce(rows(600, 3))
     queries = Queries(topic, home, sink="parquet")
     assert queries.run("worker") == 0, queries.log("worker")
+    assert (home / "lost").exists()
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
+
+
+def test_a_broker_that_dies_in_the_middle_of_a_batch_and_comes_back_costs_nothing(home: Path) -> None:
+    (port,) = free_ports(1)
+    options = ("--data", str(home / "data"), "--listen", f"127.0.0.1:{port}")
+    settings = {"group_initial_rebalance_delay_ms": "0", "log_retention_ms": "-1"}
+    with contextlib.ExitStack() as brokers:
+        broker = brokers.enter_context(kohort_to_kill(*options, **settings))
+        topic = Topic(broker.bootstrap, 3)
+        topic.produce(rows(600, 3))
+        queries = Queries(topic, home, sink="parquet")
+        with queries.started("broker") as query:
+            until(180, "a batch is planned", (home / "waiting").exists)
+            broker.process.kill()
+            (home / "killed").touch()
+            brokers.enter_context(kohort_to_kill(*options, **settings))
+            assert query.wait(240) == 0, queries.log("broker")
+        assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
+        assert topic.lag(queries.group) == 0
