@@ -112,23 +112,14 @@ def answer_or_hold(
     if context.client.sleeps:
         groups.holds.sleepers.add((group_id, member_id))
     pace = groups.holds.pace(group_id, member_id)
-    # One that joins gets an empty assignment where it has to wait.
-    empty = response.assignment is not None and not response.assignment.topic_partitions
-    if request.topic_partitions is not None:
-        pace.owing = 0
-    if empty and request.member_epoch == JOINING and not context.client.sleeps:
-        pass  # the Java client has nothing to acknowledge then, and what it waits for is the next news
-    elif response.assignment is not None or response.computation is not None:
-        pace.owing = 1
-    elif pace.owing:
-        pace.owing += 1
+    _count(pace, request, response, acknowledges_nothing=context.client.sleeps)
     group, silent = groups.consumer(group_id), not out.records and is_silent(request) and not _says_anything(response)
     member = None if group is None else group.members.get(member_id)
     owes = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
     if pace.owing > _PATIENCE and not owes:
         pace.owing = 0
     # What it was just told is not on record yet: one that hears of another epoch alone may have to wait, too.
-    waits = empty or request.member_epoch != response.member_epoch
+    waits = _is_empty(response) or request.member_epoch != response.member_epoch
     waits |= member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
     interval = _next_interval(groups, group_id, member_id, now, waits=waits)
     if pace.strikes >= PLAIN_AFTER:
@@ -148,6 +139,32 @@ def answer_or_hold(
         return
     _tell_interval(groups, group_id, response, interval)
     groups.holds.forget_pace(group_id, member_id)
+
+
+def _count(
+    pace: Pace,
+    request: ConsumerGroupHeartbeatRequest,
+    response: ConsumerGroupHeartbeatResponse,
+    *,
+    acknowledges_nothing: bool,
+) -> None:
+    """Which answer this is before the member's acknowledgement, if it owes one.
+
+    `acknowledges_nothing`: its client does so even of an empty assignment, as one gets that joins and has to wait; the
+    Java client waits then for the next news.
+    """
+    if request.topic_partitions is not None:
+        pace.owing = 0
+    if _is_empty(response) and request.member_epoch == JOINING and not acknowledges_nothing:
+        return
+    if response.assignment is not None or response.computation is not None:
+        pace.owing = 1
+    elif pace.owing:
+        pace.owing += 1
+
+
+def _is_empty(response: ConsumerGroupHeartbeatResponse) -> bool:
+    return response.assignment is not None and not response.assignment.topic_partitions
 
 
 def _hold(groups: Groups, group: ConsumerGroup, held: Held, now: Millis, out: Effects) -> None:
