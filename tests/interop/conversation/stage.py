@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from kohort.model import UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.wire.describe_configs import DescribeConfigsRequest
 from kohort.wire.fetch import FetchableTopicResponse, FetchResponse
 from kohort.wire.header import read_response_header, request_header
 from kohort.wire.list_config_resources import ListConfigResourcesResponse
@@ -96,6 +97,18 @@ class Stage:
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)])
         answer = await self.admin.quietly(request, 7)
         return all(not partition.error_code for topic in answer.topics for partition in topic.partitions)
+
+    async def configs_are(self, request: DescribeConfigsRequest, expected: Mapping[str, str]) -> None:
+        """Wait until these values are told, for some seconds at most: Kafka's broker hears of a change a little later.
+
+        No exchange: what the broker says then is compared with what the other says.
+        """
+        for _ in range(300):
+            answer = await self.admin.quietly(request, 4)
+            told = {one.name: one.value for result in answer.results for one in result.configs}
+            if expected.items() <= told.items():
+                return
+            await asyncio.sleep(0.02)
 
     def write(self, name: str, asked: str, answer: Plain) -> None:
         """Add to the transcript; who says the same again is numbered."""

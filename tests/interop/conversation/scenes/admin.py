@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from kohort.broker.idle_settings import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
 from kohort.wire import alter_configs as legacy
 from kohort.wire import incremental_alter_configs as incremental
@@ -27,8 +25,6 @@ from tests.interop.conversation.stage import Stage, scene
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-HEARD_OF_S = 0.7
-"""Kafka answers a change before each of its parts has heard of it, and nothing on the wire says when they have."""
 
 
 @scene
@@ -139,19 +135,20 @@ async def alter_configs(s: Stage) -> None:
         wanted = legacy.AlterConfigsResource(resource_type=kind, resource_name=resource, configs=entries)
         await s.admin.ask(name, legacy.AlterConfigsRequest(resources=[wanted]), v)
 
-    async def show(name: str) -> None:
-        await asyncio.sleep(HEARD_OF_S)
+    async def show(name: str, **heard_of: str) -> None:
         wanted = DescribeConfigsResource(resource_type=TOPIC, resource_name=orders, configuration_keys=shown)
-        await s.admin.ask(name, DescribeConfigsRequest(resources=[wanted], include_synonyms=True), 4)
+        request = DescribeConfigsRequest(resources=[wanted], include_synonyms=True)
+        await s.configs_are(request, {key.replace("_", "."): value for key, value in heard_of.items()})
+        await s.admin.ask(name, request, 4)
 
     for v in (0, 1):
         await ask(f"set {v}", (TOPIC, orders, [("retention.bytes", SET, f"{v}000")]), v=v)
     await ask("add to a list", (TOPIC, orders, [("cleanup.policy", APPEND, "compact")]))
     await ask("add it again", (TOPIC, orders, [("cleanup.policy", APPEND, "compact")]))
-    await show("two policies")
+    await show("two policies", cleanup_policy="delete,compact")
     await ask("take from a list", (TOPIC, orders, [("cleanup.policy", SUBTRACT, "compact")]))
     await ask("delete", (TOPIC, orders, [("segment.bytes", DELETE, None)]))
-    await show("one policy, and a segment as all have it")
+    await show("one policy, and a segment as all have it", segment_bytes="1073741824", cleanup_policy="delete")
     key = "retention.bytes"
     for name, change in {
         "add to a number": (key, APPEND, "1"),
@@ -181,7 +178,7 @@ async def alter_configs(s: Stage) -> None:
     await ask("an unknown type", (99, "x", [("nonsense", SET, "1")]))
     for v in range(3):
         await replace(f"everything {v}", TOPIC, orders, v, retention_bytes=f"{v}5000")
-    await show("only what was given")
+    await show("only what was given", retention_bytes="25000", cleanup_policy="delete")
     await replace("everything by null", TOPIC, orders, retention_bytes=None)
     await replace("everything by a word", TOPIC, orders, retention_bytes="many")
     await replace("everything of an unknown topic", TOPIC, "unknown", retention_bytes="1")

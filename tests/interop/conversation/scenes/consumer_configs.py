@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Mapping
 
 from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
@@ -47,7 +48,7 @@ async def configs_of_a_group(s: Stage) -> None:
     await _describe(s, "before")
     for what, operations in changes.items():
         await _alter(s, what, operations)
-    await _describe(s, "after")
+    await _describe(s, "after", {_INTERVAL: "600", _ASSIGNMENT: "15000"})
     await _alter(s, "checked only", [(_SESSION, _SET, "50000")], validate_only=True)
     await _listed(s, "listed", there=True)
     await _alter(s, "the rest", [(_INTERVAL, _DELETE, None), (_ASSIGNMENT, _DELETE, None)])
@@ -73,6 +74,8 @@ async def _alter(
     await s.admin.ask(what, IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1)
 
 
-async def _describe(s: Stage, what: str) -> None:
+async def _describe(s: Stage, what: str, heard_of: Mapping[str, str] | None = None) -> None:
     asked = DescribeConfigsResource(resource_type=_GROUP, resource_name=s.group)
-    await s.admin.ask(what, DescribeConfigsRequest(resources=[asked], include_synonyms=True), 4)
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=True)
+    await s.configs_are(request, heard_of or {})
+    await s.admin.ask(what, request, 4)
