@@ -36,6 +36,7 @@ async def differences_in(part: str) -> list[Difference]:
 
 @pytest.mark.kafka
 @pytest.mark.interop
+@pytest.mark.timeout(600)  # six pairs of brokers, each for half a minute at most where the machine is quiet
 async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> None:
     need_jars(request.config)
     found = [difference for part in PARTS for difference in await differences_in(part)]
