@@ -21,7 +21,8 @@ _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = (
     SCHEMA.get_field_index(name) for name in ("key", "value", "offset", "timestamp", "headers")
 )
 _UNTIL = 1 << 62
-_MADE_AT_ONCE = 1000
+_MADE_AT_ONCE = 200
+"""Rows whose fields are made for a poll that asks for fewer."""
 
 _Epochs = list[tuple[int, int | None]]
 """Runs of batches of one leader epoch: the last offset, and the epoch."""
@@ -111,15 +112,19 @@ class ColumnRecords:
     def records(self, most: int) -> list[ConsumerRecord]:
         some = list(islice(self._made, most))
         while len(some) < most and self.left > len(some):
-            self._made = self._make(self._at + len(some))
-            some += islice(self._made, most - len(some))
+            start, wanted = self._at + len(some), most - len(some)
+            if wanted >= _MADE_AT_ONCE:
+                some += self._make(start, wanted)
+            else:
+                self._made = self._make(start, _MADE_AT_ONCE)
+                some += islice(self._made, wanted)
         self._at += len(some)
         self.next_offset = some[-1].offset + 1
         return some
 
-    def _make(self, start: int) -> Iterator[ConsumerRecord]:
+    def _make(self, start: int, count: int) -> Iterator[ConsumerRecord]:
         """Their fields are made so many at a time; records, which the garbage collector walks through, one by one."""
-        end = min(start + _MADE_AT_ONCE, self._batch.num_rows)
+        end = min(start + count, self._batch.num_rows)
         topic, partition = self._partition
         keys = repeat(None) if self._keys is None else _blobs(self._keys, start, end)
         values = _blobs(self._batch.column(_VALUE), start, end)
