@@ -43,6 +43,9 @@ def _calm(world: World) -> None:
     if isinstance(disk, FilesDisk):
         disk.rot = 0
     site.patience = 0.0
+    # What an operator asked of a machine that is gone may still be waited for, longer than a coordinator is looked for.
+    world.operator.kill()
+    world.crowd.kill()
     for process in site.processes:
         process.go_on()
     for number, process in enumerate(site.processes):
