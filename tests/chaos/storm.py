@@ -27,7 +27,7 @@ import confluent_kafka.cimpl
 from tests.chaos.faults import Faults, FaultyDisk
 from tests.chaos.history import History, read_history
 from tests.chaos.judge import judge
-from tests.chaos.load import SENDERS, Committer, Producer
+from tests.chaos.load import SENDERS, Committer, NewSender, Producer
 from tests.interop.kafka import Unavailable
 from tests.interop.kohort import kohort
 from tests.interop.mixed.events import Assigned, Event, Lost, Read, Revoked, Wrong
@@ -107,6 +107,7 @@ class Storm:
     directory: Path
     history: History
     kinds: Sequence[Kind]
+    senders: Sequence[NewSender]
     chance: random.Random
     members: list[NotedMember] = field(default_factory=list)
     _leaving: list[NotedMember] = field(default_factory=list)
@@ -121,7 +122,8 @@ class Storm:
             group = groups[number % len(groups)]
             self._join(group, number // len(groups))
         self._producers = [
-            Producer(number, self.bootstrap, TOPIC, PARTITIONS, _PER_S, self.history) for number in range(len(SENDERS))
+            Producer(new, range(number, PARTITIONS, len(self.senders)), self.bootstrap, TOPIC, _PER_S, self.history)
+            for number, new in enumerate(self.senders)
         ]
         self._committers = [Committer(number, self.bootstrap, TOPIC, self.history) for number in range(_COMMITTERS)]
 
@@ -250,6 +252,7 @@ def run(
     seed: int,
     report: Callable[[str], None],
     groups: Sequence[Group] = GROUPS,
+    senders: Sequence[NewSender] = SENDERS,
 ) -> Outcome:
     """A whole run in that directory: its history is judged and stays there."""
     chance = random.Random(seed)
@@ -258,11 +261,13 @@ def run(
     settings = [part for name, value in _SETTINGS.items() for part in ("--set", f"{name}={value}")]
     data = directory / "data"
     command = kohort("cluster", "--brokers", str(BROKERS), "--data", str(data), "--restart", *settings)
-    cluster = ServerProcess(command, env=disk.environment)
+    # Its log is long, and the judge's sentences send people to it.
+    logged = ["sh", "-c", 'exec "$@" 2>"$0"', str(directory / "cluster.log"), *command]
+    cluster = ServerProcess(logged, env=disk.environment)
     storm: Storm | None = None
     try:
         bootstrap = cluster.wait_for(r"^ready (\S+)$", timeout=60.0)[1]
-        storm = Storm(bootstrap, directory, history, _kinds(groups, report), chance)
+        storm = Storm(bootstrap, directory, history, _kinds(groups, report), senders, chance)
         storm.begin(members, groups)
         faults = Faults(data, disk, chance, history)
         end, told = time.monotonic() + seconds, time.monotonic()
@@ -280,7 +285,6 @@ def run(
         if storm is not None:
             storm.stop()
         cluster.stop(60.0)
-        (directory / "cluster.log").write_text(cluster.output())
         history.close()
     path = directory / "history.jsonl"
     return Outcome(faults.failovers, judge(list(read_history(path))), path)

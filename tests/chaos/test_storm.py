@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.load import TIDY
 from tests.chaos.storm import Group, run
 
-# kafka-python leaves sockets of refused connections to the collector.
-pytestmark = [pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+pytestmark = pytest.mark.timeout(240)
 
 GROUPS = (
     Group("eager", "range", ("librdkafka", "kohort")),
@@ -19,6 +19,6 @@ GROUPS = (
 
 def test_nothing_is_lost_or_owned_twice_when_brokers_of_a_cluster_fail(tmp_path: Path) -> None:
     lines: list[str] = []
-    outcome = run(tmp_path, 20.0, 4, 11, lines.append, GROUPS)
+    outcome = run(tmp_path, 20.0, 4, 11, lines.append, GROUPS, TIDY)
     assert outcome.problems == []
     assert outcome.failovers >= 3

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.load import TIDY
 from tests.chaos.storm import Group, run
 from tests.interop.mixed.kinds import CONSUMER_KINDS, KINDS, Kind
 from tests.interop.mixed.needs import need
@@ -14,8 +15,6 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.thorough,
     pytest.mark.timeout(240),
-    # kafka-python leaves sockets of refused connections to the collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 CASES = [
@@ -30,6 +29,7 @@ def test_a_librarys_members_lose_nothing_when_brokers_are_killed(
 ) -> None:
     need(kind, request)
     strategy = "range" if protocol == "classic" else "uniform"
-    outcome = run(tmp_path, 8.0, 2, 3, lambda line: None, (Group("g", strategy, (kind.name,), protocol=protocol),))
+    group = Group("g", strategy, (kind.name,), protocol=protocol)
+    outcome = run(tmp_path, 8.0, 2, 3, lambda line: None, [group], TIDY)
     assert outcome.problems == []
     assert outcome.failovers
