@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -136,6 +137,25 @@ def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap:
     queries = Queries(topic, home, sink="parquet")
     assert queries.run("worker") == 0, queries.log("worker")
     assert (home / "lost").exists()
+    assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
+
+
+@pytest.mark.thorough
+def test_an_executor_that_dies_is_replaced_and_its_rows_come_once(
+    bootstrap: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two executors, each a JVM of its own, as on a cluster. They work below Spark's home, so it has to be ours.
+    pyspark = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
+    (home / "spark").mkdir()
+    for entry in pyspark.iterdir():
+        (home / "spark" / entry.name).symlink_to(entry)
+    monkeypatch.setenv("SPARK_HOME", str(home / "spark"))
+    topic = Topic(bootstrap, 3)
+    topic.produce(rows(600, 3))
+    queries = Queries(topic, home, sink="parquet", master="local-cluster[2,1,1024]")
+    assert queries.run("executor") == 0, queries.log("executor")
+    assert (home / "lost").exists()
+    assert len(list((home / "spark" / "work").glob("app-*/*"))) > 2, "no executor was replaced"
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
 
 
