@@ -7,6 +7,7 @@ has renewed it; one that finds itself declared dead ends.
 
 import asyncio
 import logging
+import shutil
 import tempfile
 import threading
 import time
@@ -21,6 +22,7 @@ from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
 from kohort.log.api import DataDirectoryInUse, LogStore
 from kohort.log.cluster import ClusterImage, PartitionId
+from kohort.log.cluster.locks import is_held
 from kohort.log.partition import SegmentedLog
 from kohort.log.postgres import ClusterDatabase, Fenced, PostgresStore
 from kohort.log.postgres.session import Connection, Session
@@ -42,7 +44,11 @@ _LOAD_AGAIN_S = 0.5
 def open_store(dsn: str, node_id: int) -> PostgresStore:
     """Connect. Raises BadDatabase."""
     home = ClusterDatabase(dsn, node_id)
-    return PostgresStore(home, Path(tempfile.mkdtemp(prefix=f"kohort-{node_id}-")))
+    prefix = f"kohort-{home.cluster_id}-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        if not is_held(left / "lock"):  # of a broker that was killed
+            shutil.rmtree(left, ignore_errors=True)
+    return PostgresStore(home, Path(tempfile.mkdtemp(prefix=prefix)))
 
 
 def lease(broker: "Broker", store: LogStore) -> "Leased":

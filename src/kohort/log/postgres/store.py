@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kohort.log.api import Topic
 from kohort.log.cluster.image import PartitionId, Transition
+from kohort.log.cluster.locks import FileLock
 from kohort.log.cluster.store import SharedStore
 from kohort.log.config import LogConfig
 from kohort.log.directory import write_durably
@@ -52,6 +53,7 @@ class PostgresStore(SharedStore):
 
     def __init__(self, home: ClusterDatabase, scratch: Path, *, max_open_files: int = MAX_OPEN_FILES) -> None:
         """`scratch`, an empty directory, is removed at the end. Raises DatabaseTrouble."""
+        self._scratch_lock = FileLock(scratch / "lock")  # so that nobody takes it for what a dead broker left
         super().__init__(home, scratch, max_open_files, durable=False)
         self._sync_session = home.session("writer", _SYNC_MS)
         self._load_session = home.session("loader", _LOAD_MS)
@@ -215,4 +217,5 @@ class PostgresStore(SharedStore):
         super()._release(clean=clean)
         for session in (self._sync_session, self._load_session, self._clean_session):
             session.close()
+        self._scratch_lock.close()
         shutil.rmtree(self.path, ignore_errors=True)
