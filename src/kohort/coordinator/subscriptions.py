@@ -14,7 +14,7 @@ from kohort.wire.consumer_protocol import Subscription, decode_assignment, decod
 CONSUMER = "consumer"
 """The protocol type of consumers; Connect and schema registries have their own, whose bytes are theirs alone."""
 
-COOPERATIVE = frozenset({"cooperative-sticky", "stream"})
+COOPERATIVE = frozenset({"cooperative-sticky", "stream", "warm"})
 """The assignors whose members go on with what they own while the group rebalances (KIP-429)."""
 
 

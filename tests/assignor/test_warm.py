@@ -1,0 +1,191 @@
+"""Partitions with state move only to members whose copies are close behind, and all are shared evenly in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.assignor import RebalanceProtocol
+from kohort.assignor.copies import Copies, decode_copies, encode_copies
+from kohort.assignor.warm import Plan, WarmAssignor
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Subscription
+from tests.assignor.groups import parts, steady
+
+COLD = 1_000
+
+
+@dataclass
+class WarmGroup:
+    """Members that copy what the plan says between two rebalances, and do what their protocol asks of them."""
+
+    count: int
+    members: list[str]
+    standbys: int = 0
+    protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
+    owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    lags: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    plan: Plan = field(default_factory=lambda: Plan({}, 0))
+    generation: int = 0
+    restored: set[tuple[str, TopicPartition]] = field(default_factory=set)
+    """What was given to a member that had to restore it, though another could have gone on."""
+
+    def rebalance(self) -> None:
+        """One generation."""
+        planned: list[Plan] = []
+        assignor = WarmAssignor(
+            lambda: Copies(), planned.append, acceptable_lag=10, standbys=self.standbys, protocol=self.protocol
+        )
+        told = {name: self._subscription(name) for name in self.members}
+        made = assignor.assign({"t": self.count}, told)
+        [self.plan] = planned
+        self.generation += 1
+        for name, assignment in made.items():
+            for one in set(assignment.partitions) - set(self.owned.get(name, ())):
+                if self._lag(name, one) > 10 and any(self._lag(other, one) <= 10 for other in self.members):
+                    self.restored.add((name, one))
+                self.lags.setdefault(name, {})[one] = 0
+        if self.protocol is RebalanceProtocol.COOPERATIVE:
+            before = {one: name for name, share in self.owned.items() for one in share}
+            for name, assignment in made.items():
+                assert all(before.get(one, name) == name for one in assignment.partitions), "its owner still has it"
+        self.owned = {name: list(assignment.partitions) for name, assignment in made.items()}
+        counts = Counter(one for share in self.owned.values() for one in share)
+        assert not counts or max(counts.values()) == 1
+
+    def copy(self, *names: str) -> None:
+        """These have done what the plan says; no names: all have."""
+        for name in names or self.members:
+            planned = set(self.plan.copies.get(name, ()))
+            self.lags[name] = dict.fromkeys(planned | set(self.owned.get(name, ())), 0)
+
+    def settle(self) -> int:
+        """Copy and rebalance until the plan has nothing more to move; how many rebalances that took."""
+        for count in range(1, 20):
+            self.rebalance()
+            self.copy()
+            if not self.plan.waiting and sum(map(len, self.owned.values())) == self.count:
+                return count
+        raise AssertionError("what is wanted is never reached")
+
+    def loads(self) -> list[int]:
+        return sorted(len(self.owned[name]) for name in self.members)
+
+    def leave(self, name: str) -> None:
+        self.members.remove(name)
+        del self.owned[name]
+        self.lags.pop(name, None)
+
+    def _subscription(self, name: str) -> Subscription:
+        lags = {**self.lags.get(name, {}), **dict.fromkeys(self.owned.get(name, ()), 0)}
+        return Subscription(["t"], encode_copies(Copies(name, lags)), self.owned.get(name, []), self.generation)
+
+    def _lag(self, name: str, one: TopicPartition) -> int:
+        return self.lags.get(name, {}).get(one, COLD)
+
+
+def test_a_member_that_joins_first_gets_copies_and_then_its_share() -> None:
+    group = WarmGroup(4, ["a"])
+    group.settle()
+    group.members.append("b")
+    group.rebalance()
+    assert group.owned == {"a": parts("t-0 t-1 t-2 t-3"), "b": []}
+    assert (group.plan.copies, group.plan.waiting) == ({"a": [], "b": parts("t-2 t-3")}, 2)
+    group.rebalance()  # nobody copied anything: nothing moves
+    assert group.owned["b"] == []
+    group.copy()
+    group.rebalance()  # the moving partitions are nobody's until their owner has joined without them
+    group.rebalance()
+    assert group.owned == {"a": parts("t-0 t-1"), "b": parts("t-2 t-3")}
+    assert group.plan.waiting == 0
+
+
+def test_what_is_copied_moves_though_the_rest_is_not() -> None:
+    group = WarmGroup(4, ["a"])
+    group.settle()
+    group.members.append("b")
+    group.rebalance()
+    group.lags["b"] = dict(zip(parts("t-2 t-3"), (10, 11), strict=True))
+    group.rebalance()
+    group.rebalance()
+    assert group.owned == {"a": parts("t-0 t-1 t-3"), "b": parts("t-2")}
+    assert group.plan.copies["b"] == parts("t-2 t-3")  # until it has heard that t-2 is its own it keeps the copy
+
+
+def test_a_lag_above_what_is_acceptable_moves_nothing() -> None:
+    group = WarmGroup(2, ["a"])
+    group.settle()
+    group.members.append("b")
+    group.lags["b"] = dict.fromkeys(parts("t-0 t-1"), 11)
+    group.rebalance()
+    assert group.owned == {"a": parts("t-0 t-1"), "b": []}
+
+
+def test_standbys_go_on_when_a_member_leaves_and_each_has_one_more() -> None:
+    group = WarmGroup(20, list("abcde"), standbys=1)
+    group.settle()
+    group.leave("c")
+    group.rebalance()
+    assert (group.loads(), group.restored) == ([5, 5, 5, 5], set())
+
+
+def test_without_a_copy_anywhere_everything_is_given_at_once() -> None:
+    group = WarmGroup(4, ["a", "b"])
+    group.rebalance()
+    assert group.loads() == [2, 2]
+
+
+def test_what_no_warm_copy_is_left_of_goes_to_who_lacks_least() -> None:
+    group = WarmGroup(1, ["a", "b", "c"])
+    group.lags = {"b": {TopicPartition("t", 0): 50}, "c": {TopicPartition("t", 0): 40}}
+    group.rebalance()
+    assert group.owned["c"] == parts("t-0")
+
+
+def test_a_standby_is_never_its_owner_and_every_partition_has_so_many() -> None:
+    group = WarmGroup(12, list("abcd"), standbys=2)
+    group.settle()
+    standbys = Counter(one for some in group.plan.copies.values() for one in some)
+    assert set(standbys.values()) == {2} and len(standbys) == 12
+    assert {len(some) for some in group.plan.copies.values()} == {6}
+    assert not any(set(group.owned[name]) & set(group.plan.copies[name]) for name in group.members)
+
+
+def test_in_a_consumer_group_a_move_takes_one_rebalance() -> None:
+    group = WarmGroup(4, ["a"], protocol=RebalanceProtocol.EAGER)
+    group.settle()
+    group.members.append("b")
+    group.rebalance()
+    group.copy()
+    group.rebalance()
+    assert group.owned == {"a": parts("t-0 t-1"), "b": parts("t-2 t-3")}
+
+
+@steady
+@given(data=st.data())
+def test_whoever_comes_and_goes_everything_is_shared_evenly_in_the_end(data: st.DataObject) -> None:
+    protocol = data.draw(st.sampled_from([RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]))
+    group = WarmGroup(data.draw(st.integers(1, 12)), ["m0", "m1"], data.draw(st.integers(0, 2)), protocol)
+    group.settle()
+    for number, step in enumerate(data.draw(st.lists(st.sampled_from(["join", "leave", "copy", "rebalance"])))):
+        if step == "join":
+            group.members.append(f"n{number}")
+        elif step == "leave" and len(group.members) > 1:
+            group.leave(data.draw(st.sampled_from([one for one in group.members if one in group.owned] or [""])))
+        elif step == "copy":
+            group.copy(data.draw(st.sampled_from(group.members)))
+        group.rebalance()
+    group.settle()
+    loads = group.loads()
+    assert loads[-1] - loads[0] <= 1
+    assert group.restored == set()
+
+
+def test_copies_survive_their_bytes_and_other_bytes_are_none() -> None:
+    copies = Copies("m1", {TopicPartition("b", 2): 7, TopicPartition("a", 0): 1 << 40})
+    assert decode_copies(encode_copies(copies)) == copies
+    for other in (None, b"", b"\0", b"\0\0\xff", encode_copies(copies)[:-1]):
+        assert decode_copies(other) == Copies()
