@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,8 @@ class RunningCluster:
     bootstrap: str
     data: Path
     process: ServerProcess
+    stopped: set[int] = field(default_factory=set)
+    """Processes that stand still, or did."""
 
     @property
     def image(self) -> ClusterImage:
@@ -41,7 +43,16 @@ class RunningCluster:
         return f"{node.host}:{node.port}"
 
     def signal(self, node_id: int, number: signal.Signals) -> None:
-        os.kill(self.process_id(node_id), number)
+        process_id = self.process_id(node_id)
+        if number is signal.SIGSTOP:
+            self.stopped.add(process_id)
+        os.kill(process_id, number)
+
+    def wake(self) -> None:
+        """Let go on who still stands still: it would not hear that it is to end."""
+        for process_id in self.stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGCONT)
 
     def without(self, node_id: int, timeout: float = 10.0) -> None:
         """Wait until the others lead what that broker led."""
@@ -71,12 +82,13 @@ def start_cluster(tmp_path: Path) -> StartCluster:
         data = tmp_path / "data"
         command = kohort("cluster", "--brokers", str(brokers), "--data", str(data), *named, *options)
         process = ServerProcess(command)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(process.kill)
             ready = process.wait_for(r"^ready (\S+)$", timeout=60.0)
-            yield RunningCluster(ready[1], data, process)
+            cluster = RunningCluster(ready[1], data, process)
+            stack.callback(cluster.wake)
+            yield cluster
             code = process.stop(30.0)
             assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
-        finally:
-            process.kill()
 
     return start

@@ -57,14 +57,14 @@ def start(postgres: PostgresServer) -> Start:
     def started(*options: str, dsn: str | None = None) -> Iterator[OverPostgres]:
         dsn = dsn or postgres.fresh_database()
         process = ServerProcess(kohort("cluster", "--brokers", "3", "--postgres", dsn, *SETTINGS, *options))
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(process.kill)
             ready = process.wait_for(r"^ready (\S+)$", timeout=60.0)
             cluster = OverPostgres(ready[1], Path(dsn), process)
+            stack.callback(cluster.wake)
             yield cluster
             code = process.stop(60.0)
             assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
-        finally:
-            process.kill()
 
     return started
 
@@ -115,14 +115,14 @@ async def test_a_zombie_acknowledges_nothing_and_ends(start: Start) -> None:
         zombie = image.leaders[topic.topic_id][0].node_id
         before = cluster.process_id(zombie)
         async with connected(cluster.address(zombie)) as peer:
-            cluster.signal(zombie, signal.SIGSTOP)
-            cluster.without(zombie)
             data = PartitionProduceData(index=0, records=encode_batch([Record(0, 0, None, b"late", ())]))
             request = ProduceRequest(
                 acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=[data])]
             )
+            cluster.signal(zombie, signal.SIGSTOP)
+            cluster.without(zombie)
             peer.send(request, 12)
-            cluster.signal(zombie, signal.SIGCONT)
+            cluster.wake()
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 answer = await peer.answer(ProduceResponse)
                 assert answer.responses[0].partition_responses[0].error_code != ErrorCode.NONE
