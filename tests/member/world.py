@@ -117,7 +117,7 @@ class World:
         self,
         name: str,
         *topics: str,
-        assignors: str = "cooperative-sticky",
+        assignors: str | Sequence[Assignor] = "cooperative-sticky",
         instance_id: str | None = None,
         callback_ms: Millis = 0,
         session_timeout_ms: Millis = 45_000,
@@ -127,7 +127,7 @@ class World:
         """A member that subscribes at once."""
         config = MemberConfig(
             group_id=GROUP,
-            assignors=tuple(find_assignors(assignors.split(","))),
+            assignors=tuple(find_assignors(assignors.split(",") if isinstance(assignors, str) else assignors)),
             instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             max_poll_interval_ms=max_poll_interval_ms,

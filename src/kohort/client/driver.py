@@ -36,6 +36,7 @@ from kohort.member import (
     MetadataChanged,
     OffsetAndMetadata,
     Phase,
+    Rejoin,
     RequestFailed,
     Responded,
     Send,
@@ -104,6 +105,16 @@ class MemberDriver:
         if not isinstance(self.member.config, ConsumerMemberConfig):
             raise ConfigError("only members with group_protocol consumer have weights.")
         self.handle(Weigh(weight))
+
+    def rejoin(self, reason: str | None) -> None:
+        """Have the group's assignment computed anew, for that reason; without one only say what assignors tell now.
+
+        Raises ConfigError where the broker computes the assignment.
+        """
+        config = self.member.config
+        if isinstance(config, ConsumerMemberConfig) and not config.client_assignors:
+            raise ConfigError("the broker computes this group's assignment: only group_local_assignors can do it anew.")
+        self.handle(Rejoin(reason))
 
     def callback_done(self) -> None:
         """The application has done what `on_callback` last said."""

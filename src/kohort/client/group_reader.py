@@ -141,6 +141,25 @@ class GroupReader(PartitionReader):
             raise KohortError("only a consumer that subscribed has a weight: subscribe first.")
         self._driver.weigh(weight)
 
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
+        """Have the group compute its assignment once more (KIP-568), as what an assignor goes by has changed.
+
+        Returns at once; the rebalance comes as any other does. In a consumer group only where its members compute
+        (`group_local_assignors`).
+        """
+        self._rejoin(reason)
+
+    def tell_user_data(self) -> None:
+        """Let whoever computes the assignment know at once what this member's assignor tells of it, without asking for
+        a rebalance. In a classic group that is told at every rebalance, and here nothing is done."""
+        self._rejoin(None)
+
+    def _rejoin(self, reason: str | None) -> None:
+        self._check_open()
+        if self._driver is None:
+            raise KohortError("only a consumer that subscribed has a group: subscribe first.")
+        self._driver.rejoin(reason)
+
     @property
     def subscription(self) -> frozenset[str]:
         """The topics that it subscribed to; of a pattern those that match now."""

@@ -31,6 +31,7 @@ class Cause(Enum):
     ASSIGNOR_CHANGED = "assignor changed"
     LOAD_CHANGED = "load changed"
     WEIGHT_CHANGED = "weight changed"
+    REBALANCE_ENFORCED = "rebalance enforced"
     RECORDS_LOST = "records lost"
 
 

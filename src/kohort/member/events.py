@@ -39,6 +39,16 @@ class Weigh:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejoin:
+    """What the member's assignor tells of it has changed, and the application wants the assignment computed anew.
+
+    Without a reason it only wants that to be known, so that it counts whenever the assignment is computed next.
+    """
+
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist.
 
@@ -122,6 +132,7 @@ class Leave:
 Event = (
     Subscribe
     | Weigh
+    | Rejoin
     | MetadataChanged
     | CoordinatorFound
     | CoordinatorUnavailable

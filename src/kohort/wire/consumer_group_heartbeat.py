@@ -74,6 +74,7 @@ class ConsumerGroupHeartbeatRequest(Message):
     offered_assignors: list[OfferedAssignor] | None = since(1, default=None, ignorable=True, tag=10_000)
     computed: Computed | None = since(1, default=None, ignorable=True, tag=10_001)
     weight: Float64 = since(1, default=-1.0, ignorable=True, tag=10_002)  # beside others; 0 drains it, -1: as before
+    asks_anew: NullableString = since(1, default=None, ignorable=True, tag=10_003)  # why members shall compute again
 
 
 @struct

@@ -91,6 +91,14 @@ class Consumer(Face):
         """See `kohort.Consumer.set_weight`."""
         self._do(lambda: self._consumer.set_weight(weight))
 
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
+        """See `kohort.Consumer.enforce_rebalance`."""
+        self._do(lambda: self._consumer.enforce_rebalance(reason))
+
+    def tell_user_data(self) -> None:
+        """See `kohort.Consumer.tell_user_data`."""
+        self._do(self._consumer.tell_user_data)
+
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
         """See `kohort.Consumer.poll`."""
         return self._pump(self._consumer.poll(max_records, timeout))

@@ -29,6 +29,8 @@ from kohort.model import UUID, Millis
 
 _PATIENCE = 2
 """Heartbeat intervals in which a member is to report that it has what it was given."""
+_LONGEST_REASON = 255
+"""Characters, as of those that classic members give (KIP-800)."""
 _BEFORE_ITS_LIFE = 0
 """As an epoch: in which a static member was given what it took over from its life before."""
 
@@ -83,6 +85,14 @@ class Beat:
         if not self._calls_for_a_target():
             return group.epoch
         self.epoch = bump(self.groups, group, self._why(), out, group.topics.changes(dropped, new, self.fresh))
+        return self.epoch
+
+    def compute_anew(self, reason: str) -> int:
+        """A member has news for whoever computes: the next group epoch, unless this one still waits for its target."""
+        group = self.group
+        if self.epoch == group.epoch == group.target_epoch:
+            why = Why(Cause.REBALANCE_ENFORCED, self.after.member_id, reason[:_LONGEST_REASON])
+            self.epoch = bump(self.groups, group, why, self.out)
         return self.epoch
 
     @property

@@ -122,6 +122,8 @@ def _heartbeat(
     cut_short = admit(groups, group, now, out)
     beat = Beat(groups, group, before, after, fresh, now, out, cut_short)
     epoch = beat.change_member()
+    if request.asks_anew is not None and request.offered_assignors:
+        epoch = beat.compute_anew(request.asks_anew)
     computed, refused = _computed(beat, request, epoch)
     target_epoch, target = beat.update_target(epoch, computed)
     moved = beat.move(target_epoch, target, owned)

@@ -260,6 +260,7 @@ def is_silent(request: ConsumerGroupHeartbeatRequest) -> bool:
         and request.rack_id is None
         and request.offered_assignors is None
         and request.computed is None
+        and request.asks_anew is None
         and request.weight == -1
     )
 

@@ -35,6 +35,7 @@ from kohort.member.events import (
     MetadataChanged,
     PollEnded,
     PollStarted,
+    Rejoin,
     RequestFailed,
     Responded,
     Subscribe,
@@ -64,6 +65,10 @@ class ClassicMember(Standing):
                 self._subscribe(topics)
             case Weigh():
                 raise AssertionError("a classic group knows nothing of weights")
+            case Rejoin(reason):
+                # Every join tells what the assignor has to say, so without a reason there is nothing to do.
+                if reason is not None and self.generation is not None and self.phase is not Phase.PREPARING:
+                    self.rejoin = reason
             case MetadataChanged():
                 metadata_changed(self, event)
             case CoordinatorFound():

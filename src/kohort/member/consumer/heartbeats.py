@@ -147,6 +147,7 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     # Always: a coordinator that has just loaded the group knows no offers, and must not take that for none.
     request.offered_assignors = offers(member)
     request.computed, member.computed = member.computed, None
+    request.asks_anew, member.asks_anew = member.asks_anew, None
     member.said = wish
     return request
 

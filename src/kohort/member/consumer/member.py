@@ -31,6 +31,7 @@ from kohort.member.events import (
     MetadataChanged,
     PollEnded,
     PollStarted,
+    Rejoin,
     RequestFailed,
     Responded,
     Subscribe,
@@ -54,6 +55,9 @@ class ConsumerMember(ConsumerStanding):
                 self._subscribe(event)
             case Weigh(weight):
                 self.weight = weight
+            case Rejoin(reason):
+                self.offers += 1
+                self.asks_anew = reason
             case MetadataChanged():
                 self.names = event.names
             case CoordinatorFound():

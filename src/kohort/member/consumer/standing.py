@@ -24,6 +24,8 @@ class Wish(NamedTuple):
     expression: str | None = None
     weight: float | None = None
     """Beside other members; 0 for nothing, None to say nothing of it."""
+    offers: int = 0
+    """How often the application said that what its assignors tell has changed."""
 
 
 class ConsumerStanding(AnyMember):
@@ -37,6 +39,9 @@ class ConsumerStanding(AnyMember):
         self.member_id = config.member_id
         self.expression: str | None = None
         self.weight = config.weight
+        self.offers = 0
+        self.asks_anew: str | None = None
+        """Why the members of the group are to compute their target once more, for the next heartbeat."""
         self.staying_wish = Wish()
         """While the member leaves: what it is still subscribed to."""
         self.expressed = False
@@ -82,7 +87,11 @@ class ConsumerStanding(AnyMember):
     @property
     def wish(self) -> Wish:
         """The subscription that the coordinator should know of."""
-        return self.staying_wish if self.leave is not None else Wish(self.topics, self.expression, self.weight)
+        return (
+            self.staying_wish
+            if self.leave is not None
+            else Wish(self.topics, self.expression, self.weight, self.offers)
+        )
 
     def polls(self) -> None:
         """The application is there, or back."""
