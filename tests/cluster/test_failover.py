@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kohort import Admin, Consumer, NewTopic, OffsetSpec, Producer, TopicPartition
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.image import OFFSETS_TOPIC
@@ -247,7 +247,9 @@ async def test_topics_made_changed_and_deleted_at_one_broker_are_so_at_all(start
             async with Admin(bootstrap_servers=cluster.address(node_id % 3 + 1)) as admin:
                 assert await admin.list_topics() == ["t"]
                 await admin.create_partitions("t", PARTITIONS + 3)
-                ends = await admin.list_offsets({TopicPartition("t", number): -1 for number in range(PARTITIONS + 3)})
+                ends = await admin.list_offsets(
+                    {TopicPartition("t", number): OffsetSpec.LATEST for number in range(PARTITIONS + 3)}
+                )
                 assert sum(one.offset for one in ends.values() if one is not None) == 12, (
                     "nothing of an earlier topic of that name"
                 )
