@@ -28,7 +28,7 @@ class WarmGroup:
     protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     lags: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    plan: Plan = field(default_factory=lambda: Plan({}, 0))
+    plan: Plan = field(default_factory=lambda: Plan({}, {}))
     generation: int = 0
     restored: set[tuple[str, TopicPartition]] = field(default_factory=set)
     """What was given to a member that had to restore it, though another could have gone on."""

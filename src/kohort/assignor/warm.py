@@ -36,8 +36,13 @@ class Plan:
 
     copies: Mapping[str, Sequence[TopicPartition]]
     """What each is to copy though it does not own it: first what is to come to it, then as a standby."""
-    waiting: int
-    """How many partitions are to move when they are copied; 0: what is wanted is reached."""
+    moving: Mapping[str, Sequence[TopicPartition]]
+    """Those of them that are to come to it when they are copied."""
+
+    @property
+    def waiting(self) -> int:
+        """How many partitions are to move yet; 0: what is wanted is reached."""
+        return sum(map(len, self.moving.values()))
 
 
 class WarmAssignor:
@@ -89,8 +94,14 @@ class WarmAssignor:
             for number in range(partitions.get(topic, 0))
         ]
         made = warm_up(everything, facts, _evenly(partitions, topics), self._standbys)
-        waiting = sum(len(set(share) - set(made.now[m])) for m, share in made.wanted.items())
-        self._planned(Plan({told[m].name: some for m, some in made.copies.items() if told[m].name}, waiting))
+        names = {member_id: one.name for member_id, one in told.items() if one.name}
+        moving = {m: set(share).difference(made.now[m]) for m, share in made.wanted.items()}
+        self._planned(
+            Plan(
+                {name: made.copies[m] for m, name in names.items()},
+                {name: sorted(moving[m]) for m, name in names.items()},
+            )
+        )
         return as_assignments(self._given(made.now, claims, settled))
 
     def _given(self, now: Shares, claims: Mapping[str, Claim], settled: Settled) -> Shares:

@@ -51,6 +51,12 @@ def lab(
         int,
         typer.Option(min=0, help="Keep counts in a changelog with so many keys per partition, and restore from it."),
     ] = 0,
+    warmup: Annotated[
+        bool, typer.Option("--warmup", help="Partitions move only to members that have copied their state.")
+    ] = False,
+    num_standby: Annotated[
+        int, typer.Option(min=0, help="So many members copy each partition beside its owner, as warm-up does.")
+    ] = 0,
     commit_ms: Annotated[
         int, typer.Option(min=0, help="How often members commit; 0: only before they give up.")
     ] = 5_000,
@@ -93,7 +99,7 @@ def lab(
         first = Trial(
             scenario="", broker="", client="", protocol="", members=members, partitions=partitions,
             tick_ms=tick_ms, restore_ms=restore_ms, state_keys=state_keys, commit_ms=commit_ms, gap_ms=gap_ms,
-            out_of_step=out_of_step, settle_s=settle_s, rest_ms=rest_ms,
+            out_of_step=out_of_step, settle_s=settle_s, rest_ms=rest_ms, warmup=warmup, num_standby=num_standby,
         )  # fmt: skip
         brokers = [GIVEN] if bootstrap else _chosen("broker", broker, BROKERS)
         trials = _planned(first, scenario, client, protocol, brokers, repeat)
@@ -130,7 +136,10 @@ def _planned(
         repetitions,
     )
     if not trials:
-        raise ConfigError("None of that can be run: deploy needs the consumer protocol and Kohort, aiokafka is eager.")
+        raise ConfigError(
+            "None of that can be run: deploy needs the consumer protocol and Kohort, aiokafka is eager; warm-up needs"
+            " the client kohort, and the consumer protocol with it a broker of Kohort."
+        )
     return trials
 
 

@@ -29,6 +29,14 @@ class Order:
     session_ms: int = 45_000
     heartbeat_ms: int = 3_000
     metadata_ms: int = 300_000
+    board: str = ""
+    """The topic that carries plans of what to copy before it moves; empty: partitions move at once."""
+    standbys: int = 0
+    """So many members copy each partition beside its owner."""
+    acceptable_lag: int = 100
+    """A copy with at most so many records to go is close behind."""
+    probing_ms: int = 1_000
+    """Where only some of what is to move is copied, the group is told of that so often."""
 
     def to_json(self) -> str:
         """As the argument of a member's process."""

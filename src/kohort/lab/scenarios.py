@@ -93,5 +93,12 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def possible(trial: Trial) -> bool:
-    """Whether the broker can be asked for it: weights are ours alone, and of the consumer protocol."""
+    """Whether the broker can be asked for it: weights are ours alone, and of the consumer protocol.
+
+    Warm-up is our client's alone, and cannot be where all is given up; members compute for a consumer group only here.
+    """
+    if trial.is_warm and (
+        trial.client != "kohort" or trial.protocol == "eager" or (trial.protocol, trial.broker) == ("consumer", "kafka")
+    ):
+        return False
     return trial.scenario != "deploy" or (trial.protocol == "consumer" and trial.broker != "kafka")

@@ -41,8 +41,17 @@ class Trial:
     rest_ms: int = 3_000
     """How long a group rests before each trigger, and up to as much again, differently each time. A rebalance puts
     heartbeats in step; were the next trigger always as soon after it, all would meet the same phase of them."""
+    warmup: bool = False
+    """A partition moves only to a member that has a copy of its state (KIP-441)."""
+    num_standby: int = 0
+    """So many members copy each partition beside its owner; more than none is warm-up, too."""
     settle_s: float = 60.0
     """How long a trigger may take."""
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether what is to move is copied first."""
+        return self.warmup or self.num_standby > 0
 
     @property
     def name(self) -> str:
@@ -93,10 +102,13 @@ def prepare(trial: Trial, bootstrap: str) -> Order:
     """Make the trial's topics, fill its changelog, and say where members are to join; each trial has its own names."""
     topic = f"lab-{trial.scenario}-{uuid.uuid4().hex[:8]}"
     changelog = f"{topic}-counts" if trial.state_keys else ""
+    board = f"{topic}-board" if trial.is_warm else ""
     with blocking.Admin(bootstrap_servers=bootstrap) as admin:
         topics = [NewTopic(topic, trial.partitions)]
         if changelog:
             topics.append(NewTopic(changelog, trial.partitions, configs={"cleanup.policy": "compact"}))
+        if board:
+            topics.append(NewTopic(board, 1))
         admin.create_topics(topics)
     if changelog:
         _fill(changelog, trial, bootstrap)
@@ -109,6 +121,8 @@ def prepare(trial: Trial, bootstrap: str) -> Order:
         restore_ms=trial.restore_ms,
         changelog=changelog,
         commit_ms=trial.commit_ms,
+        board=board,
+        standbys=trial.num_standby,
     )
 
 

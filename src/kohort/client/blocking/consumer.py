@@ -131,6 +131,15 @@ class Consumer(Face):
         """See `kohort.Consumer.commit`."""
         self._call(self._consumer.commit(offsets, timeout=timeout))
 
+    def commit_nowait(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> "Future[None]":
+        """As `commit`, without waiting; the future tells how it ended.
+
+        In `on_revoked` it goes before what gives the partitions up, so their next owner begins behind it.
+        """
+        if self._stopped:
+            raise ClosedError("the client is closed.")
+        return self._thread.submit(self._consumer.commit(offsets))
+
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Consumer.committed`."""
         return self._call(self._consumer.committed(partitions))

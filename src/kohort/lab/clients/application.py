@@ -26,11 +26,13 @@ Commit = Callable[[Mapping[int, int]], bool]
 class Application:
     """One member's; all methods but `stop` belong to the thread that polls."""
 
-    def __init__(self, order: Order, commit: Commit) -> None:
+    def __init__(self, order: Order, commit: Commit, store: Store | None = None, hand_in: Commit | None = None) -> None:
+        """`hand_in` commits what is given up, where that need not be waited for in the callback."""
         self.stopping = threading.Event()
         self._order = order
         self._commit = commit
-        self._store = Store(order)
+        self._hand_in = hand_in or commit
+        self._store = store or Store(order)
         self._owned: set[int] = set()
         self._ends: dict[int, int] = {}
         """The next offset of what was read and is not committed."""
@@ -54,11 +56,14 @@ class Application:
 
     def revoked(self, partitions: Iterable[int]) -> None:
         """The client's callback: flushes, commits and forgets what goes."""
+        self._give_up(partitions, self._hand_in)
+
+    def _give_up(self, partitions: Iterable[int], commit: Commit) -> None:
         gone = self._owned.intersection(partitions)
         if self._left:
             return
         self._say(Revoked(*self._here(), tuple(sorted(gone))))
-        self._settle(gone)
+        self._settle(gone, commit)
         self._forget(gone)
         self._say(Ready(*self._here()))
 
@@ -83,21 +88,21 @@ class Application:
         """After each poll: commits when it is time to."""
         every = self._order.commit_ms
         if every and time.monotonic() - self._committed_at >= every / 1000:
-            self._settle(set(self._owned))
+            self._settle(set(self._owned), self._commit)
             self._committed_at = time.monotonic()
 
     def leaving(self) -> None:
         """Before the client closes: it processes nothing any more."""
         if self._owned:
-            self.revoked(set(self._owned))
+            self._give_up(set(self._owned), self._commit)
         self._left = True
         self._store.close()
 
-    def _settle(self, partitions: set[int]) -> None:
+    def _settle(self, partitions: set[int], commit: Commit) -> None:
         # The counts first: a crash in between counts some records twice, never too few.
         self._store.flush(partitions)
         ends = {one: end for one, end in self._ends.items() if one in partitions}
-        if ends and self._commit(ends):
+        if ends and commit(ends):
             for one in ends:
                 del self._ends[one]
 

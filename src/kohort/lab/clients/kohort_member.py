@@ -8,6 +8,7 @@ from typing import Any
 from kohort import KafkaError, TopicPartition, blocking
 from kohort.client import CommitFailedError
 from kohort.lab.clients.application import POLL_S, Application
+from kohort.lab.clients.warm_store import WarmStore
 from kohort.lab.order import Order
 
 
@@ -21,7 +22,12 @@ def run(order: Order) -> None:
             return False
         return True
 
-    application = Application(order, commit)
+    def hand_in(ends: Mapping[int, int]) -> bool:
+        consumer.commit_nowait({TopicPartition(order.topic, one): end for one, end in ends.items()})
+        return True
+
+    store = WarmStore(order) if order.board else None
+    application = Application(order, commit, store, commit if store is None else hand_in)
     consumer = blocking.Consumer(
         bootstrap_servers=order.bootstrap,
         client_id=order.name,
@@ -29,7 +35,7 @@ def run(order: Order) -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         metadata_max_age_ms=order.metadata_ms,
-        **_protocol(order),
+        **(_protocol(order) if store is None else _warm(order, store)),
     )
     application.joining()
     consumer.subscribe(
@@ -42,6 +48,8 @@ def run(order: Order) -> None:
         records = consumer.poll(timeout=POLL_S)
         application.read((one.partition, one.offset, one.key or b"") for one in records)
         application.polled()
+        if store is not None and store.copier.done:
+            _tell(consumer, store)
     application.leaving()
     consumer.close()
 
@@ -54,6 +62,22 @@ def _protocol(order: Order) -> dict[str, Any]:
         "session_timeout_ms": order.session_ms,
         "heartbeat_interval_ms": order.heartbeat_ms,
     }
+
+
+def _warm(order: Order, store: WarmStore) -> dict[str, Any]:
+    if order.protocol == "consumer":
+        return {"group_protocol": "consumer", "group_local_assignors": [store.assignor]}
+    return {**_protocol(order), "partition_assignment_strategy": [store.assignor]}
+
+
+def _tell(consumer: blocking.Consumer, store: WarmStore) -> None:
+    """Let the group know of what is copied; it moves what waits for that."""
+    wins = store.copier.can_win
+    store.copier.told()
+    if wins:
+        consumer.enforce_rebalance("what is to move here is copied")
+    else:
+        consumer.tell_user_data()
 
 
 def _numbers(partitions: Iterable[TopicPartition]) -> list[int]:

@@ -17,6 +17,8 @@ class Store:
         self._order = order
         self._counts: dict[int, dict[bytes, int]] = {}
         self._changed: dict[int, set[bytes]] = {}
+        self._positions: dict[int, int] = {}
+        """The next offset of the changelog, of which all before is counted."""
         self._producer = blocking.Producer(bootstrap_servers=order.bootstrap) if order.changelog else None
 
     def count(self, partition: int, key: bytes) -> None:
@@ -45,13 +47,15 @@ class Store:
             for key in self._changed.pop(one, ())
         ]
         for delivery in sent:
-            delivery.result()
+            written = delivery.result()
+            self._positions[written.partition] = written.offset + 1
 
     def forget(self, partitions: Collection[int]) -> None:
         """They are another's now."""
         for one in partitions:
             self._counts.pop(one, None)
             self._changed.pop(one, None)
+            self._positions.pop(one, None)
 
     def close(self) -> None:
         """Nothing is written after it."""
@@ -70,3 +74,4 @@ class Store:
                     self._counts[record.partition][record.key or b""] = int(record.value or b"0")
                 positions = changes.positions()
                 behind = {one for one in behind if positions[one] < ends[one]}
+            self._positions.update((one.partition, ends[one]) for one in partitions)

@@ -1,0 +1,240 @@
+"""Copies of state that a member does not own (KIP-441), in a thread of its own with an event loop of its own.
+
+The board, a topic of one partition, carries the plan of whoever computed the assignment to all members. Each copies
+what the newest plan asks of it, follows the changelog from there on, and hands a copy over when its partition is won.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import kohort
+from kohort.assignor.copies import Copies
+from kohort.assignor.warm import Plan
+from kohort.client import ConsumerRecord
+from kohort.lab.order import Order
+from kohort.model import TopicPartition
+
+_POLL_S = 0.05
+
+
+@dataclass(slots=True)
+class Copy:
+    """Of one partition's counts."""
+
+    counts: dict[bytes, int] = field(default_factory=dict)
+    position: int | None = None
+    """The next offset of the changelog; None: from its beginning."""
+    lag: int | None = None
+    """Records that it lacks; None while that is not known."""
+
+
+class Copier:
+    """One member's. Any thread may call `copies` and `planned`; the other methods are the application's thread's."""
+
+    def __init__(self, order: Order) -> None:
+        self.done = False
+        """There are copies that the group is to be told of."""
+        self.can_win = False
+        """Some of them are of partitions that are to come to this member when they are copied."""
+        self._order = order
+        self._owned: frozenset[int] = frozenset()
+        self._copies: dict[int, Copy] = {}
+        self._wanted: frozenset[int] = frozenset()
+        self._moving: frozenset[int] = frozenset()
+        """What is to come to this member when it is copied."""
+        self._told: frozenset[int] = frozenset()
+        """Of the wanted ones, those that were close behind when it was last told."""
+        self._told_at = 0.0
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._plans: asyncio.Queue[Plan] = asyncio.Queue()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),), daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    # -- for the assignor
+
+    def copies(self) -> Copies:
+        """What this member has."""
+        with self._lock:
+            lags = {one: copy.lag for one, copy in self._copies.items() if copy.lag is not None}
+            lags.update(dict.fromkeys(self._owned, 0))
+        return Copies(self._order.name, {TopicPartition(self._order.topic, one): lag for one, lag in lags.items()})
+
+    def planned(self, plan: Plan) -> None:
+        """This member computed a plan: put it on the board."""
+        self._loop.call_soon_threadsafe(self._plans.put_nowait, plan)
+
+    # -- for the application
+
+    def hand_over(self, partitions: Collection[int]) -> dict[int, Copy]:
+        """The copies of what was won, complete; there is none where nothing was copied or it is far behind."""
+        with self._lock:
+            near = {one for one in partitions if one in self._copies and self._is_near(self._copies[one])}
+        if near and self._order.changelog:
+            asyncio.run_coroutine_threadsafe(self._catch_up(near), self._loop).result()
+        with self._lock:
+            self._owned |= frozenset(partitions)
+            handed = {one: self._copies[one] for one in near if one in self._copies}
+            for one in partitions:
+                self._copies.pop(one, None)
+        return handed
+
+    def take_back(self, partition: int, copy: Copy | None) -> None:
+        """It is another's now; what was counted stays as a copy, unless it is None, until a plan says otherwise."""
+        with self._lock:
+            self._owned -= {partition}
+            if copy is not None:
+                self._copies[partition] = copy
+
+    def count_of(self, partition: int, key: bytes) -> int | None:
+        """What a copy says, which may be stale; None where there is none."""
+        with self._lock:
+            copy = self._copies.get(partition)
+            return None if copy is None or copy.lag is None else copy.counts.get(key, 0)
+
+    def told(self) -> None:
+        """The group was told of what is copied."""
+        with self._lock:
+            self.done = False
+            self._told = self._near()
+            self._told_at = time.monotonic()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._running.cancel)
+        self._thread.join()
+        self._loop.close()
+
+    # -- in the thread
+
+    async def _run(self) -> None:
+        self._running = asyncio.ensure_future(self._work())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+
+    async def _work(self) -> None:
+        order = self._order
+        board = TopicPartition(order.board, 0)
+        async with (
+            kohort.Producer(bootstrap_servers=order.bootstrap, linger_ms=0) as producer,
+            kohort.Consumer(
+                bootstrap_servers=order.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=500
+            ) as self._changes,
+        ):
+            self._moved = asyncio.Event()
+            self._changes.assign([board])
+            end = (await self._changes.end_offsets([board]))[board]
+            self._changes.seek(board, max(0, end - 1))
+            self._ready.set()
+            publishing = asyncio.ensure_future(self._publish(producer))
+            restoring = asyncio.ensure_future(self._restore()) if not order.changelog else None
+            try:
+                while True:
+                    self._take(await self._changes.poll(max_records=10_000, timeout=_POLL_S))
+                    self._follow()
+                    self._look()
+            finally:
+                for task in (publishing, restoring):
+                    if task is not None:
+                        task.cancel()
+
+    async def _publish(self, producer: kohort.Producer) -> None:
+        while True:
+            plan = await self._plans.get()
+            told = {"copies": _numbers(plan.copies), "moving": _numbers(plan.moving)}
+            await (await producer.send(self._order.board, json.dumps(told).encode(), partition=0))
+
+    def _take(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            if record.topic == self._order.board:
+                self._take_plan(json.loads(record.value or b"{}"))
+                continue
+            with self._lock:
+                copy = self._copies.get(record.partition)
+                if copy is not None:
+                    copy.counts[record.key or b""] = int(record.value or b"0")
+
+    def _take_plan(self, told: dict[str, dict[str, list[int]]]) -> None:
+        mine = told.get("copies", {}).get(self._order.name)
+        if mine is None:
+            return  # it was computed before this member came
+        with self._lock:
+            self._wanted = frozenset(mine)
+            self._moving = frozenset(told.get("moving", {}).get(self._order.name, ()))
+            self._copies = {one: copy for one, copy in self._copies.items() if one in self._wanted}
+            for one in mine:
+                if one not in self._owned:
+                    self._copies.setdefault(one, Copy())
+
+    def _follow(self) -> None:
+        """Read the changelog of the copies that there are now, and see how far behind each is."""
+        if not self._order.changelog:
+            with self._lock:
+                for copy in self._copies.values():
+                    copy.lag = 0 if copy.position is not None else None
+            return
+        with self._lock:
+            wanted = {TopicPartition(self._order.changelog, one): copy for one, copy in self._copies.items()}
+        reading = self._changes.assignment
+        if wanted.keys() != reading - {TopicPartition(self._order.board, 0)}:
+            self._changes.assign([TopicPartition(self._order.board, 0), *wanted])
+            for one, copy in wanted.items():
+                if one not in reading and copy.position is not None:
+                    self._changes.seek(one, copy.position)
+        positions, lags = self._changes.positions(), self._changes.lags()
+        with self._lock:
+            for one, copy in wanted.items():
+                copy.position, copy.lag = positions.get(one, copy.position), lags.get(one)
+        self._moved.set()
+
+    async def _restore(self) -> None:
+        """Without a changelog: pretend to restore one copy after another."""
+        while True:
+            with self._lock:
+                new = next((copy for copy in self._copies.values() if copy.position is None), None)
+            await asyncio.sleep(_POLL_S / 10 if new is None else self._order.restore_ms / 1000)
+            if new is not None:
+                new.position = 0
+                self._follow()
+                self._look()
+
+    async def _catch_up(self, numbers: Collection[int]) -> None:
+        """Until these have all that their last owners wrote."""
+        ends = await self._changes.end_offsets([TopicPartition(self._order.changelog, one) for one in numbers])
+        while any(self._is_behind(one.partition, end) for one, end in ends.items()):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _is_behind(self, partition: int, end: int) -> bool:
+        copy = self._copies.get(partition)  # a plan may have dropped it meanwhile
+        return copy is not None and (copy.position or 0) < end
+
+    def _look(self) -> None:
+        """Whether there is something to tell: all that moves is copied, or all, or some when the interval is over."""
+        with self._lock:
+            near = self._near()
+            news = near - self._told
+            complete = (self._moving and self._moving <= near) or near == self._wanted - self._owned
+            self.can_win = bool(self._moving & news)
+            self.done = bool(news) and (
+                bool(complete) or time.monotonic() >= self._told_at + self._order.probing_ms / 1000
+            )
+
+    def _near(self) -> frozenset[int]:
+        return frozenset(one for one, copy in self._copies.items() if one in self._wanted and self._is_near(copy))
+
+    def _is_near(self, copy: Copy) -> bool:
+        return copy.lag is not None and copy.lag <= self._order.acceptable_lag
+
+
+def _numbers(partitions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, list[int]]:
+    return {name: [one.partition for one in some] for name, some in partitions.items()}

@@ -1,0 +1,89 @@
+"""Members that copy state before they own it: a move restores nothing, and no count is lost by it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kohort import TopicPartition, blocking
+from kohort.lab.brokers import BROKERS, LabBroker
+from kohort.lab.events import Assigned, Ready
+from kohort.lab.experiment import plan
+from kohort.lab.measure import measure
+from kohort.lab.play import played
+from kohort.lab.trial import Outcome, Trial
+
+_TRIAL = Trial(scenario="bounce", broker="kohort", client="kohort", protocol="", members=3, partitions=6, settle_s=30.0)
+_LONG_MS = 1_500
+"""So long a restoring cannot be mistaken for anything else, however busy the machine is."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LabBroker]:
+    with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(protocol: str, broker: LabBroker) -> None:
+    trial = replace(
+        _TRIAL, scenario="scale-out", protocol=protocol, members=2, warmup=True, restore_ms=_LONG_MS, rest_ms=0
+    )
+    outcome = played(trial, broker)
+    measured = measure(outcome.events, outcome.triggers)
+    assert measured.walls[0] is not None and measured.walls[0] > 2 * _LONG_MS * 1_000_000  # two partitions, one by one
+    assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
+    joined = [one for one in measured.dark if one.after == "m3"]
+    assert len(joined) == 2
+    assert max(_restoring(outcome, "m3")) < _LONG_MS / 2
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_no_count_goes_back_when_copies_take_over(protocol: str, broker: LabBroker) -> None:
+    trial = replace(_TRIAL, protocol=protocol, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500)
+    outcome = played(trial, broker)
+    measured = measure(outcome.events, outcome.triggers)
+    assert None not in measured.walls
+    assert (measured.reading.duplicated, measured.reading.skipped) == (0, 0)
+    counted = _changelog(f"{outcome.group}-counts", broker)
+    assert len(measured.dark) > 6 and len(counted) > 6 * 100
+    for key, values in counted.items():
+        assert values == sorted(set(values)), f"the count of {key} went back: its store was not what was written"
+
+
+def test_only_our_client_can_do_it_and_not_where_everything_is_given_up() -> None:
+    clients, protocols = ["kohort", "java"], ["eager", "cooperative", "consumer"]
+    trials = plan(replace(_TRIAL, warmup=True), ["bounce"], clients, protocols, ["kohort", "kafka"], 1)
+    assert [(one.client, one.protocol, one.broker) for one in trials] == [
+        ("kohort", "cooperative", "kohort"),
+        ("kohort", "cooperative", "kafka"),
+        ("kohort", "consumer", "kohort"),
+    ]
+
+
+def _restoring(outcome: Outcome, member: str) -> list[float]:
+    """How long each of its callbacks took that won something, in milliseconds."""
+    begun, took = None, []
+    for event in outcome.events:
+        if event.member == member and isinstance(event, Assigned) and event.partitions:
+            begun = event.at
+        elif event.member == member and isinstance(event, Ready) and begun is not None:
+            took.append((event.at - begun) / 1e6)
+            begun = None
+    return took
+
+
+def _changelog(topic: str, broker: LabBroker) -> dict[tuple[int, bytes], list[int]]:
+    """By partition and key, all that was ever written of it, in order."""
+    found = defaultdict[tuple[int, bytes], list[int]](list)
+    with blocking.Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as reading:
+        partitions = [TopicPartition(topic, number) for number in range(6)]
+        reading.assign(partitions)
+        ends = reading.end_offsets(partitions)
+        while any(reading.position(one) < ends[one] for one in partitions):
+            for record in reading.poll(max_records=10_000):
+                found[record.partition, record.key or b""].append(int(record.value or b"0"))
+    return found
