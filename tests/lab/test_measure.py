@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked, line, parse
+from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked, Serving, line, parse
 from kohort.lab.measure import Measures, measure
 from kohort.lab.processing import NOBODY
 from kohort.lab.stage import Trigger
@@ -127,7 +127,7 @@ def test_rebalances_are_those_that_the_member_saw_that_saw_most() -> None:
 
 def test_every_event_survives_its_line() -> None:
     told: list[Event] = [Joining(1, "a"), Assigned(2, "a", (1, 2)), Ready(3, "a"), Revoked(4, "a", (1,))]
-    told += [Lost(5, "a", (2,)), Read(6, "a", ((1, 0, 9), (2, 4, 4))), Gone(7, "a", True)]
+    told += [Lost(5, "a", (2,)), Read(6, "a", ((1, 0, 9), (2, 4, 4))), Serving(7, "a", 1234), Gone(8, "a", True)]
     assert [parse(line(event)) for event in told] == told
 
 

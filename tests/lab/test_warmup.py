@@ -27,7 +27,7 @@ def broker() -> Iterator[LabBroker]:
         yield running
 
 
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+@pytest.mark.parametrize("protocol", ["cooperative", pytest.param("consumer", marks=pytest.mark.thorough)])
 def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(protocol: str, broker: LabBroker) -> None:
     trial = replace(
         _TRIAL, scenario="scale-out", protocol=protocol, members=2, warmup=True, restore_ms=_LONG_MS, rest_ms=0
@@ -36,12 +36,14 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
     measured = measure(outcome.events, outcome.triggers)
     assert measured.walls[0] is not None and measured.walls[0] > 2 * _LONG_MS * 1_000_000  # two partitions, one by one
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
+    # Its owner answers, and who has a copy while it has none; only what nobody ever copied is not answered.
+    assert outcome.answered is not None and outcome.answered.fresh > 10 * outcome.answered.none
     joined = [one for one in measured.dark if one.after == "m3"]
     assert len(joined) == 2
     assert max(_restoring(outcome, "m3")) < _LONG_MS / 2
 
 
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+@pytest.mark.parametrize("protocol", ["consumer", pytest.param("cooperative", marks=pytest.mark.thorough)])
 def test_no_count_goes_back_when_copies_take_over(protocol: str, broker: LabBroker) -> None:
     trial = replace(_TRIAL, protocol=protocol, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500)
     outcome = played(trial, broker)
@@ -49,6 +51,9 @@ def test_no_count_goes_back_when_copies_take_over(protocol: str, broker: LabBrok
     assert None not in measured.walls
     assert (measured.reading.duplicated, measured.reading.skipped) == (0, 0)
     counted = _changelog(f"{outcome.group}-counts", broker)
+    # Each member is asked for what it owned while it leaves: a copy answers, until its next owner has it.
+    assert outcome.answered is not None and outcome.answered.stale > 0
+    assert outcome.answered.none <= 0.02 * outcome.answered.fresh
     assert len(measured.dark) > 6 and len(counted) > 6 * 100
     for key, values in counted.items():
         assert values == sorted(set(values)), f"the count of {key} went back: its store was not what was written"

@@ -66,6 +66,13 @@ class Read(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Serving(Event):
+    """It answers questions for counts on this port of the machine."""
+
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gone(Event):
     """Its process has ended; `killed` without a goodbye."""
 
@@ -73,7 +80,7 @@ class Gone(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__.lower(): kind for kind in (Joining, Assigned, Ready, Revoked, Lost, Read, Gone)
+    kind.__name__.lower(): kind for kind in (Joining, Assigned, Ready, Revoked, Lost, Read, Serving, Gone)
 }
 _PARTITIONS = (Assigned, Revoked, Lost)
 
@@ -91,6 +98,8 @@ def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:
     at = int(told["at"])
     if kind is Read:
         return Read(at, member, tuple((int(p), int(first), int(last)) for p, first, last in told["runs"]))
+    if kind is Serving:
+        return Serving(at, member, int(told["port"]))
     if kind is Gone:
         return Gone(at, member, bool(told["killed"]))
     if kind in _PARTITIONS:

@@ -66,8 +66,10 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
             what = f"{number}/{len(missing)} {trial.scenario}: {trial.client}, {trial.protocol}, {trial.broker}"
             tell(f"{what}, repetition {trial.repetition}")
             try:
-                played(trial, running[trial.broker]).save(path_of(trial, out))
-                tell(f"{what}: {time.monotonic() - begun:.0f} s")
+                outcome = played(trial, running[trial.broker])
+                outcome.save(path_of(trial, out))
+                asked = "" if outcome.answered is None else f"; {outcome.answered}"
+                tell(f"{what}: {time.monotonic() - begun:.0f} s{asked}")
             except KohortError as problem:
                 undone += 1
                 tell(f"{what}: {problem}")

@@ -34,6 +34,8 @@ class Play:
         """Start so many and wait until they are at rest; their names."""
         names = self._stage.start(members)
         self._stage.settle()
+        if self._stage.queries is not None:
+            self._stage.queries.begin()
         self._cpu_at_first = self._broker.cpu_seconds()
         self._machine_at_first = _machine_ticks()
         return names
@@ -76,9 +78,11 @@ class Play:
         """What came of it so far."""
         now = self._broker.cpu_seconds()
         used = None if self._cpu_at_first is None or now is None else now - self._cpu_at_first
+        queries = self._stage.queries
         return Outcome(
-            self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic, self._busy()
-        )
+            self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic, self._busy(),
+            None if queries is None else queries.answered,
+        )  # fmt: skip
 
     def _busy(self) -> float:
         used, total = (now - before for now, before in zip(_machine_ticks(), self._machine_at_first, strict=True))

@@ -16,6 +16,7 @@ from kohort.lab.events import Event
 from kohort.lab.member import Member
 from kohort.lab.order import Order
 from kohort.lab.process import ServerProcess
+from kohort.lab.queries import Queries
 from kohort.lab.view import View
 
 _QUIET_S = 0.6
@@ -66,6 +67,8 @@ class Stage:
         self._heard = threading.Condition()
         self._view = View()
         self._load: ServerProcess | None = None
+        self.queries = Queries(partitions) if order.board else None
+        """Asked all the time, where members answer questions."""
 
     # -- the load
 
@@ -175,12 +178,16 @@ class Stage:
         with self._heard:
             self.events.append(event)
             self._view.hear(event)
+            if self.queries is not None:
+                self.queries.hear(event)
             self._heard.notify_all()
 
     # -- the end
 
     def close(self) -> None:
         """End the load and every member that is left."""
+        if self.queries is not None:
+            self.queries.close()
         self.end_load()
         for member in self.members.values():
             member.kill()

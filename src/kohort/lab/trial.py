@@ -13,6 +13,7 @@ from kohort.client import NewTopic
 from kohort.errors import KohortError
 from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.order import Order
+from kohort.lab.queries import Answered
 from kohort.lab.stage import Stage, Trigger
 
 
@@ -72,6 +73,8 @@ class Outcome:
     """As it was called on the broker."""
     busy: float | None = None
     """What part of the machine's CPU time was used from the first trigger to the end, by whomever."""
+    answered: Answered | None = None
+    """How questions for counts were answered from the group's rest before the first trigger on; None: nobody asked."""
 
     def save(self, path: Path) -> None:
         """As JSON lines; a file that exists is whole."""
@@ -81,6 +84,7 @@ class Outcome:
             "broker_cpu_s": self.broker_cpu_s,
             "group": self.group,
             "busy": self.busy,
+            "answered": None if self.answered is None else asdict(self.answered),
         }
         new = path.with_suffix(".new")
         new.write_text("\n".join([json.dumps(head), *map(line, self.events)]) + "\n")
@@ -93,7 +97,9 @@ class Outcome:
             first, *rest = path.read_text().splitlines()
             head = json.loads(first)
             triggers, events = [Trigger.of(one) for one in head["triggers"]], [parse(one) for one in rest]
-            return cls(Trial(**head["trial"]), triggers, events, head["broker_cpu_s"], head["group"], head["busy"])
+            answered = Answered(**head["answered"]) if head.get("answered") else None
+            trial = Trial(**head["trial"])
+            return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered)
         except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
             raise KohortError(f"{path} is no trial of this version: remove it, or name another --out.") from problem
 

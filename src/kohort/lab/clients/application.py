@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from kohort.lab.clients.store import Store
-from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Revoked, line, runs
+from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Revoked, Serving, line, runs
 from kohort.lab.order import Order
 
 POLL_S = 0.1
@@ -42,6 +42,8 @@ class Application:
 
     def joining(self) -> None:
         """The client is made and about to subscribe."""
+        if self._store.port:
+            self._say(Serving(*self._here(), self._store.port))
         self._say(Joining(*self._here()))
 
     def assigned(self, partitions: Iterable[int]) -> None:

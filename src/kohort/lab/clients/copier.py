@@ -18,6 +18,7 @@ import kohort
 from kohort.assignor.copies import Copies
 from kohort.assignor.warm import Plan
 from kohort.client import ConsumerRecord
+from kohort.lab.clients.service import Answer, port_of, serve
 from kohort.lab.order import Order
 from kohort.model import TopicPartition
 
@@ -38,12 +39,16 @@ class Copy:
 class Copier:
     """One member's. Any thread may call `copies` and `planned`; the other methods are the application's thread's."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, answer: Answer) -> None:
+        """Whoever asks this member for a count gets what `answer` says."""
+        self.port = 0
+        """Where it answers."""
         self.done = False
         """There are copies that the group is to be told of."""
         self.can_win = False
         """Some of them are of partitions that are to come to this member when they are copied."""
         self._order = order
+        self._answer = answer
         self._owned: frozenset[int] = frozenset()
         self._copies: dict[int, Copy] = {}
         self._wanted: frozenset[int] = frozenset()
@@ -134,6 +139,8 @@ class Copier:
             self._changes.assign([board])
             end = (await self._changes.end_offsets([board]))[board]
             self._changes.seek(board, max(0, end - 1))
+            server = await serve(self._answer)
+            self.port = port_of(server)
             self._ready.set()
             publishing = asyncio.ensure_future(self._publish(producer))
             restoring = asyncio.ensure_future(self._restore()) if not order.changelog else None
@@ -143,6 +150,7 @@ class Copier:
                     self._follow()
                     self._look()
             finally:
+                server.close()
                 for task in (publishing, restoring):
                     if task is not None:
                         task.cancel()

@@ -13,6 +13,9 @@ from kohort.model import TopicPartition
 class Store:
     """One member's. With a changelog it reads what it wins and writes what changed; without, it pretends to restore."""
 
+    port = 0
+    """Where it answers questions; 0: nowhere."""
+
     def __init__(self, order: Order) -> None:
         self._order = order
         self._counts: dict[int, dict[bytes, int]] = {}

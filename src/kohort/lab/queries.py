@@ -1,0 +1,118 @@
+"""Questions to the group while it rebalances: the count of a key, asked again and again of whoever may know it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+from kohort.lab.events import Event, Gone, Serving
+
+_TIMEOUT_S = 2.0
+_EVERY_S = 0.02
+_KEYS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How many questions were answered how."""
+
+    fresh: int = 0
+    """By the partition's owner."""
+    stale: int = 0
+    """By a member that has a copy, while no owner answered."""
+    none: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.fresh} questions answered by owners, {self.stale} from copies, {self.none} not at all"
+
+
+class Queries:
+    """Asks in a thread of its own, from the first member that serves until `close`."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._ports: dict[str, int] = {}
+        self._connections: dict[str, tuple[socket.socket, TextIO]] = {}
+        self._last: dict[int, str] = {}
+        """Who answered for each partition."""
+        self._counts = {"fresh": 0, "stale": 0, "none": 0}
+        self._counting = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="queries", daemon=True)
+        self._thread.start()
+
+    @property
+    def answered(self) -> Answered:
+        """Since `begin`."""
+        return Answered(**self._counts)
+
+    def begin(self) -> None:
+        """Answers count from now on."""
+        self._counting = True
+
+    def hear(self, event: Event) -> None:
+        """Who answers where, and who does not any more."""
+        match event:
+            case Serving(member=member, port=port):
+                self._ports[member] = port
+            case Gone(member=member):
+                self._ports.pop(member, None)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._stopping.set()
+        self._thread.join()
+        for member in list(self._connections):
+            self._disconnect(member)
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if self._stopping.wait(_EVERY_S):
+                return
+            partition, key = number % self._partitions, f"key-{number // self._partitions % _KEYS:02d}"
+            how = self._ask(partition, key)
+            if self._counting:
+                self._counts[how] += 1
+
+    def _ask(self, partition: int, key: str) -> str:
+        """Ask who answered last, and then the others, until one answers that owns the partition."""
+        how = "none"
+        for member in self._order(partition):
+            answer = self._answer(member, partition, key)
+            if answer is not None and answer["count"] is not None:
+                if not answer["stale"]:
+                    self._last[partition] = member
+                    return "fresh"
+                how = "stale"
+        return how
+
+    def _order(self, partition: int) -> Iterator[str]:
+        last = self._last.get(partition)
+        if last is not None and last in self._ports:
+            yield last
+        yield from [member for member in list(self._ports) if member != last]
+
+    def _answer(self, member: str, partition: int, key: str) -> dict[str, object] | None:
+        try:
+            connection, lines = self._connection(member)
+            connection.sendall(json.dumps({"partition": partition, "key": key}).encode() + b"\n")
+            found: dict[str, object] = json.loads(lines.readline())
+        except (OSError, ValueError, KeyError):
+            self._disconnect(member)  # it ends, or has not begun
+            return None
+        return found
+
+    def _disconnect(self, member: str) -> None:
+        for one in reversed(self._connections.pop(member, ())):
+            one.close()
+
+    def _connection(self, member: str) -> tuple[socket.socket, TextIO]:
+        if member not in self._connections:
+            connection = socket.create_connection(("127.0.0.1", self._ports[member]), timeout=_TIMEOUT_S)
+            self._connections[member] = connection, connection.makefile("r")
+        return self._connections[member]
