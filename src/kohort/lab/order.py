@@ -35,8 +35,8 @@ class Order:
     """So many members copy each partition beside its owner."""
     acceptable_lag: int = 100
     """A copy with at most so many records to go is close behind."""
-    probing_ms: int = 1_000
-    """Where only some of what is to move is copied, the group is told of that so often."""
+    probing_ms: int = 5_000
+    """The group is told so often where only some of what is to move is copied, or where it was told and moved nothing."""
 
     def to_json(self) -> str:
         """As the argument of a member's process."""

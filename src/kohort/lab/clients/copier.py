@@ -56,7 +56,8 @@ class Copier:
         """What is to come to this member when it is copied."""
         self._told: frozenset[int] = frozenset()
         """Of the wanted ones, those that were close behind when it was last told."""
-        self._told_at = 0.0
+        self._patient_since = 0.0
+        """When the plan came, or the group was last told."""
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -111,7 +112,7 @@ class Copier:
         with self._lock:
             self.done = False
             self._told = self._near()
-            self._told_at = time.monotonic()
+            self._patient_since = time.monotonic()
 
     def close(self) -> None:
         """End the thread."""
@@ -176,6 +177,7 @@ class Copier:
         if mine is None:
             return  # it was computed before this member came
         with self._lock:
+            self._patient_since = time.monotonic()
             self._wanted = frozenset(mine)
             self._moving = frozenset(told.get("moving", {}).get(self._order.name, ()))
             self._copies = {one: copy for one, copy in self._copies.items() if one in self._wanted}
@@ -232,10 +234,10 @@ class Copier:
             near = self._near()
             news = near - self._told
             complete = (self._moving and self._moving <= near) or near == self._wanted - self._owned
-            self.can_win = bool(self._moving & news)
-            self.done = bool(news) and (
-                bool(complete) or time.monotonic() >= self._told_at + self._order.probing_ms / 1000
-            )
+            waited = time.monotonic() >= self._patient_since + self._order.probing_ms / 1000
+            # What was told and did not move is told again: whoever computed may not have known of it yet.
+            self.can_win = bool(self._moving & (near if waited else news))
+            self.done = bool(news and (complete or waited)) or (self.can_win and waited)
 
     def _near(self) -> frozenset[int]:
         return frozenset(one for one, copy in self._copies.items() if one in self._wanted and self._is_near(copy))
