@@ -36,7 +36,7 @@ class Order:
     acceptable_lag: int = 100
     """A copy with at most so many records to go is close behind."""
     probing_ms: int = 5_000
-    """The group is told so often where only some of what is to move is copied, or where it was told and moved nothing."""
+    """The group is told so often where only some of what is to move is copied, or where telling it moved nothing."""
 
     def to_json(self) -> str:
         """As the argument of a member's process."""
