@@ -68,6 +68,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(autouse=True)
+def known_to_this_thread(request: pytest.FixtureRequest) -> None:
+    """Python's main thread can get another thread of the JVM in the middle of the tests, which knows no session."""
+    if "spark" in request.fixturenames:
+        from pyspark_kohort import register
+
+        register(request.getfixturevalue("spark"))
+
+
+@pytest.fixture(autouse=True)
 def no_connections_left() -> Iterator[None]:
     """Tests play executors, whose connections live as long as their processes."""
     yield

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pyspark_kohort import register
 from tests.spark.conftest import Topic, rows
 
 if TYPE_CHECKING:
@@ -39,6 +41,23 @@ def test_a_table_is_written_and_read_again(spark: SparkSession, new_topic: NewTo
     assert written.count() == 5_000
     by_key = written.selectExpr("key", "partition").distinct().count()
     assert by_key == 700, "each key has one partition"
+
+
+def test_a_thread_that_registers_writes_though_another_made_the_session(
+    spark: SparkSession, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+
+    def write() -> None:
+        register(spark)
+        table = spark.range(7).selectExpr("cast(id as string) value")
+        table.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap).option(
+            "topic", topic.name
+        ).mode("append").save()
+
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(write).result()
+    assert read(spark, topic).count() == 7
 
 
 def test_a_stream_goes_from_topic_to_topic(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:
