@@ -10,7 +10,7 @@ import kohort
 from kohort import blocking
 
 ASYNC_ONLY = {
-    "Consumer": {"commit_nowait", "read_ahead", "next_unread", "close_after_callback"},
+    "Consumer": {"read_ahead", "next_unread", "close_after_callback"},
     "Producer": {"ready", "send_nowait", "send_all"},
     "Admin": set(),
 }
