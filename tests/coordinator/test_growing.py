@@ -7,6 +7,7 @@ from kohort.coordinator.events import Cause, RebalanceStarted
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
 
@@ -26,7 +27,7 @@ class Leader:
         self.member_id = ""
         self.times = 0
 
-    def share(self, partitions: int) -> None:
+    def share(self, partitions: int, protocol_type: str = "consumer") -> None:
         """Join, and take so many."""
         self.times += 1
         joining = JoinGroupRequest(
@@ -34,7 +35,7 @@ class Leader:
             session_timeout_ms=45_000,
             rebalance_timeout_ms=60_000,
             member_id=self.member_id,
-            protocol_type="consumer",
+            protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription(["orders"])))],
         )
         answers = self.shell.handle(joining, f"join {self.times}", 3).replies
@@ -51,6 +52,10 @@ class Leader:
             assignments=[SyncGroupRequestAssignment(member_id=self.member_id, assignment=taken)],
         )
         self.shell.handle(request, f"sync {self.times}", 3)
+
+    def leave(self) -> None:
+        request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=self.member_id)])
+        self.shell.handle(request, "leave", 3)
 
 
 def causes(shell: Shell, milliseconds: int) -> list[Cause]:
@@ -86,6 +91,16 @@ def test_it_is_asked_once_as_an_assignor_may_leave_out_what_it_wants(shell: Shel
 def test_a_topic_that_it_does_not_read_is_not_its_concern(shell: Shell) -> None:
     Leader(shell).share(2)
     shell.set_topics({"orders": 2, "other": 5})
+    assert causes(shell, 30_000) == []
+
+
+def test_members_of_another_protocol_type_that_took_the_group_over_meanwhile_are_left_alone(shell: Shell) -> None:
+    leader = Leader(shell)
+    leader.share(2)
+    shell.set_topics({"orders": 4, "other": 1})
+    leader.leave()
+    Leader(shell).share(2, "connect")
+    assert shell.shard.groups["g"].state is GroupState.STABLE
     assert causes(shell, 30_000) == []
 
 

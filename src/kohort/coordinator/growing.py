@@ -5,8 +5,6 @@ an error in a fetch; the leaders of some (the Java client's, aiokafka's) then jo
 partitions only where they assign, so a group that goes on without the new ones for a moment is asked to join again.
 """
 
-from collections.abc import Iterable
-
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.coordinator.effects import Effects
@@ -45,12 +43,14 @@ def growth_due(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -
     """Ask the members to join again if the group still leaves out partitions; once, as its assignor may mean it."""
     if group.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         out.timers[GrowthDue(group.group_id)] = now + _BY_THEMSELVES
-    elif group.state is GroupState.STABLE and _leaves_out(groups, group, group.subscribed_topics() or ()):
+    elif group.state is GroupState.STABLE and _leaves_out(groups, group):
         begin_and_proceed(groups, group, Why(Cause.TOPICS_CHANGED), now, out)
 
 
-def _leaves_out(groups: Groups, group: ClassicGroup, topics: Iterable[str]) -> bool:
-    assert group.protocol_type == CONSUMER
+def _leaves_out(groups: Groups, group: ClassicGroup) -> bool:
+    topics = group.subscribed_topics()
+    if not topics:
+        return False  # it has become a group of others, perhaps of another protocol type
     shares = (assigned_partitions(CONSUMER, member.assignment) for member in group.members.values())
     assigned = {(topic, partition) for share in shares for topic, partition in share}
     known = groups.metadata.by_name
