@@ -53,6 +53,7 @@ class Readers:
         self._options |= {"auto_offset_reset": "earliest", **options}
         self._count = count
         self.read: list[tuple[str, int, int, bytes | None]] = []
+        self.committed = 0
         self.assigned = 0
         self.lost = 0
         self._polled = asyncio.Condition()
@@ -83,6 +84,9 @@ class Readers:
     async def until_read(self, count: int) -> None:
         await self._until(lambda: len({one[:3] for one in self.read}) >= count)
 
+    async def until_committed(self, count: int) -> None:
+        await self._until(lambda: self.committed >= count)
+
     async def _until(self, reached: Callable[[], bool]) -> None:
         async with asyncio.timeout(30), self._polled:
             await self._polled.wait_for(reached)
@@ -95,11 +99,16 @@ class Readers:
 
     async def _run(self, consumer: Consumer) -> None:
         while True:
-            for record in await consumer.poll(timeout=0.2):
-                self.read.append((record.topic, record.partition, record.offset, record.value))
-            async with self._polled:
-                self._polled.notify_all()
+            records = await consumer.poll(timeout=0.2)
+            self.read += [(record.topic, record.partition, record.offset, record.value) for record in records]
+            await self._tell()
             await consumer.commit()
+            self.committed += len(records)
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._polled:
+            self._polled.notify_all()
 
 
 async def produce(cluster: RunningCluster, first: int, count: int) -> None:
@@ -134,6 +143,7 @@ async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
             await readers.until_read(600)
             assert (readers.assigned, readers.lost) == (owned, 0), "nobody's partitions moved"
             assert await generation(cluster) == ("Stable", 3)
+            await readers.until_committed(600)
         values = [one[3] for one in readers.read]
         assert len(values) == len(set(values)) == 600, "nothing is read twice by a group that did not rebalance"
         async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
