@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.assignor import RebalanceProtocol
 from kohort.assignor.copies import Copies, decode_copies, encode_copies
-from kohort.assignor.warm import Plan, WarmAssignor
+from kohort.assignor.warm import MAX_WARMUPS, Plan, WarmAssignor
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Subscription
 from tests.assignor.groups import parts, steady
@@ -122,6 +122,19 @@ def test_a_lag_above_what_is_acceptable_moves_nothing() -> None:
     group.lags["b"] = dict.fromkeys(parts("t-0 t-1"), 11)
     group.rebalance()
     assert group.owned == {"a": parts("t-0 t-1"), "b": []}
+
+
+def test_only_so_many_are_copied_at_a_time_and_all_move_in_the_end() -> None:
+    group = WarmGroup(12, ["a"])
+    group.settle()
+    group.members.append("b")
+    group.rebalance()
+    assert group.plan.copies["b"] == group.plan.moving["b"] and group.plan.waiting == MAX_WARMUPS == 2
+    group.copy()
+    group.rebalance()  # they are on their way, the next two are copied
+    assert set(group.plan.moving["b"]).isdisjoint(group.plan.copies["a"]) and group.plan.waiting == 2
+    group.settle()
+    assert group.loads() == [6, 6]
 
 
 def test_standbys_go_on_when_a_member_leaves_and_each_has_one_more() -> None:

@@ -23,11 +23,14 @@ from kohort.assignor.order import as_assignments, topic_sets
 from kohort.assignor.uniform import assign_uniformly
 from kohort.assignor.user_data import Claim
 from kohort.assignor.warming import Even, Facts, Shares, warm_up
+from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription
 
 ACCEPTABLE_LAG = 10_000
 """Kafka Streams' default of `acceptable.recovery.lag`."""
+MAX_WARMUPS = 2
+"""Kafka Streams' default of `max.warmup.replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Plan:
     copies: Mapping[str, Sequence[TopicPartition]]
     """What each is to copy though it does not own it: first what is to come to it, then as a standby."""
     moving: Mapping[str, Sequence[TopicPartition]]
-    """Those of them that are to come to it when they are copied."""
+    """Those of them that are to come to it when they are copied; more may follow when these have moved."""
 
     @property
     def waiting(self) -> int:
@@ -61,14 +64,22 @@ class WarmAssignor:
         *,
         acceptable_lag: int = ACCEPTABLE_LAG,
         standbys: int = 0,
+        max_warmups: int = MAX_WARMUPS,
         protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE,
     ) -> None:
-        """`copies` says what this member has; `planned` is told what it computed for its group, and must not block."""
+        """`copies` says what this member has; `planned` is told what it computed for its group, and must not block.
+
+        `acceptable_lag`, `standbys` and `max_warmups` are Kafka Streams' `acceptable.recovery.lag`,
+        `num.standby.replicas` and `max.warmup.replicas`; the last one counts in the whole group, standbys left out.
+        """
+        if max_warmups < 1:
+            raise ConfigError(f"max_warmups is {max_warmups}: with less than 1 nothing could ever move.")
         self.protocol = protocol
         self._copies = copies
         self._planned = planned
         self._acceptable_lag = acceptable_lag
         self._standbys = standbys
+        self._max_warmups = max_warmups
 
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
@@ -93,9 +104,11 @@ class WarmAssignor:
             for topic in frozenset().union(*topics.values())
             for number in range(partitions.get(topic, 0))
         ]
-        made = warm_up(everything, facts, _evenly(partitions, topics), self._standbys)
+        made = warm_up(everything, facts, _evenly(partitions, topics), self._standbys, self._max_warmups)
         names = {member_id: one.name for member_id, one in told.items() if one.name}
-        moving = {m: set(share).difference(made.now[m]) for m, share in made.wanted.items()}
+        moving = {
+            m: set(made.copies[m]).intersection(share).difference(made.now[m]) for m, share in made.wanted.items()
+        }
         self._planned(
             Plan(
                 {name: made.copies[m] for m, name in names.items()},

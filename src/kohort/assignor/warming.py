@@ -58,8 +58,11 @@ class Facts:
         return {partition: sorted(members) for partition, members in found.items()}
 
 
-def warm_up(partitions: Iterable[TopicPartition], facts: Facts, even: Even, standbys: int) -> Warming:
-    """Decide for all `partitions`; `standbys` members beside its owners copy each of them at all times."""
+def warm_up(partitions: Iterable[TopicPartition], facts: Facts, even: Even, standbys: int, max_warmups: int) -> Warming:
+    """Decide for all `partitions`; `standbys` members beside its owners copy each of them at all times.
+
+    At most `max_warmups` more copies are made at a time, for partitions that are to move; the rest waits for them.
+    """
     everything = sorted(partitions)
     having = facts.having()
     holder = _taken_over(everything, facts, having)
@@ -72,7 +75,7 @@ def warm_up(partitions: Iterable[TopicPartition], facts: Facts, even: Even, stan
             continue  # nobody asks for it any more
         present = holder.get(partition, target)
         now[target if facts.is_warm(target, partition) else present].append(partition)
-    return Warming(now, wanted, _copies(now, wanted_of, having, facts, standbys))
+    return Warming(now, wanted, _copies(now, wanted_of, having, facts, standbys, max_warmups))
 
 
 def _taken_over(
@@ -117,24 +120,35 @@ def _copies(
     having: Mapping[TopicPartition, Sequence[tuple[int, str]]],
     facts: Facts,
     standbys: int,
+    max_warmups: int,
 ) -> dict[str, list[TopicPartition]]:
     copies: dict[str, list[TopicPartition]] = {}
     for member_id, share in now.items():
         # Until its last owner has given it up, the copy has to stay as warm as it is.
         has = set(facts.owned[member_id])
         copies[member_id] = [one for one in share if one not in has and facts.is_warm(member_id, one)]
-    for owner, share in now.items():
-        for partition in share:
-            if wanted_of[partition] != owner:
-                copies[wanted_of[partition]].append(partition)
+    warmups = _warmups(now, wanted_of, facts)[:max_warmups]
+    for partition in sorted(warmups):
+        copies[wanted_of[partition]].append(partition)
     stand = _Standing(list(now), -(-sum(map(len, now.values())) * standbys // max(1, len(now))))
     for owner, share in now.items():
         for partition in share:
             have = {member_id for _, member_id in having.get(partition, ())}
-            can = [m for m in now if m not in (owner, wanted_of[partition]) and partition.topic in facts.topics[m]]
+            coming = wanted_of[partition] if partition in warmups else owner
+            can = [m for m in now if m not in (owner, coming) and partition.topic in facts.topics[m]]
             for member_id in stand.chosen(owner, can, have, standbys):
                 copies[member_id].append(partition)
     return copies
+
+
+def _warmups(now: Shares, wanted_of: Mapping[TopicPartition, str], facts: Facts) -> list[TopicPartition]:
+    """What is to move to members that have to copy it first, the nearest to their aim first."""
+
+    def rank(partition: TopicPartition) -> tuple[bool, int, TopicPartition]:
+        lag = facts.lags[wanted_of[partition]].get(partition)
+        return lag is None, lag or 0, partition
+
+    return sorted((one for owner, share in now.items() for one in share if wanted_of[one] != owner), key=rank)
 
 
 class _Standing:
