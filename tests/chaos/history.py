@@ -23,15 +23,20 @@ class Entry(TypedDict, total=False):
     read      group, member, spans                 [partition, first, last] each
     wrong     group, member, what                  what a member saw that must not be
     failed    producer, what                        a record was not acknowledged
+    bumped    producer, what                        it begins a new producer epoch by itself, for that reason
     stuck     group, what                           it does not come to the end of the log
     ended     member, what                          by itself
     unsure    group, what                           whether a commit was taken
     killed    member                               it could not give up what it had
     fault     what, node
-    log       partition, values                    at the end: every value, by offset from 0
+    log       partition, values, batches           at the end: every value, by offset from 0; of each batch its first
+                                                   offset, leader epoch, producer id and producer epoch
     generation  group, number, owners              at the end, from the coordinator's records
     commits   group, partition, values             the same, in the order of the log
     epochs    group, problems                      the same, of a consumer group
+    stands    group, partition, value              at the end, from the coordinator: what is committed
+    topic     topic, id                            at the end: every topic that there is
+    records   partition, data                      at the end: batches of the coordinators' topic in base64, in order
     """
 
     at: Millis
@@ -45,6 +50,10 @@ class Entry(TypedDict, total=False):
     spans: list[list[int]]
     value: int
     values: list[int]
+    batches: list[list[int]]
+    topic: str
+    id: str
+    data: str
     offset: int
     since: Millis
     number: int

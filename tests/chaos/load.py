@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import confluent_kafka
@@ -20,9 +22,17 @@ _TICK_S = 0.25
 _PATIENCE_MS = 180_000
 """Longer than any fault lasts: what was sent is acknowledged in the end."""
 
-Acked = Callable[[int, int, int], None]
-"""Called with a partition, a value and its offset."""
-Failed = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a producer hears of its library."""
+
+    acked: Callable[[int, int, int], None]
+    """A record is in: its partition, value and offset."""
+    failed: Callable[[str], None]
+    """One will never be acknowledged."""
+    bumped: Callable[[str], None]
+    """The library goes on at a new producer epoch, for that reason."""
 
 
 class Sender(Protocol):
@@ -38,38 +48,54 @@ class Sender(Protocol):
 class Librdkafka:
     """By confluent-kafka."""
 
-    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
-        self._topic, self._acked, self._failed = topic, acked, failed
+    def __init__(self, bootstrap: str, topic: str, told: Told) -> None:
+        self._topic, self._told = topic, told
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 20,
                 "message.timeout.ms": _PATIENCE_MS,
-            }
+                "debug": "eos",
+            },
+            logger=_bumps(told),
         )
 
     def send(self, partition: int, value: int) -> None:
         def delivered(error: Any, record: Any) -> None:
             if error is not None:
-                self._failed(str(error))
+                self._told.failed(str(error))
             else:
-                self._acked(partition, value, record.offset())
+                self._told.acked(partition, value, record.offset())
 
         self._producer.produce(self._topic, value_of(partition, value), partition=partition, on_delivery=delivered)
         self._producer.poll(0)
 
     def close(self) -> None:
         if self._producer.flush(60.0):
-            self._failed("records were never acknowledged")
+            self._told.failed("records were never acknowledged")
         del self._producer  # that ends its threads
+
+
+def _bumps(told: Told) -> logging.Logger:
+    """Where librdkafka says of a request that was refused that it begins a new producer epoch because of it."""
+
+    class Bumps(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said = record.getMessage()
+            if said.startswith("ERRSEQ"):
+                told.bumped(said)
+
+    logger = logging.Logger("librdkafka", logging.DEBUG)
+    logger.addHandler(Bumps())
+    return logger
 
 
 class Kohort:
     """By our own."""
 
-    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
-        self._topic, self._acked, self._failed = topic, acked, failed
+    def __init__(self, bootstrap: str, topic: str, told: Told) -> None:
+        self._topic, self._told = topic, told
         self._producer = blocking.Producer(
             bootstrap_servers=bootstrap, linger_ms=20, delivery_timeout_ms=_PATIENCE_MS, enable_idempotence=True
         )
@@ -89,16 +115,16 @@ class Kohort:
     def _settle(self) -> None:
         partition, value, sent = self._open.pop(0)
         try:
-            self._acked(partition, value, sent.result().offset)
+            self._told.acked(partition, value, sent.result().offset)
         except Exception as error:  # noqa: BLE001  # whatever it is: a record was not acknowledged
-            self._failed(repr(error))
+            self._told.failed(repr(error))
 
 
 class KafkaPython:
     """By kafka-python."""
 
-    def __init__(self, bootstrap: str, topic: str, acked: Acked, failed: Failed) -> None:
-        self._topic, self._acked, self._failed = topic, acked, failed
+    def __init__(self, bootstrap: str, topic: str, told: Told) -> None:
+        self._topic, self._told = topic, told
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
             acks="all",
@@ -109,8 +135,8 @@ class KafkaPython:
 
     def send(self, partition: int, value: int) -> None:
         sent = self._queue(partition, value_of(partition, value).encode())
-        sent.add_callback(lambda record: self._acked(partition, value, record.offset))
-        sent.add_errback(lambda error: self._failed(repr(error)))
+        sent.add_callback(lambda record: self._told.acked(partition, value, record.offset))
+        sent.add_errback(lambda error: self._told.failed(repr(error)))
 
     def close(self) -> None:
         self._producer.flush(60.0)
@@ -124,7 +150,7 @@ class KafkaPython:
                 continue
 
 
-NewSender = Callable[[str, str, Acked, Failed], Sender]
+NewSender = Callable[[str, str, Told], Sender]
 TIDY: Sequence[NewSender] = (Librdkafka, Kohort)
 SENDERS: Sequence[NewSender] = (*TIDY, KafkaPython)
 """kafka-python leaves sockets of refused connections to the collector, so it is not for tests."""
@@ -140,7 +166,7 @@ class Producer:
         self._burst = max(1, round(per_s * _TICK_S))
         self._chance = random.Random(share.start)
         self._sent = dict.fromkeys(self._partitions, 0)
-        self._sender = new(bootstrap, topic, self._acked, self._failed)
+        self._sender = new(bootstrap, topic, Told(self._acked, self._failed, self._bumped))
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
@@ -167,6 +193,9 @@ class Producer:
 
     def _failed(self, what: str) -> None:
         self._history.note("failed", producer=self._name, what=what)
+
+    def _bumped(self, why: str) -> None:
+        self._history.note("bumped", producer=self._name, what=why)
 
 
 class Committer:

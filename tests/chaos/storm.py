@@ -26,14 +26,14 @@ import confluent_kafka.cimpl
 
 from tests.chaos.faults import Faults, FaultyDisk
 from tests.chaos.history import History, read_history
-from tests.chaos.judge import judge
+from tests.chaos.holdings import log_ends, note_holdings
+from tests.chaos.judge import judge, remarks
 from tests.chaos.load import SENDERS, Committer, NewSender, Producer
 from tests.interop.kafka import Unavailable
 from tests.interop.kohort import kohort
 from tests.interop.mixed.events import Assigned, Event, Lost, Read, Revoked, Wrong
 from tests.interop.mixed.kinds import KINDS, Choices, Kind, Place
 from tests.interop.mixed.member import Member
-from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.view import GroupWatch
 from tests.interop.process import ServerProcess, until
 
@@ -153,9 +153,7 @@ class Storm:
             member.leave()
         for member in (*self.members, *self._leaving):
             member.gone(60.0)
-        self._note_logs()
-        for group in self._groups:
-            self._note_group(group)
+        note_holdings(self.bootstrap, TOPIC, [group.name for group in self._groups], self.history)
 
     def stop(self) -> None:
         """Nothing is left running."""
@@ -183,7 +181,7 @@ class Storm:
         self.history.note("killed", member=member.name)
 
     def _drain(self, group: str) -> None:
-        ends = self._ends()
+        ends = log_ends(self.bootstrap, TOPIC)
         watch = GroupWatch(self.bootstrap, group)
 
         def read() -> bool:
@@ -204,37 +202,6 @@ class Storm:
             self._gone(member)
             self._again(member)
 
-    def _ends(self) -> dict[int, int]:
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, "group.id": "judge"})
-        try:
-            places = [confluent_kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-            return {place.partition: consumer.get_watermark_offsets(place, timeout=30.0)[1] for place in places}
-        finally:
-            consumer.close()
-
-    def _note_logs(self) -> None:
-        for partition, end in self._ends().items():
-            values: list[int] = []
-            consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, "group.id": "judge"})
-            consumer.assign([confluent_kafka.TopicPartition(TOPIC, partition, 0)])
-            while len(values) < end:
-                record = consumer.poll(30.0)
-                if record is None or record.error():
-                    break
-                assert record.offset() == len(values), f"partition {partition} has a gap at {len(values)}"
-                values.append(int((record.value() or b"").rpartition(b":")[2]))
-            consumer.close()
-            self.history.note("log", partition=partition, values=values)
-
-    def _note_group(self, group: Group) -> None:
-        found = read_group_log(self.bootstrap, group.name)
-        for one in found.generations:
-            owners = {name: sorted(owned) for name, owned in one.owners}
-            self.history.note("generation", group=group.name, number=one.number, owners=owners)
-        for partition, offsets in found.commits.items():
-            self.history.note("commits", group=group.name, partition=partition, values=offsets)
-        self.history.note("epochs", group=group.name, problems=found.owned_twice)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -242,6 +209,8 @@ class Outcome:
 
     failovers: int
     problems: list[str]
+    remarks: list[str]
+    """What is no fault of a broker's."""
     history: Path
 
 
@@ -287,7 +256,8 @@ def run(
         cluster.stop(60.0)
         history.close()
     path = directory / "history.jsonl"
-    return Outcome(faults.failovers, judge(list(read_history(path))), path)
+    entries = list(read_history(path))
+    return Outcome(faults.failovers, judge(entries), remarks(entries), path)
 
 
 def _kinds(groups: Sequence[Group], report: Callable[[str], None]) -> list[Kind]:
@@ -313,8 +283,8 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     print(f"seed {given.seed}, in {directory}", flush=True)
     outcome = run(directory, given.minutes * 60, given.members, given.seed, lambda line: print(line, flush=True))
-    for problem in outcome.problems[:50]:
-        print(problem)
+    for line in (*outcome.problems[:50], *outcome.remarks):
+        print(line)
     print(f"{outcome.failovers} failovers, {len(outcome.problems)} violations")
     if outcome.problems or given.keep:
         print(f"kept: {outcome.history}; python -m tests.chaos.judge judges it again")

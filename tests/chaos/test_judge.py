@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.history import Entry
-from tests.chaos.judge import History, judge
+from tests.chaos.judge import History, judge, remarks
 
 _clock = itertools.count(1)
 
@@ -98,3 +98,46 @@ def test_what_a_killed_member_had_and_what_was_lost_is_not_owned_twice() -> None
 def test_each_planted_fault_is_found(history: History, said: str) -> None:
     problems = judge(history)
     assert any(said in problem for problem in problems), problems
+
+
+def rewritten() -> list[Entry]:
+    """librdkafka wrote 1 and 2, was not answered because the leader changed, and wrote them again at its next epoch."""
+    entries = [entry("sent", producer="Librdkafka", partition=1, value=value) for value in range(4)]
+    entries.append(entry("acked", producer="Librdkafka", partition=1, value=0, offset=0))
+    entries.append(entry("bumped", producer="Librdkafka", what="ERRSEQ skipped sequence numbers"))
+    entries += [
+        entry("acked", producer="Librdkafka", partition=1, value=value, offset=value + 2) for value in (1, 2, 3)
+    ]
+    batches = [[0, 5, 77, 0], [1, 6, 77, 0], [3, 7, 77, 1], [5, 7, 77, 1]]
+    entries.append(entry("log", partition=1, values=[0, 1, 2, 1, 2, 3], batches=batches))
+    return [*entries, entry("read", group="g", member="a", spans=[[1, 0, 5]])]
+
+
+def test_what_librdkafka_writes_again_at_an_epoch_of_its_own_is_told_and_no_violation() -> None:
+    history = [*sound(), *rewritten()]
+    assert judge(history) == []
+    (remark,) = remarks(history)
+    assert "partition 1 has 2 records twice from offset 1 on" in remark
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"kind": "bumped", "kept": False},
+        {"kind": "bumped", "producer": "Kohort"},
+        {"kind": "log", "batches": [[0, 5, 77, 0], [1, 6, 77, 0], [3, 7, 77, 0], [5, 7, 77, 0]]},
+        {"kind": "log", "batches": [[0, 5, 77, 0], [1, 7, 77, 0], [3, 7, 77, 1], [5, 7, 77, 1]]},
+        {"kind": "log", "batches": [[0, 5, 77, 0], [1, 6, 78, 0], [3, 7, 77, 1], [5, 7, 77, 1]]},
+        {"kind": "log", "values": [0, 1, 2, 1, 3, 2]},
+        {"kind": "acked", "offset": 1, "value": 1},
+    ],
+    ids=["no bump", "of another library", "no epoch", "no new leader", "another producer", "another run", "answered"],
+)
+def test_any_other_record_that_is_there_twice_is_a_duplicate(otherwise: dict[str, Any]) -> None:
+    changed = rewritten()
+    found = next(one for one in changed if one["kind"] == otherwise["kind"])
+    if otherwise.pop("kept", True):
+        found.update(otherwise)  # type: ignore[typeddict-item]
+    else:
+        changed.remove(found)
+    assert any("2 times" in problem for problem in judge([*sound(), *changed]))
