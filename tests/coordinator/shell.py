@@ -17,6 +17,7 @@ from kohort.coordinator import (
     GroupSettings,
     GroupShard,
     GroupState,
+    Held,
     MetadataImage,
     Record,
     RequestContext,
@@ -43,6 +44,7 @@ from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_value
 from kohort.wire.group_records import OffsetCommitValue
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.coordinator import consumer_checks
 
 TOPIC_IDS = 10
@@ -96,6 +98,16 @@ class Shell:
             request = decode(type(request), version, encode(request, version))
         context = RequestContext(token, version, client_id, f"/{client_id}")
         return self.apply(self.shard.handle(request, context, self.now))
+
+    def beat(self, request: HeartbeatRequest, token: Hashable) -> Effects:
+        """Send a heartbeat that may be held: then its answer comes later."""
+        assert token not in self.waiting
+        self.waiting.add(token)
+        self._versions[token] = 0
+        answer = self.shard.heartbeat(request, self.now, token)
+        if isinstance(answer, Held):
+            return Effects()
+        return self.apply(Effects(replies={token: HeartbeatResponse(error_code=answer)}))
 
     def disconnect(self, token: Hashable) -> Effects:
         """The connection of a waiting request breaks."""
@@ -248,7 +260,7 @@ class Shell:
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
             case CollectingEnds():
-                return group.rebalance.collecting
+                return group.state is GroupState.PREPARING_REBALANCE  # a heartbeat that ends it sets no timers
             case SyncsHeldEnd():
                 return group.rebalance.givers is not None
             case GrowthDue():

@@ -9,6 +9,7 @@ from kohort.coordinator.member import Member
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.states import PREDECESSORS, GroupState
 from kohort.coordinator.subscriptions import CONSUMER, subscribed_topics
+from kohort.coordinator.succession import Succession
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.group_records import GroupMetadataValue
@@ -34,6 +35,7 @@ class ClassicGroup:
         "state",
         "static_ids",
         "stored",
+        "succession",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -60,6 +62,8 @@ class ClassicGroup:
         """How many members of each name the group had lately; see `returning`."""
         self.left_at: dict[str, Millis] = {}
         """When a generation ended last that had a member of that name."""
+        self.succession = Succession()
+        """Of members that leave to come back."""
         self._supporters: Counter[str] = Counter()
         """How many members support each assignor, so that a join need not ask them all."""
 

@@ -2,7 +2,7 @@
 
 Members of a cooperative assignor go on processing, and are told at once. Members of an eager one give up everything
 when they are told, and wait for whoever is told last. So they are told together: as soon as the heartbeat of everybody
-is in hand, or those that are missing are overdue.
+is in hand, or those that are missing are overdue; and of a leave with the join that follows it, see `succession`.
 """
 
 from kohort.coordinator.classic_group import ClassicGroup
@@ -23,27 +23,52 @@ def tell_of_rebalance(groups: Groups, group: ClassicGroup, now: Millis, out: Eff
     """A rebalance began: tell those whose heartbeats are held, now or together."""
     if not groups.holds.by_group.get(group.group_id):
         return
-    if _is_eager(group) and (missing := _missing(groups, group)):
-        due = max(member.heard_at + (member.rhythm_ms or _LIKELY_RHYTHM) for member in missing)
-        if due > now:
-            group.rebalance.collecting = True
-            longest = max(member.rhythm_ms or _LIKELY_RHYTHM for member in missing)
-            out.timers[CollectingEnds(group.group_id)] = min(due + _SLACK, now + longest)
-            return
-    groups.holds.stir(group.group_id)
+    if _is_eager(group) and (until := _collects_until(groups, group, now)) > now:
+        group.rebalance.collecting = True
+        out.timers[CollectingEnds(group.group_id)] = until
+    else:
+        groups.holds.stir(group.group_id)
+
+
+def _collects_until(groups: Groups, group: ClassicGroup, now: Millis) -> Millis:
+    """When the members are told at the latest: well before those that were not told would be removed."""
+    until = group.succession.until(now) if _successor_is_awaited(group) else now
+    missing = _missing(groups, group)
+    due = max((member.heard_at + (member.rhythm_ms or _LIKELY_RHYTHM) for member in missing), default=now)
+    if due > now:
+        longest = max(member.rhythm_ms or _LIKELY_RHYTHM for member in missing)
+        until = max(until, min(due + _SLACK, now + longest))
+    return min(until, now + group.rebalance_timeout_ms // 2)
+
+
+def newcomer_is_there(groups: Groups, group: ClassicGroup, now: Millis) -> None:
+    """Somebody is about to be a member: perhaps who was waited for."""
+    group.succession.came(now)
+    tell_when_all_are_in_hand(groups, group)
 
 
 def tell_when_all_are_in_hand(groups: Groups, group: ClassicGroup) -> None:
-    """Tell the members of an eager assignor if all of them can be told now."""
-    if group.rebalance.collecting and not _missing(groups, group):
-        collecting_ended(groups, group)
+    """Tell the members of an eager assignor if all of them can be told now, and nobody else is waited for."""
+    if group.rebalance.collecting and not (_successor_is_awaited(group) or _somebody_is_missing(groups, group)):
+        _tell(groups, group)
 
 
-def collecting_ended(groups: Groups, group: ClassicGroup) -> None:
+def collecting_ended(groups: Groups, group: ClassicGroup, now: Millis) -> None:
     """Whoever is not in hand is told when it comes."""
     if group.state is GroupState.PREPARING_REBALANCE and group.rebalance.collecting:
-        group.rebalance.collecting = False
-        groups.holds.stir(group.group_id)
+        if group.succession.is_awaited and group.succession.until(now) <= now:
+            group.succession.came_not()
+        _tell(groups, group)
+
+
+def _tell(groups: Groups, group: ClassicGroup) -> None:
+    group.rebalance.collecting = False
+    groups.holds.stir(group.group_id)
+
+
+def _successor_is_awaited(group: ClassicGroup) -> bool:
+    """Not if a member was told that had to be: it has given up everything, and waits for the others."""
+    return group.succession.is_awaited and all(group.members[one].is_new for one in group.rebalance.joining)
 
 
 def _is_eager(group: ClassicGroup) -> bool:
@@ -54,3 +79,8 @@ def _missing(groups: Groups, group: ClassicGroup) -> list[Member]:
     """Who still processes, and cannot be told now."""
     joining, held = group.rebalance.joining, groups.holds.by_group.get(group.group_id, {})
     return [m for m in group.members.values() if m.member_id not in joining and m.member_id not in held]
+
+
+def _somebody_is_missing(groups: Groups, group: ClassicGroup) -> bool:
+    in_hand = len(group.rebalance.joining) + len(groups.holds.by_group.get(group.group_id, ()))
+    return in_hand < len(group.members) or bool(_missing(groups, group))

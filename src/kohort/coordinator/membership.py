@@ -100,6 +100,8 @@ def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, n
         if group is not None and member_id is not None:
             gone.append(Why(_cause(identity), member_id, identity.reason))
             _remove(groups, group, gone[-1], out)
+            if gone[-1].cause is Cause.MEMBER_LEFT:
+                group.succession.left(now)
         elif group is not None and not error:
             # It took an id and goes before it joined: nobody but a rebalance under way had counted on it.
             del group.pending[identity.member_id]

@@ -236,7 +236,7 @@ class GroupShard:
             case PendingMemberTimeout():
                 pending_member_timed_out(groups, group, timer.member_id, now, out)
             case CollectingEnds():
-                collecting_ended(groups, group)
+                collecting_ended(groups, group, now)
             case SyncsHeldEnd():
                 held_syncs_end(groups, group, now, out)
             case GrowthDue():
