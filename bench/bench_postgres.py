@@ -109,7 +109,16 @@ async def failovers(dsn: str, times: int) -> None:
 
 
 def start(brokers: dict[int, tuple[KohortBroker, object]], dsn: str, node_id: int) -> None:
-    running = kohort_to_kill("--postgres", dsn, "--node-id", str(node_id), group_initial_rebalance_delay_ms="0")
+    # A heartbeat that is held is answered when its hold ends, and a member whose connections close is taken for gone.
+    running = kohort_to_kill(
+        "--postgres",
+        dsn,
+        "--node-id",
+        str(node_id),
+        group_initial_rebalance_delay_ms="0",
+        group_heartbeat_hold_ms="0",
+        group_disconnect_grace_ms="0",
+    )
     brokers[node_id] = running.__enter__(), running
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -55,10 +56,10 @@ def join(dsn: str, tmp_path: Path) -> Iterator[Open]:
         store.close()
 
 
-def topic_of(store: PostgresStore, partitions: int = 1, **configs: str) -> UUID:
+def topic_of(store: PostgresStore, partitions: int = 1, *, name: str = "orders", **configs: str) -> UUID:
     topic_id = uuid4()
     named = {name.replace("_", "."): value for name, value in configs.items()}
-    store.create_topic(Topic(topic_id, "orders", partitions, named))
+    store.create_topic(Topic(topic_id, name, partitions, named))
     return topic_id
 
 
@@ -66,7 +67,7 @@ def take_over(store: PostgresStore, *dead: int) -> None:
     """As a broker does that finds these leases ended."""
     with psycopg.connect(store.home.dsn) as connection:
         connection.execute(
-            "UPDATE kohort.brokers SET lease_until = now() - interval '1 s' WHERE node_id = ANY(%s)", (list(dead),)
+            "UPDATE kohort.leases SET until = now() - interval '1 s' WHERE node_id = ANY(%s)", (list(dead),)
         )
     with psycopg.connect(store.home.dsn) as connection:
         image, found = store.home.take_over(connection, dead)
@@ -187,6 +188,96 @@ def test_compaction_takes_rows_away_and_the_next_leader_finds_what_it_left(join:
     assert values(found) == [*left, b"40"] and found.end_offset == 41
 
 
+def test_rows_that_go_by_time_lie_together_and_go_as_a_table(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store, retention_ms=str(8 * DAY_MS))
+    kept = store.partition(topic_of(store, name="table", cleanup_policy="compact"), 0)
+    log = store.partition(topic_id, 0)
+    for number in range(6):
+        append(log, b"%d" % number)
+        append(kept, b"k")
+        flush(store)
+    (drawer,) = drawers(store)
+    assert 9 * 24 < drawer - time.time() / 3600 <= 10 * 24, "a whole segment's rows are over by then"
+    let_pass(store, drawer)
+    assert log.delete_before(4) == 4, "as retention does"
+    flush(store)
+    assert rows_in(store, 1) == 6, "nothing is deleted for it"
+    assert store.clear_drawers() == ["batches_1"]
+    assert 1 not in drawers(store)
+    assert rows_in(store, 0) == 6 + 2, "what its topic keeps for longer by now stays"
+    successor = join(2)
+    take_over(successor, 1)
+    assert values(successor.partition(topic_id, 0)) == [b"4", b"5"]
+    append(successor.partition(topic_id, 0), b"6")
+    flush(successor)
+    assert rows_in(successor, drawer) == 1
+
+
+def test_a_drawer_whose_removal_was_interrupted_is_removed_by_the_next_who_looks(join: Open) -> None:
+    store = join(1)
+    log = store.partition(topic_of(store, retention_ms=str(8 * DAY_MS)), 0)
+    append(log, b"a")
+    flush(store)
+    let_pass(store, *drawers(store))
+    log.delete_before(1)
+    with psycopg.connect(store.home.dsn, autocommit=True) as connection, psycopg.connect(store.home.dsn) as reader:
+        reader.execute("SELECT count(*) FROM kohort.batches")  # in a transaction: the removal waits for it
+        connection.execute("SET statement_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("ALTER TABLE kohort.batches DETACH PARTITION kohort.batches_1 CONCURRENTLY")
+    assert store.clear_drawers() == ["batches_1"]
+
+
+def test_what_retention_drops_long_before_its_time_is_deleted(join: Open) -> None:
+    store = join(1)
+    log = store.partition(topic_of(store, retention_ms=str(8 * DAY_MS)), 0)
+    for _ in range(3):
+        append(log, b"a")
+        flush(store)
+    (drawer,) = drawers(store)
+    log.delete_before(2)
+    flush(store)
+    assert rows_in(store, drawer) == 1
+
+
+def test_a_large_append_finds_its_drawer_too(join: Open) -> None:
+    store = join(1)
+    log = store.partition(topic_of(store, retention_ms=str(5 * 3_600_000)), 0)
+    append(log, b"x" * 3_000_000)
+    flush(store)
+    (drawer,) = drawers(store)
+    assert 5 < drawer - time.time() / 3600 <= 7, "what is kept for hours lies in drawers of an hour"
+    assert rows_in(store, drawer) == 1
+
+
+DAY_MS = 86_400_000
+
+
+def drawers(store: PostgresStore) -> list[int]:
+    """Those of rows that go by time."""
+    with psycopg.connect(store.home.dsn) as connection:
+        rows = connection.execute(
+            "SELECT substr(relname, 9)::int FROM pg_class WHERE relname ~ '^batches_[0-9]+$'"
+        ).fetchall()
+    return sorted(hour for (hour,) in rows)
+
+
+def rows_in(store: PostgresStore, drawer: int) -> int:
+    with psycopg.connect(store.home.dsn) as connection:
+        row = connection.execute("SELECT count(*) FROM kohort.batches WHERE drawer = %s", (drawer,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def let_pass(store: PostgresStore, drawer: int) -> None:
+    """What lies in that drawer was put into one of 1970."""
+    with psycopg.connect(store.home.dsn, autocommit=True) as connection:
+        connection.execute("SELECT kohort.add_drawer(1)")
+        connection.execute("UPDATE kohort.batches SET drawer = 1 WHERE drawer = %s", (drawer,))
+        connection.execute(f"DROP TABLE kohort.batches_{drawer}".encode())
+
+
 def test_rows_of_a_deleted_topic_go(join: Open) -> None:
     store = join(1)
     topic_id = topic_of(store)
@@ -209,8 +300,49 @@ def test_tables_of_another_version_are_refused_untouched(dsn: str) -> None:
     ClusterDatabase(dsn, 1).close()
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE kohort.cluster SET format = 99")
-    with pytest.raises(BadDatabase, match="have format 99, this version of kohort uses 1"):
+    with pytest.raises(BadDatabase, match="have format 99, this version of kohort reads 2; use"):
         ClusterDatabase(dsn, 1)
+
+
+def test_tables_of_an_older_version_are_made_this_ones_when_its_brokers_have_ended(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store, cleanup_policy="compact")
+    append(store.partition(topic_id, 0), b"a", b"b")
+    flush(store)
+    make_older(store.home.dsn)
+    with pytest.raises(BadDatabase, match=r"brokers of an older version .* \(1\); stop all of them first"):
+        ClusterDatabase(store.home.dsn, 2)
+    with psycopg.connect(store.home.dsn) as connection:
+        assert connection.execute("SELECT format FROM kohort.cluster").fetchone() == (1,), "nothing is touched"
+        connection.execute("UPDATE kohort.brokers SET lease_until = now() - interval '1 s'")
+    successor = join(2)
+    take_over(successor, 1)
+    log = successor.partition(topic_id, 0)
+    append(log, b"c")
+    flush(successor)
+    assert values(log) == [b"a", b"b", b"c"]
+
+
+def make_older(dsn: str) -> None:
+    """The tables as the first version had them."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            """
+            ALTER TABLE kohort.brokers ADD lease_until timestamptz;
+            UPDATE kohort.brokers b SET lease_until = l.until FROM kohort.leases l WHERE l.node_id = b.node_id;
+            DROP TABLE kohort.leases;
+            ALTER TABLE kohort.batches DETACH PARTITION kohort.batches_kept;
+            DROP TABLE kohort.batches;
+            ALTER TABLE kohort.batches_kept DROP CONSTRAINT batches_kept_pkey;
+            ALTER TABLE kohort.batches_kept DROP drawer;
+            ALTER TABLE kohort.batches_kept RENAME TO batches;
+            ALTER TABLE kohort.batches ADD CONSTRAINT batches_pkey PRIMARY KEY (topic_id, partition, base_offset);
+            DROP FUNCTION kohort.append, kohort.beat, kohort.drawer, kohort.add_drawer;
+            CREATE FUNCTION kohort.append() RETURNS void LANGUAGE sql AS '';
+            CREATE FUNCTION kohort.beat() RETURNS void LANGUAGE sql AS '';
+            UPDATE kohort.cluster SET format = 1;
+            """
+        )
 
 
 def test_somebody_elses_schema_is_refused_untouched(dsn: str) -> None:
@@ -221,6 +353,15 @@ def test_somebody_elses_schema_is_refused_untouched(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'kohort'").fetchone()
     assert found == (0,)
+
+
+def test_a_database_of_another_cluster_than_the_one_asked_for_is_refused_untouched(dsn: str) -> None:
+    ClusterDatabase(dsn, 1, "A" * 22).close()
+    with pytest.raises(BadDatabase, match=f"belongs to cluster {'A' * 22}, not {'B' * 22}"):
+        ClusterDatabase(dsn, 1, "B" * 22)
+    again = ClusterDatabase(dsn, 1, "A" * 22)
+    assert again.read().nodes == {}
+    again.close()
 
 
 def test_a_database_that_became_another_clusters_is_not_followed(join: Open) -> None:

@@ -24,7 +24,7 @@ from kohort.log.api import DataDirectoryInUse, LogStore
 from kohort.log.cluster import ClusterImage, PartitionId
 from kohort.log.cluster.locks import is_held
 from kohort.log.partition import SegmentedLog
-from kohort.log.postgres import ClusterDatabase, Fenced, PostgresStore
+from kohort.log.postgres import Beat, ClusterDatabase, Fenced, PostgresStore
 from kohort.log.postgres.session import Connection, Session
 
 if TYPE_CHECKING:
@@ -36,14 +36,16 @@ _BEATS = 6
 """In each lease."""
 _FENCED_FROM = 0.9
 """Of the lease: what was about to be answered has the rest of it."""
+_LATE_MS = 5
+"""So long after a lease has ended others look."""
 _JOIN_WITHIN_S = 10.0
 _AGAIN_S = 0.1
 _LOAD_AGAIN_S = 0.5
 
 
-def open_store(dsn: str, node_id: int) -> PostgresStore:
+def open_store(dsn: str, node_id: int, cluster_id: str | None = None) -> PostgresStore:
     """Connect. Raises BadDatabase."""
-    home = ClusterDatabase(dsn, node_id)
+    home = ClusterDatabase(dsn, node_id, cluster_id)
     prefix = f"kohort-{home.cluster_id}-"
     for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         if not is_held(left / "lock"):  # of a broker that was killed
@@ -72,6 +74,7 @@ class Leased(Following):
         self._closing = threading.Event()
         self._loader = ThreadPoolExecutor(1, "kohort-loader")
         self._loading: set[PartitionId] = set()
+        self._clearing: asyncio.Task[None] | None = None
         broker.fenced = self.fenced
         store.writer.give_up = lambda: broker.stopping and self.fenced()
 
@@ -101,12 +104,16 @@ class Leased(Following):
         self._store.follow(image)
         self._catch_up(lead=False)
         self._load_more()
+        self._clearing = self._loop.create_task(self._clear_drawers())
 
     async def leave(self) -> None:
         self._closing.set()
         self._loader.shutdown(wait=False, cancel_futures=True)
         if self._keeper is None:
             return
+        if self._clearing is not None:
+            self._clearing.cancel()
+            self._logs.stop_clearing()
         await self._leave()
         await asyncio.to_thread(self._keeper.join)
         await asyncio.to_thread(self._loader.shutdown)
@@ -114,7 +121,8 @@ class Leased(Following):
     # The keeper's thread
 
     def _keep(self, version: int) -> None:
-        session = self._home.session("keeper", self._lease_ms)
+        # A server that crashes may forget the last renewals: who judges has looked for a whole lease since.
+        session = self._home.session("keeper", self._lease_ms, durable=False)
         keeper = _Keeper(self._home, session, self._lease_ms, version)
         while not self._closing.is_set():
             began = time.monotonic()
@@ -123,7 +131,7 @@ class Leased(Following):
                 self._fenced_at = began + _FENCED_FROM * self._lease_ms / 1000
                 if news is not None:
                     self._tell(partial(self._news, news))
-                keeper.listen(self._lease_ms / 1000 / _BEATS)
+                keeper.listen()
             except Fenced as error:
                 self._fenced_at = began
                 self._tell(partial(self._over, str(error)))
@@ -166,6 +174,17 @@ class Leased(Following):
             loaded = self._loop.run_in_executor(self._loader, self._logs.load, one)
             loaded.add_done_callback(partial(self._loaded, one))
 
+    async def _clear_drawers(self) -> None:
+        """After retention has dropped what is over, its rows go, too."""
+        while True:
+            await asyncio.sleep(self._broker.config.number("log.retention.check.interval.ms") / 1000)
+            try:
+                gone = await asyncio.to_thread(self._logs.clear_drawers)
+                if gone:
+                    log.info("dropped the tables %s, whose time is over", ", ".join(gone))
+            except OSError as error:
+                log.warning("tables whose time is over are not dropped yet: %s", error)
+
     def _loaded(self, one: PartitionId, future: "asyncio.Future[SegmentedLog]") -> None:
         self._loading.discard(one)
         if self._closing.is_set() or future.cancelled():
@@ -192,6 +211,8 @@ class _Keeper:
         self._version = version
         """Of the image that was told last."""
         self._listening: Connection | None = None
+        self._rest_s = 0.0
+        """Until the next beat."""
         self._looks_since = 0.0
         """Whoever judges others must have looked all that time itself: the database may have been away."""
 
@@ -204,6 +225,7 @@ class _Keeper:
             beat = self._home.beat(connection, self._lease_ms)
             if not beat.lives:
                 raise Fenced(f"broker {self._home.node_id} was declared dead")
+            self._rest_s = self._until_next(beat, now)
             image: ClusterImage | None = None
             if beat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
                 with connection.transaction():
@@ -216,11 +238,20 @@ class _Keeper:
                 self._version = image.version
             return image
 
-    def listen(self, seconds: float) -> None:
-        """Wait until there is a new image, or so long."""
+    def listen(self) -> None:
+        """Wait until there is a new image, or the next beat is due."""
         with self._session.doing() as connection:
-            for _ in connection.notifies(timeout=seconds, stop_after=1):
+            for _ in connection.notifies(timeout=self._rest_s, stop_after=1):
                 pass
+
+    def _until_next(self, beat: Beat, now: float) -> float:
+        """Seconds; it looks when a lease ends that nobody renews, so that no group waits for longer than that."""
+        rest_s = self._lease_ms / 1000 / _BEATS
+        if beat.late:  # until this broker has looked for long enough
+            rest_s = min(rest_s, max(0.0, self._looks_since + self._lease_ms / 1000 - now))
+        if beat.next_ms is not None:
+            rest_s = min(rest_s, (beat.next_ms + _LATE_MS) / 1000)
+        return rest_s
 
     def interrupted(self) -> None:
         """The database did not answer: who comes back with it has to renew its lease first."""

@@ -75,6 +75,8 @@ class BrokerOptions:
     """Whether other brokers may lie over the same `data`."""
     postgres: str | None = None
     """The connection string of a database that brokers share instead of `data`."""
+    cluster_id: str | None = None
+    """The cluster that the store must be of; None takes any."""
     settings: dict[str, str] = field(default_factory=dict)
 
 
@@ -138,7 +140,7 @@ class Broker:
             self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
             self.timers = Timers(loop, self.now)
-            self.parked_fetches = ParkedFetches()
+            self.parked_fetches = ParkedFetches(ends_early=self.config.number("group.heartbeat.hold.ms") > 0)
             self.fetch_sessions = FetchSessions(
                 self.config.number("max.incremental.fetch.session.cache.slots"), self.parked_fetches, self.fresh_id
             )
@@ -204,15 +206,17 @@ class Broker:
                 raise  # else another broker of the cluster started at the same time
 
     def _open_store(self) -> LogStore:
+        data, cluster_id = self._options.data, self._options.cluster_id
         if self._options.postgres is not None:
             from kohort.broker.leased import open_store
 
             self.log_directory = "postgres"
-            return open_store(self._options.postgres, self.node_id)
-        data = self._options.data
+            return open_store(self._options.postgres, self.node_id, cluster_id)
         if data is None:
-            return MemoryStore()
-        return ClusterStore(data, self.node_id) if self._options.shared else FileStore(data)
+            return MemoryStore(cluster_id=cluster_id)
+        if self._options.shared:
+            return ClusterStore(data, self.node_id, cluster_id)
+        return FileStore(data, cluster_id=cluster_id)
 
     def _new_leadership(self) -> Leadership:
         if isinstance(self.store, ClusterStore):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.options import DEFAULT_BOOTSTRAP, read_listen, read_pairs
+from kohort.cli.options import DEFAULT_BOOTSTRAP, ClusterId, Postgres, check_cluster_id, read_listen, read_pairs
 from kohort.errors import ConfigError
 
 _DEFAULT_DATA = Path("kohort-data")
@@ -24,15 +24,8 @@ def broker(
         Path | None,
         typer.Option(metavar="DIR", help=f"Where the log lies. Default: {_DEFAULT_DATA}", show_default=False),
     ] = None,
-    postgres: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DSN",
-            envvar="KOHORT_POSTGRES",
-            help="Be one of several brokers over this database, instead of --data.",
-            show_default=False,
-        ),
-    ] = None,
+    postgres: Postgres = None,
+    cluster_id: ClusterId = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory; it ends with the process.")] = False,
     node_id: Annotated[int, typer.Option(min=0, metavar="N", help="This broker's number in the cluster.")] = 1,
     shared: Annotated[
@@ -56,6 +49,7 @@ def broker(
     if postgres is not None and (memory or shared or data is not None):
         raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
     host, port = read_listen(listen)
+    check_cluster_id(cluster_id)
     from kohort.broker import BrokerOptions, read_settings, run
 
     settings = read_settings(config) if config else {}
@@ -63,6 +57,13 @@ def broker(
     where = None if memory or postgres else data or _DEFAULT_DATA
     return run(
         BrokerOptions(
-            host=host, port=port, data=where, node_id=node_id, shared=shared, postgres=postgres, settings=settings
+            host=host,
+            port=port,
+            data=where,
+            node_id=node_id,
+            shared=shared,
+            postgres=postgres,
+            cluster_id=cluster_id,
+            settings=settings,
         )
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kohort.cli.options import read_listen, read_pairs
+from kohort.cli.options import ClusterId, Postgres, check_cluster_id, read_listen, read_pairs
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,15 +34,8 @@ def cluster(
         Path | None,
         typer.Option(metavar="DIR", help="The directory that they share. Default: one that ends with the cluster."),
     ] = None,
-    postgres: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DSN",
-            envvar="KOHORT_POSTGRES",
-            help="The database that they share, instead of --data.",
-            show_default=False,
-        ),
-    ] = None,
+    postgres: Postgres = None,
+    cluster_id: ClusterId = None,
     racks: Annotated[
         str | None, typer.Option(metavar="RACK,...", help="Where the brokers stand (broker.rack), one after the other.")
     ] = None,
@@ -69,6 +62,9 @@ def cluster(
     arguments = [
         word for name, value in read_pairs("--set", set_ or ()).items() for word in ("--set", f"{name}={value}")
     ]
+    check_cluster_id(cluster_id)
+    if cluster_id is not None:
+        arguments += ["--cluster-id", cluster_id]
     from kohort.broker.cluster import ClusterOptions
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:

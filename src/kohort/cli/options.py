@@ -1,6 +1,7 @@
 """Options that several commands share, and what they are turned into."""
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -20,6 +21,23 @@ Bootstrap = Annotated[
         show_default=False,
     ),
 ]
+Postgres = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DSN",
+        envvar="KOHORT_POSTGRES",
+        help="A database that brokers on several hosts share, instead of --data.",
+        show_default=False,
+    ),
+]
+ClusterId = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="The cluster that the store must be of; a new store becomes its. Default: whatever is there.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -34,6 +52,12 @@ def read_listen(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"--listen takes HOST:PORT, such as {DEFAULT_BOOTSTRAP}, not {text!r}.")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def check_cluster_id(given: str | None) -> None:
+    """22 characters, as Kafka's `kafka-storage random-uuid` prints them."""
+    if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{22}", given):
+        raise ConfigError(f"--cluster-id takes 22 letters, digits, - and _, not {given!r}.")
 
 
 def read_pairs(option: str, pairs: Iterable[str]) -> dict[str, str]:

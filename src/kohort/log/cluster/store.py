@@ -174,7 +174,9 @@ class SharedStore(PartitionFiles):
 class ClusterStore(SharedStore):
     """Over one directory of one host."""
 
-    def __init__(self, path: Path, node_id: int, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+    def __init__(
+        self, path: Path, node_id: int, cluster_id: str | None = None, *, max_open_files: int = MAX_OPEN_FILES
+    ) -> None:
         """Raises DataDirectoryInUse, BadDataDirectory."""
-        self.directory = ClusterDirectory(path.absolute(), node_id)
+        self.directory = ClusterDirectory(path.absolute(), node_id, cluster_id)
         super().__init__(self.directory, self.directory.path, max_open_files)

@@ -4,6 +4,7 @@ A broker that lives has a row with a lease that it renews, by the database's clo
 takes the broker's row away and gives its partitions to others, in the transaction that makes the next image.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -14,8 +15,10 @@ from kohort.log.cluster.encoding import decode_image, encode_image
 from kohort.log.cluster.image import ClusterImage, Node, Transition
 from kohort.log.memory import fresh_cluster_id
 from kohort.log.postgres.session import BadDatabase, Connection, DatabaseTrouble, Fenced, Session
-from kohort.log.postgres.tables import CHANNEL, CREATE, FORMAT
+from kohort.log.postgres.tables import CHANNEL, CREATE, FORMAT, LIVES, UPGRADES
 from kohort.model import UUID
+
+log = logging.getLogger("kohort.log")
 
 _CHANGE_MS = 3_000
 """The most that a change of the image takes; the event loop waits for it."""
@@ -33,6 +36,8 @@ class Beat:
     """Of the image."""
     late: Sequence[int]
     """Other brokers whose leases have ended."""
+    next_ms: int | None
+    """Until the next of the others' leases ends; None where there is no other."""
 
 
 class ClusterDatabase:
@@ -40,8 +45,10 @@ class ClusterDatabase:
     which another thread may call with a session of its own.
     """
 
-    def __init__(self, dsn: str, node_id: int) -> None:
-        """Make the tables if need be. Raises BadDatabase."""
+    def __init__(self, dsn: str, node_id: int, cluster_id: str | None = None) -> None:
+        """Make the tables if need be, or the ones of an older format anew. Raises BadDatabase, also where the database
+        is another cluster's than the one that is asked for.
+        """
         self.dsn = dsn
         self.node_id = node_id
         self.life = uuid4()
@@ -49,16 +56,16 @@ class ClusterDatabase:
         self._joined = False
         self._session = Session(dsn, f"broker {node_id}", _CHANGE_MS)
         try:
-            self.cluster_id = _enter(self._session)
+            self.cluster_id = _enter(self._session, cluster_id)
         except BaseException as error:
             self._session.close()
             if isinstance(error, DatabaseTrouble):
                 raise BadDatabase(f"cannot use the database: {error}") from None
             raise
 
-    def session(self, purpose: str, statement_timeout_ms: int) -> Session:
+    def session(self, purpose: str, statement_timeout_ms: int, *, durable: bool = True) -> Session:
         """Another connection, for another thread."""
-        return Session(self.dsn, f"broker {self.node_id} {purpose}", statement_timeout_ms)
+        return Session(self.dsn, f"broker {self.node_id} {purpose}", statement_timeout_ms, durable=durable)
 
     def close(self) -> None:
         self._session.close()
@@ -104,15 +111,16 @@ class ClusterDatabase:
         with self._session.transaction() as connection:
             _locked(connection)
             mine = connection.execute(
-                "SELECT lease_until > clock_timestamp() FROM kohort.brokers WHERE node_id = %s FOR UPDATE",
+                "SELECT until > clock_timestamp() FROM kohort.leases WHERE node_id = %s FOR UPDATE",
                 (self.node_id,),
             ).fetchone()
             if mine is not None and mine[0]:
                 detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
                 raise DataDirectoryInUse(f"the cluster in the database {detail}")
-            connection.execute("DELETE FROM kohort.brokers WHERE node_id = %s", (self.node_id,))
+            _forget_brokers(connection, [self.node_id])
+            connection.execute("INSERT INTO kohort.brokers (node_id, life) VALUES (%s, %s)", (self.node_id, self.life))
             connection.execute(
-                "INSERT INTO kohort.brokers (node_id, life, lease_until)"
+                "INSERT INTO kohort.leases (node_id, life, until)"
                 " VALUES (%s, %s, clock_timestamp() + %s * interval '1 ms')",
                 (self.node_id, self.life, lease_ms),
             )
@@ -123,16 +131,17 @@ class ClusterDatabase:
     def beat(self, connection: Connection, lease_ms: int) -> Beat:
         """Renew the lease."""
         found = connection.execute(
-            "SELECT lives, version, late FROM kohort.beat(%s, %s, %s)", (self.node_id, self.life, lease_ms)
+            "SELECT lives, version, late, next_ms FROM kohort.beat(%s, %s, %s)", (self.node_id, self.life, lease_ms)
         ).fetchone()
         assert found is not None
         return Beat(*found)
 
     def take_over(self, connection: Connection, late: Sequence[int]) -> tuple[ClusterImage, list[int]]:
         """In a transaction: those whose leases have ended, and still have, are brokers no more."""
+        connection.execute("SET LOCAL synchronous_commit = on")
         _locked(connection)
         rows = connection.execute(
-            "SELECT node_id FROM kohort.brokers WHERE node_id = ANY(%s) AND lease_until < clock_timestamp() FOR UPDATE",
+            "SELECT node_id FROM kohort.leases WHERE node_id = ANY(%s) AND until < clock_timestamp() FOR UPDATE",
             (list(late),),
         ).fetchall()
         dead = [row[0] for row in rows]
@@ -145,7 +154,7 @@ class ClusterDatabase:
         return self.change_over(connection, without), dead
 
 
-def _enter(session: Session) -> str:
+def _enter(session: Session, wanted: str | None) -> str:
     """Have the tables; the cluster id."""
     with session.transaction() as connection:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_LOCK,))
@@ -158,16 +167,38 @@ def _enter(session: Session) -> str:
             connection.execute(CREATE.encode())
             connection.execute(
                 "INSERT INTO kohort.cluster (format, cluster_id, version, image) VALUES (%s, %s, 0, %s)",
-                (FORMAT, fresh_cluster_id(), encode_image(ClusterImage()).decode()),
+                (FORMAT, wanted or fresh_cluster_id(), encode_image(ClusterImage()).decode()),
             )
         row = connection.execute("SELECT format, cluster_id FROM kohort.cluster").fetchone()
-        if row is None or row[0] != FORMAT:
-            found = None if row is None else row[0]
+        if row is None:
+            raise BadDatabase("the tables in the database are damaged: they name no cluster; choose another database")
+        found, cluster_id = cast("tuple[int, str]", row)
+        if wanted not in (None, cluster_id):
+            raise BadDatabase(f"the database belongs to cluster {cluster_id}, not {wanted}")
+        for older in range(found, FORMAT):
+            _upgrade(connection, older)
+        if found > FORMAT:
             raise BadDatabase(
-                f"the tables in the database have format {found}, this version of kohort uses {FORMAT};"
+                f"the tables in the database have format {found}, this version of kohort reads {FORMAT};"
                 " use the version that made them"
             )
-        return cast("str", row[1])
+        return cluster_id
+
+
+def _upgrade(connection: Connection, older: int) -> None:
+    """From that format to the next."""
+    if older not in UPGRADES:
+        raise BadDatabase(f"the tables in the database have format {older}, which this version of kohort cannot read")
+    connection.execute("SET LOCAL statement_timeout = 0")
+    lives = connection.execute(LIVES[older].encode()).fetchall()
+    if lives:
+        raise BadDatabase(
+            f"brokers of an older version of kohort work over the database ({', '.join(str(row[0]) for row in lives)});"
+            " stop all of them first, and its tables will be made those of this version"
+        )
+    log.warning("the tables of cluster format %d are made those of format %d", older, older + 1)
+    connection.execute(UPGRADES[older].encode())
+    connection.execute("UPDATE kohort.cluster SET format = %s", (older + 1,))
 
 
 def read_image(dsn: str) -> ClusterImage:
@@ -194,7 +225,7 @@ def _write(connection: Connection, before: ClusterImage, after: ClusterImage) ->
     """Brokers first: appends lock in that order."""
     gone = before.nodes.keys() - after.nodes.keys()
     if gone:
-        connection.execute("DELETE FROM kohort.brokers WHERE node_id = ANY(%s)", (list(gone),))
+        _forget_brokers(connection, list(gone))
     removed = list(before.topics.keys() - after.topics.keys())
     if removed:
         connection.execute("DELETE FROM kohort.partitions WHERE topic_id = ANY(%s)", (removed,))
@@ -211,6 +242,11 @@ def _write(connection: Connection, before: ClusterImage, after: ClusterImage) ->
         "UPDATE kohort.cluster SET version = %s, image = %s", (after.version, encode_image(after).decode())
     )
     connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(after.version)))
+
+
+def _forget_brokers(connection: Connection, node_ids: list[int]) -> None:
+    for table in (b"leases", b"brokers"):
+        connection.execute(b"DELETE FROM kohort.%s WHERE node_id = ANY(%%s)" % table, (node_ids,))
 
 
 def _changed(before: ClusterImage, after: ClusterImage) -> "list[tuple[UUID, int, int, int]]":

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.log.cluster.image import PartitionId
+from kohort.log.postgres.drawers import Term, find_drawer
 from kohort.log.postgres.home import ClusterDatabase
-from kohort.log.postgres.session import Connection, ConnectionBroke, Session
+from kohort.log.postgres.session import Connection, ConnectionBroke, NoDrawer, Session
 from kohort.model import UUID
 
 _COPY_FROM = 1 << 20
 """Bytes from which COPY is cheaper than parameters of a statement."""
 _AGAIN_S = 0.1
+_WITHIN_HOURS = 48
+"""So long, at most, do rows that retention dropped wait for their drawer's end."""
 Row = tuple[UUID, int, int, int, bytes]
 """Topic, number, first offset, the offset behind, the batches."""
-_TYPES = ("uuid", "int4", "int8", "int8", "bytea")
+_TYPES = ("uuid", "int4", "int8", "int8", "bytea", "int4")
 
 
 @dataclass(slots=True)
@@ -25,6 +28,8 @@ class Appends:
     partitions: list[tuple[UUID, int, int, int, int]] = field(default_factory=list)
     """Topic, number, epoch, from which offset, to which."""
     rows: list[Row] = field(default_factory=list)
+    terms: list[Term | None] = field(default_factory=list)
+    """Of each row: how long it stays."""
 
     @property
     def size(self) -> int:
@@ -50,6 +55,10 @@ class Writer:
             try:
                 self._write(appends, number)
                 break
+            except NoDrawer:
+                with self._session.transaction() as connection:
+                    for wanted in set(appends.terms):
+                        find_drawer(connection, wanted)
             except ConnectionBroke:
                 if self._find_out() == number:
                     break
@@ -60,11 +69,13 @@ class Writer:
         claimed: list[Any] = [list(column) for column in zip(*appends.partitions, strict=True)]
         if appends.size < _COPY_FROM:
             rows: list[Any] = [list(column) for column in zip(*appends.rows, strict=True)]
+            retentions = [None if one is None else one.retention_ms for one in appends.terms]
+            hours = [None if one is None else one.hours for one in appends.terms]
             with self._session.doing() as connection:
                 connection.execute(
                     "SELECT kohort.append(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[],"
-                    " %s::uuid[], %s::int[], %s::bigint[], %s::bigint[], %b::bytea[])",
-                    (*who, *claimed, *rows),
+                    " %s::uuid[], %s::int[], %s::bigint[], %s::bigint[], %b::bytea[], %s::bigint[], %s::int[])",
+                    (*who, *claimed, *rows, retentions, hours),
                     prepare=True,
                 )
             return
@@ -73,7 +84,8 @@ class Writer:
                 "SELECT kohort.claim(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[])",
                 (*who, *claimed),
             )
-            copy_rows(connection, appends.rows)
+            drawers = {wanted: find_drawer(connection, wanted) for wanted in set(appends.terms)}
+            copy_rows(connection, appends.rows, [drawers[wanted] for wanted in appends.terms])
 
     def _find_out(self) -> int:
         """The number of the last sync that is in. It waits until the server has ended what a dropped connection left
@@ -94,16 +106,16 @@ class Writer:
                 time.sleep(_AGAIN_S)
 
 
-def copy_rows(connection: Connection, rows: Sequence[Row]) -> None:
-    """Inside a transaction."""
-    with connection.cursor() as cursor:
-        statement = (
-            "COPY kohort.batches (topic_id, partition, base_offset, next_offset, body) FROM STDIN (FORMAT BINARY)"
-        )
-        with cursor.copy(statement) as copy:
-            copy.set_types(_TYPES)
-            for row in rows:
-                copy.write_row(row)
+def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int]) -> None:
+    """Inside a transaction; each row into its drawer."""
+    columns = "topic_id, partition, base_offset, next_offset, body, drawer"
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY kohort.batches ({columns}) FROM STDIN (FORMAT BINARY)".encode()) as copy,
+    ):
+        copy.set_types(_TYPES)
+        for row, drawer in zip(rows, drawers, strict=True):
+            copy.write_row((*row, drawer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +134,21 @@ def read_extents(connection: Connection, node_id: int) -> dict[PartitionId, Exte
     return {PartitionId(topic_id, number): Extent(start, end) for topic_id, number, start, end in rows}
 
 
-def read_rows(connection: Connection, one: PartitionId) -> Iterator[tuple[Any, ...]]:
-    """First offset and batches of each row, in order."""
+def read_rows(connection: Connection, one: PartitionId, start_offset: int) -> Iterator[tuple[Any, ...]]:
+    """First offset, batches and drawer of each row that is not below the start, in order."""
     statement = (
-        "COPY (SELECT base_offset, body FROM kohort.batches WHERE topic_id = %s AND partition = %s"
-        " ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
+        "COPY (SELECT base_offset, body, drawer FROM kohort.batches WHERE topic_id = %s AND partition = %s"
+        " AND next_offset > %s ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
     )
-    with connection.cursor() as cursor, cursor.copy(statement, tuple(one)) as copy:
-        copy.set_types(("int8", "bytea"))
+    with connection.cursor() as cursor, cursor.copy(statement, (*one, start_offset)) as copy:
+        copy.set_types(("int8", "bytea", "int4"))
         yield from copy.rows()
 
 
 def move_start(connection: Connection, one: PartitionId, epoch: int, start_offset: int) -> None:
-    """What lies below is gone, if the partition is still led at that epoch."""
+    """What lies below is gone, if the partition is still led at that epoch; rows whose drawer goes soon anyway
+    are left to it.
+    """
     with connection.transaction():
         found = connection.execute(
             "UPDATE kohort.partitions SET start_offset = greatest(start_offset, %s)"
@@ -143,8 +157,9 @@ def move_start(connection: Connection, one: PartitionId, epoch: int, start_offse
         )
         if found.rowcount:
             connection.execute(
-                "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND next_offset <= %s",
-                (*one, start_offset),
+                "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND next_offset <= %s"
+                " AND (drawer = 0 OR drawer > extract(epoch FROM now()) / 3600 + %s)",
+                (*one, start_offset, _WITHIN_HOURS),
             )
 
 
@@ -167,7 +182,7 @@ def replace_rows(
             " AND base_offset < %s",
             (*one, base_offset, end_offset),
         )
-        copy_rows(connection, rows)
+        copy_rows(connection, rows, [0] * len(rows))
     return True
 
 

@@ -3,14 +3,14 @@
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from kohort.errors import KohortError
-from kohort.log.postgres.tables import FENCED, STALE
+from kohort.log.postgres.tables import FENCED, NO_DRAWER, STALE
 
 log = logging.getLogger("kohort.log")
 
@@ -37,11 +37,18 @@ class Fenced(DatabaseTrouble):
     """This broker was declared dead, or a partition is another's."""
 
 
+class NoDrawer(DatabaseTrouble):
+    """There is no table yet for rows that go by time; see `kohort.log.postgres.drawers`."""
+
+
 class Session:
     """One connection, used by one thread at a time."""
 
-    def __init__(self, dsn: str, name: str, statement_timeout_ms: int) -> None:
-        """Not connected yet; `name` is what the server's administrator sees. Raises BadDatabase for a bad DSN."""
+    def __init__(self, dsn: str, name: str, statement_timeout_ms: int, *, durable: bool = True) -> None:
+        """Not connected yet; `name` is what the server's administrator sees. Raises BadDatabase for a bad DSN.
+
+        Not `durable`: a crash of the server may take back what it did in the last second.
+        """
         try:
             conninfo_to_dict(dsn)
             self._conninfo = make_conninfo(
@@ -56,6 +63,7 @@ class Session:
         except psycopg.Error as error:
             raise BadDatabase(f"--postgres takes a connection string of PostgreSQL: {_sentence(error)}") from None
         self._timeout_ms = statement_timeout_ms
+        self._durable = durable
         self._connection: Connection | None = None
         self._closing = threading.Lock()
 
@@ -65,9 +73,9 @@ class Session:
             try:
                 self._connection = psycopg.connect(self._conninfo, autocommit=True)
                 self._connection.execute(
-                    "SELECT set_config('statement_timeout', %s, false), set_config('synchronous_commit', 'on', false),"
+                    "SELECT set_config('statement_timeout', %s, false), set_config('synchronous_commit', %s, false),"
                     " set_config('idle_in_transaction_session_timeout', %s, false)",
-                    (str(self._timeout_ms), str(_IDLE_IN_TRANSACTION_MS)),
+                    (str(self._timeout_ms), "on" if self._durable else "off", str(_IDLE_IN_TRANSACTION_MS)),
                 )
             except psycopg.Error as error:
                 self.close()
@@ -89,6 +97,13 @@ class Session:
         with self.doing() as connection, connection.transaction():
             yield connection
 
+    def cancel(self) -> None:
+        """For another thread: what is under way ends with an error."""
+        connection = self._connection
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=1.0)
+
     def close(self) -> None:
         """Connected no more; the next use connects again."""
         connection, self._connection = self._connection, None
@@ -98,6 +113,8 @@ class Session:
     def _trouble(self, connection: Connection, error: psycopg.Error) -> DatabaseTrouble:
         if error.sqlstate in (FENCED, STALE):
             return Fenced(_sentence(error))
+        if error.sqlstate == NO_DRAWER:
+            return NoDrawer(_sentence(error))
         # A server that shuts down says so (57P01 to 57P03) before it hangs up; a timeout of ours is no answer either.
         if connection.closed or error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
             self.close()

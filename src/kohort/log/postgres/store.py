@@ -6,6 +6,7 @@ shell; from then on each sync writes both, the files first. Files that are lost 
 
 import shutil
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from kohort.log.directory import write_durably
 from kohort.log.names import START_OFFSET, segment_path
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.log.postgres.drawers import clear_drawers, term
 from kohort.log.postgres.home import ClusterDatabase
 from kohort.log.postgres.rows import Appends, Extent, Writer, forget_deleted, move_start, read_extents, read_rows
 from kohort.log.postgres.workshop import RowWorkshop
@@ -58,6 +60,7 @@ class PostgresStore(SharedStore):
         self._sync_session = home.session("writer", _SYNC_MS)
         self._load_session = home.session("loader", _LOAD_MS)
         self._clean_session = home.session("cleaner", _LOAD_MS)
+        self._drawers_session = home.session("drawers", _LOAD_MS)
         self.writer = Writer(home, self._sync_session)
         self._extents: tuple[int, dict[PartitionId, Extent]] = -1, {}
         """What this broker leads in the tables, as of a version of the image."""
@@ -94,10 +97,10 @@ class PostgresStore(SharedStore):
             if directory.exists():
                 self._move_aside(directory)
             directory.mkdir()
-            last, size = None, 0
-            for base_offset, body in read_rows(connection, one):
-                if last is None or size + len(body) > config.segment_bytes:
-                    last, size = segment_path(directory, base_offset), 0
+            last, size, within = None, 0, 0
+            for base_offset, body, drawer in read_rows(connection, one, extent.start_offset):
+                if last is None or size + len(body) > config.segment_bytes or drawer != within:
+                    last, size, within = segment_path(directory, base_offset), 0, drawer
                 with last.open("ab", buffering=0) as file:
                     file.write(body)
                 size += len(body)
@@ -161,6 +164,22 @@ class PostgresStore(SharedStore):
 
         return medium
 
+    def _config(self, topic: Topic) -> LogConfig:
+        config = super()._config(topic)
+        staying = term(config)
+        # A segment goes as a whole: one that grew for longer would outlive the drawer of its first rows.
+        return config if staying is None else replace(config, segment_ms=min(config.segment_ms, staying.roll_ms))
+
+    def clear_drawers(self) -> list[str]:
+        """In a thread of its own, for it waits for readers: drop the tables whose time is over, and have those ready
+        that are needed next. Returns the names of those dropped. Raises OSError.
+        """
+        return clear_drawers(self._drawers_session, {term(log.config) for log in list(self._logs.values())})
+
+    def stop_clearing(self) -> None:
+        """A broker that ends does not wait for whoever reads."""
+        self._drawers_session.cancel()
+
     def _close(self, one: SegmentedLog) -> None:
         super()._close(one)
         self._ids.pop(one, None)
@@ -193,12 +212,14 @@ class PostgresStore(SharedStore):
         first, last = queued[0].headers[0].base_offset, queued[-1].headers[-1].next_offset
         appends.partitions.append((topic_id, number, log.leader_epoch, first, last))
         parts: list[Buffer] = []
+        staying = term(log.config)
         for position, one in enumerate(queued):
             parts += one.parts
             following = queued[position + 1] if position + 1 < len(queued) else None
             if following is None or following.segment is not one.segment:
                 until = one.headers[-1].next_offset
                 appends.rows.append((topic_id, number, first, until, b"".join(parts)))
+                appends.terms.append(staying)
                 parts, first = [], until
 
     def _move_start(self, one: PartitionId, epoch: int, start_offset: int) -> None:
@@ -215,7 +236,7 @@ class PostgresStore(SharedStore):
 
     def _release(self, *, clean: bool) -> None:
         super()._release(clean=clean)
-        for session in (self._sync_session, self._load_session, self._clean_session):
+        for session in (self._sync_session, self._load_session, self._clean_session, self._drawers_session):
             session.close()
         self._scratch_lock.close()
         shutil.rmtree(self.path, ignore_errors=True)

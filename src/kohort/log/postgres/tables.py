@@ -4,7 +4,7 @@ Whatever an append needs to be true is checked in its own transaction, under loc
 away must have, too: first the broker's row, then its partitions'. Everybody locks in that order.
 """
 
-FORMAT = 1
+FORMAT = 2
 CHANNEL = "kohort"
 """Where a new version of the image is told (NOTIFY)."""
 
@@ -12,8 +12,10 @@ FENCED = "KH001"
 """SQLSTATE: the broker was declared dead."""
 STALE = "KH002"
 """SQLSTATE: a partition is another's, is at another epoch, or ends elsewhere."""
+NO_DRAWER = "23514"
+"""SQLSTATE (check_violation): there is no table yet for rows that go at that time."""
 
-CREATE = f"""
+_TABLES = """
 CREATE SCHEMA kohort;
 
 -- One row: what `kohort.log.cluster.image` is to all brokers.
@@ -29,7 +31,6 @@ CREATE TABLE kohort.cluster (
 CREATE TABLE kohort.brokers (
   node_id int PRIMARY KEY,
   life uuid NOT NULL,
-  lease_until timestamptz NOT NULL,
   last_sync bigint NOT NULL DEFAULT 0
 );
 
@@ -42,19 +43,39 @@ CREATE TABLE kohort.partitions (
   end_offset bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 50);
+"""
 
--- Whole record batches, as many as one sync wrote into one segment.
+_LEASES = """
+-- Until when each broker lives, should it not renew that. Not in the brokers' rows, which appends lock: a lease must
+-- not wait for a large append.
+CREATE TABLE kohort.leases (
+  node_id int PRIMARY KEY,
+  life uuid NOT NULL,
+  until timestamptz NOT NULL
+) WITH (fillfactor = 50);
+"""
+
+_BATCHES = """
+-- Whole record batches, as many as one sync wrote into one segment. Its partitions are the drawers of `drawers.py`: the
+-- hour since 1970 at which all in it goes, or 0 for what stays.
 CREATE TABLE kohort.batches (
   topic_id uuid,
   partition int,
   base_offset bigint,
   next_offset bigint NOT NULL,
   body bytea NOT NULL,
-  PRIMARY KEY (topic_id, partition, base_offset)
-);
+  drawer int,
+  PRIMARY KEY (topic_id, partition, base_offset, drawer)
+) PARTITION BY LIST (drawer);
 -- Producers compress what is worth it.
 ALTER TABLE kohort.batches ALTER COLUMN body SET STORAGE EXTERNAL;
+"""
 
+_KEPT = """
+CREATE TABLE kohort.batches_kept PARTITION OF kohort.batches FOR VALUES IN (0);
+"""
+
+_FUNCTIONS = f"""
 -- Lock what an append is about and move its partitions' ends, or raise.
 CREATE FUNCTION kohort.claim(
   node int, its_life uuid, sync bigint, topics uuid[], numbers int[], epochs int[], bases bigint[], nexts bigint[]
@@ -76,26 +97,71 @@ BEGIN
   END IF;
 END $$;
 
+-- The drawer of rows that are written now: their segment may grow for as many hours yet.
+CREATE FUNCTION kohort.drawer(retention_ms bigint, hours int) RETURNS int LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN hours IS NULL THEN 0
+    ELSE (floor((extract(epoch FROM now()) * 1000 + retention_ms) / 3600000 / hours)::int + 2) * hours END
+$$;
+
+-- Have that drawer. Who appends or reads does not wait for it: to attach a table takes a weak lock.
+CREATE FUNCTION kohort.add_drawer(hour int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name text := 'batches_' || hour;
+BEGIN
+  IF hour = 0 OR to_regclass('kohort.' || name) IS NOT NULL THEN RETURN; END IF;
+  PERFORM pg_advisory_xact_lock(hashtext('kohort.' || name));
+  IF to_regclass('kohort.' || name) IS NOT NULL THEN RETURN; END IF;
+  EXECUTE format('CREATE TABLE kohort.%I (LIKE kohort.batches INCLUDING ALL)', name);
+  EXECUTE format('ALTER TABLE kohort.batches ATTACH PARTITION kohort.%I FOR VALUES IN (%s)', name, hour);
+END $$;
+
 CREATE FUNCTION kohort.append(
   node int, its_life uuid, sync bigint, topics uuid[], numbers int[], epochs int[], bases bigint[], nexts bigint[],
-  row_topics uuid[], row_numbers int[], row_bases bigint[], row_nexts bigint[], bodies bytea[]
+  row_topics uuid[], row_numbers int[], row_bases bigint[], row_nexts bigint[], bodies bytea[],
+  retentions bigint[], hours int[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM kohort.claim(node, its_life, sync, topics, numbers, epochs, bases, nexts);
-  INSERT INTO kohort.batches (topic_id, partition, base_offset, next_offset, body)
-    SELECT * FROM unnest(row_topics, row_numbers, row_bases, row_nexts, bodies);
+  INSERT INTO kohort.batches (topic_id, partition, base_offset, next_offset, body, drawer)
+    SELECT topic, number, base, next, body, kohort.drawer(retention, width)
+      FROM unnest(row_topics, row_numbers, row_bases, row_nexts, bodies, retentions, hours)
+      AS r(topic, number, base, next, body, retention, width);
 END $$;
 
--- A broker says that it lives. What it gets: whether that is so, the image's version, whose leases have ended.
+-- A broker says that it lives. What it gets: whether that is so, the image's version, whose leases have ended, and in
+-- how many milliseconds the next of the others' leases ends.
 CREATE FUNCTION kohort.beat(
-  node int, its_life uuid, lease_ms int, OUT lives boolean, OUT version bigint, OUT late int[]
+  node int, its_life uuid, lease_ms int, OUT lives boolean, OUT version bigint, OUT late int[], OUT next_ms int
 ) LANGUAGE plpgsql AS $$
+DECLARE at timestamptz := clock_timestamp();
 BEGIN
-  UPDATE kohort.brokers SET lease_until = clock_timestamp() + lease_ms * interval '1 ms'
-    WHERE node_id = node AND life = its_life;
+  UPDATE kohort.leases SET until = at + lease_ms * interval '1 ms' WHERE node_id = node AND life = its_life;
   lives := FOUND;
   SELECT c.version INTO version FROM kohort.cluster c;
-  SELECT coalesce(array_agg(b.node_id), '{{}}') INTO late FROM kohort.brokers b
-    WHERE b.lease_until < clock_timestamp() AND b.node_id <> node;
+  SELECT coalesce(array_agg(l.node_id) FILTER (WHERE l.until < at), '{{}}'),
+         ceil(extract(epoch FROM min(l.until) FILTER (WHERE l.until >= at) - at) * 1000)
+    INTO late, next_ms FROM kohort.leases l WHERE l.node_id <> node;
 END $$;
 """
+
+CREATE = _TABLES + _LEASES + _BATCHES + _KEPT + _FUNCTIONS
+
+UPGRADES = {
+    1: f"""
+{_LEASES}
+INSERT INTO kohort.leases SELECT node_id, life, lease_until FROM kohort.brokers;
+ALTER TABLE kohort.brokers DROP COLUMN lease_until;
+ALTER TABLE kohort.batches RENAME TO batches_kept;
+ALTER TABLE kohort.batches_kept DROP CONSTRAINT batches_pkey;
+ALTER TABLE kohort.batches_kept ADD COLUMN drawer int DEFAULT 0;
+ALTER TABLE kohort.batches_kept ALTER COLUMN drawer DROP DEFAULT;
+{_BATCHES}
+ALTER TABLE kohort.batches_kept ADD PRIMARY KEY (topic_id, partition, base_offset, drawer);
+ALTER TABLE kohort.batches ATTACH PARTITION kohort.batches_kept FOR VALUES IN (0);
+DROP FUNCTION kohort.append, kohort.claim, kohort.beat;
+{_FUNCTIONS}
+"""
+}
+"""What makes tables of an older format the next one's. Brokers of that format must have ended."""
+
+LIVES = {1: "SELECT node_id FROM kohort.brokers WHERE lease_until > clock_timestamp() ORDER BY node_id"}
+"""The brokers of each older format that have not."""
