@@ -121,13 +121,13 @@ async def test_a_slow_reader_gets_everything_in_the_order_of_its_requests(broker
     for number in range(6):
         peer.send(fetch(number * 5), 4)
         peer.send(ApiVersionsRequest(), 0)
-    await until(lambda: any(connection.sending_files for connection in broker._connections))
+    await until(lambda: any(connection.sending_files for connection in broker.sockets))
     for number in range(6):
         answer = await peer.answer(FetchResponse)
         assert values(answer, 2)[:1] == [b"2 %d " % (number * 5) * 25_000]
         assert (await peer.answer(ApiVersionsResponse)).error_code == ErrorCode.NONE
     await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-    assert not any(connection.sending_files for connection in broker._connections)
+    assert not any(connection.sending_files for connection in broker.sockets)
     writer.close()
 
 
@@ -140,9 +140,9 @@ async def test_a_reader_that_goes_away_leaves_nothing_open(broker: Broker) -> No
         peer = Peer(asyncio.StreamReader(), writer)
         for number in range(4):
             peer.send(fetch(number), 4)
-        await until(lambda: any(connection.sending_files for connection in broker._connections))
+        await until(lambda: any(connection.sending_files for connection in broker.sockets))
         writer.transport.abort()
-        await until(lambda: not any(connection.sending_files for connection in broker._connections))
+        await until(lambda: not any(connection.sending_files for connection in broker.sockets))
     async with talking_to(broker) as peer:
         await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
         assert descriptors() <= before + 12  # the log's own files
@@ -165,7 +165,7 @@ async def test_a_broker_that_stops_waits_for_no_slow_reader(broker: Broker) -> N
     peer = Peer(asyncio.StreamReader(), writer)
     for number in range(4):
         peer.send(fetch(number), 4)
-    await until(lambda: any(connection.sending_files for connection in broker._connections))
+    await until(lambda: any(connection.sending_files for connection in broker.sockets))
     async with asyncio.timeout(10):
         await broker.stop()
     writer.close()

@@ -131,4 +131,4 @@ async def test_who_comes_back_to_its_first_client_id_is_known_by_it(broker: Brok
 
 
 def connections(broker: Broker) -> list[Connection]:
-    return list(broker._connections)
+    return list(broker.sockets)

@@ -79,5 +79,5 @@ async def linked_broker(**settings: str) -> AsyncIterator[tuple[Broker, Link]]:
     given = {name.replace("_", "."): value for name, value in settings.items()}
     given["advertised.listeners"] = f"127.0.0.1:{link.port}"
     async with server, Broker(BrokerOptions(port=0, settings=given)) as broker:
-        link.broker_port = broker._server.sockets[0].getsockname()[1]
+        link.broker_port = broker.sockets.port
         yield broker, link

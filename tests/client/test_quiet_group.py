@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,9 +30,14 @@ class CountingBroker(Broker):
         super().__init__(options)
         self.requests: Counter[int] = Counter()
 
-    def _dispatch(self, connection: Connection, frame: bytes) -> None:
-        self.requests[int.from_bytes(frame[:2], "big")] += 1
-        super()._dispatch(connection, frame)
+    def new_dispatch(self) -> Callable[[Connection, bytes], None]:
+        dispatch = super().new_dispatch()
+
+        def counted(connection: Connection, frame: bytes) -> None:
+            self.requests[int.from_bytes(frame[:2], "big")] += 1
+            dispatch(connection, frame)
+
+        return counted
 
 
 async def heartbeats(protocol: str, hold_ms: str) -> int:

@@ -154,3 +154,20 @@ def test_partitions_of_a_new_topic_go_round_the_brokers() -> None:
     image = image_of(3, 3, 6)
     assert counts(image, {UUID(int=2)}) == [2, 2, 2]
     assert image.leader(PartitionId(UUID(int=2), 0)).node_id != image.leader(PartitionId(UUID(int=2), 1)).node_id
+
+
+def test_partitions_go_to_the_brokers_that_are_named_for_them_if_they_live() -> None:
+    topic = Topic(UUID(int=2), "t1", 4)
+    image = image_of(3, 3).created(topic, [3, 3, 9])
+    assert [leader.node_id for leader in image.leaders[UUID(int=2)]][:2] == [3, 3]
+    assert {leader.node_id for leader in image.leaders[UUID(int=2)]} <= {1, 2, 3}
+    grown = image.altered(Topic(UUID(int=2), "t1", 6), [2, 2])
+    assert [leader.node_id for leader in grown.leaders[UUID(int=2)]][4:] == [2, 2]
+
+
+def test_every_broker_leads_a_partition_of_an_internal_topic_that_has_enough_whatever_else_it_leads() -> None:
+    journal = Topic(UUID(int=9), "__kohort_rebalances", 2)
+    image = settled(image_of(2, 8, 5).created(journal).joined(node(3)))
+    assert sorted(counts(image, {UUID(int=9)})) == [0, 1, 1]
+    grown = image.altered(Topic(UUID(int=9), "__kohort_rebalances", 3))
+    assert counts(grown, {UUID(int=9)}) == [1, 1, 1], "the new one goes to who has none"

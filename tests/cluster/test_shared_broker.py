@@ -1,15 +1,37 @@
-"""One broker of a cluster, in this process."""
+"""Brokers of a cluster, in this process."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.groups import group_partition
+from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import NOBODY
+from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
+from kohort.wire.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.records import batches, decode_records
 from tests.broker.peer import talking_to
+
+SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 
 
 async def test_a_partition_that_nobody_leads_is_named_with_its_error(tmp_path: Path) -> None:
@@ -21,3 +43,71 @@ async def test_a_partition_that_nobody_leads_is_named_with_its_error(tmp_path: P
         (topic,) = (await peer.ask(MetadataRequest(topics=topics), 12, MetadataResponse)).topics
         found = {(one.leader_id, one.error_code) for one in topic.partitions}
         assert found == {(NOBODY, ErrorCode.LEADER_NOT_AVAILABLE)}
+
+
+@asynccontextmanager
+async def two_brokers(data: Path, **settings: str) -> AsyncIterator[tuple[Broker, Broker]]:
+    """Over one directory; each leads its share."""
+    named = SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
+    options = [BrokerOptions(port=0, data=data, shared=True, node_id=number, settings=named) for number in (1, 2)]
+    async with Broker(options[0]) as first, Broker(options[1]) as second:
+        assert isinstance(first.store, ClusterStore)
+        await so(lambda: first.store.image.settled and len(first.store.image.nodes) == 2)  # type: ignore[attr-defined]
+        yield first, second
+
+
+async def so(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def leaders(broker: Broker, name: str) -> list[int]:
+    topic = broker.topics.named(name)
+    return [] if topic is None else [broker.leadership.leader(topic, n).node_id for n in range(topic.partitions)]
+
+
+async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (first, second), talking_to(first) as peer:
+        assigned = [CreatableReplicaAssignment(partition_index=n, broker_ids=[ids]) for n, ids in enumerate((2, 2, 1))]
+        topic = CreatableTopic(name="orders", num_partitions=-1, replication_factor=-1, assignments=assigned)
+        created = await peer.ask(CreateTopicsRequest(topics=[topic]), 5, CreateTopicsResponse)
+        assert (created.topics[0].error_code, created.topics[0].num_partitions) == (ErrorCode.NONE, 3)
+        more = CreatePartitionsTopic(name="orders", count=4, assignments=[CreatePartitionsAssignment(broker_ids=[2])])
+        grown = await peer.ask(CreatePartitionsRequest(topics=[more]), 3, CreatePartitionsResponse)
+        assert grown.results[0].error_code == ErrorCode.NONE
+        assert leaders(first, "orders") == [2, 2, 1, 2]
+        await so(lambda: leaders(second, "orders") == [2, 2, 1, 2])
+        assert second.partition("orders", 3) is not None
+
+
+async def test_a_broker_that_leads_no_partition_of_the_journal_makes_itself_one(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (first, second):
+        first.topics.create(JOURNAL_TOPIC, 1)
+        await so(lambda: leaders(second, JOURNAL_TOPIC) == leaders(first, JOURNAL_TOPIC) != [])
+        (leader,) = leaders(first, JOURNAL_TOPIC)
+        other = first if leader == second.node_id else second
+        groups = (f"g{number}" for number in range(100))
+        group = next(one for one in groups if leaders(other, OFFSETS_TOPIC)[group_partition(one, 4)] == other.node_id)
+        other.topics.create("orders", 1)
+        async with Consumer(bootstrap_servers=f"127.0.0.1:{first.port}", group_id=group) as consumer:
+            consumer.subscribe(["orders"])
+            while not consumer.assignment:
+                await consumer.poll(timeout=0.1)
+        other.journal.close()  # what it has is written
+        assert sorted(leaders(other, JOURNAL_TOPIC)) == [1, 2]
+        await other.writer.drain()
+        assert group in written(other)
+
+
+def written(broker: Broker) -> set[str]:
+    """The groups that the broker wrote of into the journal."""
+    found = set()
+    for number in range(len(leaders(broker, JOURNAL_TOPIC))):
+        log = broker.partition(JOURNAL_TOPIC, number)
+        for piece in () if log is None else log.read(0, 1 << 20):
+            for position, _ in batches(piece):
+                found |= {
+                    RebalanceRecord.from_json(one.value or b"").group_id for one in decode_records(piece, position)
+                }
+    return found

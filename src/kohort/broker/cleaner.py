@@ -72,7 +72,7 @@ class Cleaner:
     def _compacted(self) -> Iterator[tuple[str, PartitionLog]]:
         topics = self._broker.topics
         for topic in list(topics.all().values()):
-            for partition in range(topic.partitions if self._broker.compacts(topic) else 0):
+            for partition in range(topic.partitions if self._broker.rules.compacts(topic) else 0):
                 found = self._opened(topic, partition)
                 if found is not None:
                     yield f"{topic.name}-{partition}", found

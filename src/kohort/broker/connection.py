@@ -37,7 +37,10 @@ class BadFrame(Exception):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The transport's protocol. `dispatch(connection, frame)` handles one request and creates its `Call`."""
+    """The transport's protocol. `dispatch(connection, frame)` handles one request and creates its `Call`.
+
+    `half_read` is called when a request begins to arrive that is not complete: see `mid_frame_since`.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
         flushes: "FlushQueue",
+        half_read: Callable[["Connection"], None],
         *,
         max_frame: int,
         max_waiting: int,
@@ -53,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._opened = opened
         self._closed = closed
         self._flushes = flushes
+        self._half_read = half_read
         self._max_frame = max_frame
         self._max_waiting = max_waiting
         self._waiting: deque[Call] = deque()
@@ -78,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id_bytes = b""
         self.client = ClientKind.OTHER
         self.may_wait: Call | None = None
-        """The last heartbeat, which may be held until there is news; see `Broker._release`."""
+        """The last heartbeat, which may be held until there is news; see `Dispatch._release`."""
         self.members: dict[str, str] = {}
         """The members that were last heard of here, by member id, and their groups."""
         self.growths_seen = 0
@@ -88,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_heartbeat: Repeat | None = None
         """It is likely to be repeated."""
         self._is_busy = False
-        """Bytes were received or sent since the last sweep. To ask for the time at each of them would cost more."""
+        """Bytes were received or sent since somebody asked. To ask for the time at each of them would cost more."""
         self._busy_at = flushes.loop.time()
         self.mid_frame_since: float | None = None
         """Loop time at which a request began to arrive that is not complete yet."""
@@ -134,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._paused_for or (self._frame is None and not self._rest):
             self.mid_frame_since = None
         elif self.mid_frame_since is None:
-            self.mid_frame_since = self._flushes.loop.time()
+            self._wait_for_rest()
         if self._out:
             # Not at once: answers written back to back find their peer awake, and waking it costs more than they do.
             self._flushes.add(self)
@@ -200,6 +205,10 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = len(data) - position
         self._frame[: self._filled] = memoryview(data)[position:]
         self._rest = b""
+
+    def _wait_for_rest(self) -> None:
+        self.mid_frame_since = self._flushes.loop.time()
+        self._half_read(self)
 
     @property
     def waiting(self) -> int:
@@ -312,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
                 transport.close()
 
     def is_idle(self, seconds: float, now: float) -> bool:
-        """Whether nothing was received or sent for so long. Asked at each sweep, so it says so by a sweep too late."""
+        """Whether nothing was received or sent for so long: it is too late by the time since it was asked last."""
         if self._is_busy:
             self._is_busy = False
             self._busy_at = now
@@ -346,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._paused_for and self.transport is not None:
                 self.transport.resume_reading()
                 if self._frame is not None:
-                    self.mid_frame_since = self._flushes.loop.time()
+                    self._wait_for_rest()
                 elif self._rest:
                     self._flushes.loop.call_soon(self._handle_rest)
 

@@ -45,6 +45,12 @@ class Following:
     def leader(self, topic: Topic, partition: int) -> Leader:
         return self._store.image.leader(PartitionId(topic.topic_id, partition))
 
+    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
+        self._store.create_topic(topic, leaders)
+
+    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
+        self._store.alter_topic(topic, leaders)
+
     @property
     def _me(self) -> Node:
         broker = self._broker

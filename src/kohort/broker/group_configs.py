@@ -10,7 +10,7 @@ from kohort.assignor.server import find_server_assignors
 from kohort.broker.config import BOUNDS, SETTINGS, BrokerConfig
 from kohort.broker.live_config import LiveConfig, Setter, Source
 from kohort.broker.setting import Setting, known_setting
-from kohort.coordinator import GroupSettings, Weights
+from kohort.coordinator import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.errors import ConfigError
 from kohort.log.api import LogStore
 
@@ -132,3 +132,21 @@ def group_setters(name: str, configs: Mapping[str, str], live: LiveConfig) -> li
     own = configs.get(name)
     default = live.setters(BROKER_NAMES[name]) if name in BROKER_NAMES else [Setter(Source.DEFAULT, name, "")]
     return default if own is None else [Setter(Source.GROUP, name, own), *default]
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    """What holds for all groups of a broker while it runs."""
+    return GroupConfig(
+        min_session_timeout_ms=config.number("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.number("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
+        max_size=config.number("group.max.size"),
+        consumer_max_size=config.number("group.consumer.max.size"),
+        consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
+        consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
+        disconnect_grace_ms=config.number("group.disconnect.grace.ms"),
+        heartbeat_hold_ms=config.number("group.heartbeat.hold.ms"),
+        offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),
+    )

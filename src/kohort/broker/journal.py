@@ -5,8 +5,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kohort.broker.topics import Topics
 from kohort.coordinator.events import GroupEvent
 from kohort.errors import KafkaError
+from kohort.log.api import PartitionLog, Topic
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
 from kohort.wire.records import Codec, Record, encode_batch
@@ -19,6 +21,7 @@ log = logging.getLogger("kohort.broker")
 _LOOK_AFTER_S = 1.0
 _LOOK_AT_LEAST_EVERY_S = 10.0
 """A group that is to be forgotten in an hour must not put off one whose record is due in a minute."""
+_MOST_UNWRITTEN = 1_000
 
 
 class BrokerJournal:
@@ -28,6 +31,8 @@ class BrokerJournal:
         self._broker = broker
         self._journal = Journal()
         self._timer: asyncio.TimerHandle | None = None
+        self._unwritten: list[RebalanceRecord] = []
+        """What waits until this broker leads a partition of the journal."""
 
     @property
     def watching(self) -> bool:
@@ -50,10 +55,13 @@ class BrokerJournal:
         if self._timer is not None:
             self._timer.cancel()
         self._write(self._journal.close(self._broker.now()))
+        if self._unwritten:
+            log.warning("%d rebalances are not in the journal: no partition to write", len(self._unwritten))
 
     def _look_later(self) -> None:
         """Look again when the recorder would complete something, but not all the time for its sake."""
-        if (due := self._journal.next_expiry) is not None:
+        due = self._broker.now() if self._unwritten else self._journal.next_expiry
+        if due is not None:
             delay = min(max(_LOOK_AFTER_S, (due - self._broker.now()) / 1000), _LOOK_AT_LEAST_EVERY_S)
             self._timer = asyncio.get_running_loop().call_later(delay, self._look)
 
@@ -62,30 +70,52 @@ class BrokerJournal:
         self._write(self._journal.expire(self._broker.now()))
         self._look_later()
 
-    def _write(self, records: Sequence[RebalanceRecord]) -> None:
+    def _write(self, fresh: Sequence[RebalanceRecord]) -> None:
+        records, self._unwritten = [*self._unwritten, *fresh], []
         if not records:
             return
-        topics = self._broker.topics
         try:
-            topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, len(self._broker.leadership.nodes))
+            partition = self._partition()
+            if partition is None:
+                self._keep(records)
+            else:
+                partition.append(_encoded(records, self._broker.now()), partition.leader_epoch)
+                self._broker.writer.current()
         except (OSError, KafkaError) as error:  # the group, whose event this is, must go on
             log.error("the journal of rebalances cannot be kept: %s", error)
-            return
-        # In a cluster each broker writes to what it leads: who reads the journal reads all of it.
-        led = (topics.log(topic, index) for index in range(topic.partitions))
-        partition = next((found for found in led if found is not None), None)
-        if partition is None:
-            log.warning("this broker leads no partition of the journal: %d rebalances are not in it", len(records))
-            return
-        now = self._broker.now()
-        entries = [
-            Record(number, now, record.group_id.encode("utf-8", "surrogateescape"), record.to_json(), ())
-            for number, record in enumerate(records)
-        ]
-        # Compressed: the record of a large group is hundreds of kilobytes of much the same.
-        try:
-            partition.append(encode_batch(entries, Codec.ZSTD), partition.leader_epoch)
-        except OSError as error:
-            log.error("the journal of rebalances cannot be kept: %s", error)
-            return
-        self._broker.writer.current()
+
+    def _partition(self) -> PartitionLog | None:
+        """Where this broker writes: in a cluster to what it leads, for who reads the journal reads all of it.
+
+        One that leads none, and is to be given none, makes one: it goes to who leads the fewest.
+        """
+        topics, leadership, node_id = self._broker.topics, self._broker.leadership, self._broker.node_id
+        topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, len(leadership.nodes))
+        found = _first_log(topics, topic)
+        if found is not None:
+            return found
+        leaders = [leadership.leader(topic, index) for index in range(topic.partitions)]
+        if node_id in {leader.following for leader in leaders}:
+            return None
+        without = {node.node_id for node in leadership.nodes} - {leader.node_id for leader in leaders}
+        return _first_log(topics, topics.grow(topic, topic.partitions + len(without))) if node_id in without else None
+
+    def _keep(self, records: list[RebalanceRecord]) -> None:
+        """Write them when this broker leads a partition."""
+        self._unwritten = records[-_MOST_UNWRITTEN:]
+        if len(records) > _MOST_UNWRITTEN:
+            log.warning("%d rebalances are not in the journal: no partition to write", len(records) - _MOST_UNWRITTEN)
+
+
+def _first_log(topics: Topics, topic: Topic) -> PartitionLog | None:
+    led = (topics.log(topic, index) for index in range(topic.partitions))
+    return next((found for found in led if found is not None), None)
+
+
+def _encoded(records: Sequence[RebalanceRecord], now: Millis) -> bytearray:
+    """One batch. Compressed: the record of a large group is hundreds of kilobytes of much the same."""
+    entries = [
+        Record(number, now, record.group_id.encode("utf-8", "surrogateescape"), record.to_json(), ())
+        for number, record in enumerate(records)
+    ]
+    return encode_batch(entries, Codec.ZSTD)

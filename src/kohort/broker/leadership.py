@@ -35,6 +35,14 @@ class Leadership(Protocol):
         """Who leads a partition; its node may be NOBODY, or not live any more."""
         ...
 
+    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
+        """Make a topic, durably, whose partitions those brokers shall lead. Raises TopicExists, OSError."""
+        ...
+
+    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
+        """Make the topic's new partitions, durably, which those brokers shall lead. Raises OSError."""
+        ...
+
     async def join(self) -> None:
         """The broker listens: it may lead."""
         ...
@@ -68,6 +76,12 @@ class Alone:
     def leader(self, topic: Topic, partition: int) -> Leader:
         log = self._broker.topics.log(topic, partition)
         return Leader(self._broker.node_id, -1 if log is None else log.leader_epoch)
+
+    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
+        self._broker.store.create_topic(topic)
+
+    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
+        self._broker.store.alter_topic(topic)
 
     async def join(self) -> None:
         """Nobody has to know."""

@@ -1,29 +1,25 @@
-"""The broker: sockets on one side, topics and groups on the other, and the dispatch between them.
+"""The broker: what it consists of, how it begins and ends, and what its handlers ask of it.
 
 Everything runs on one event loop; only the log's writer has a thread. A request is handled to its end when its bytes
 are there, and waits afterwards only for a sync, for records, or for its group.
 """
 
 import asyncio
-import errno
 import logging
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
-from kohort.broker.apis import api_versions
-from kohort.broker.call import Call, Route
 from kohort.broker.cleaner import Cleaner
 from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
-from kohort.broker.connection import BadFrame, Connection, FlushQueue
+from kohort.broker.connection import Connection
+from kohort.broker.dispatch import Dispatch
 from kohort.broker.durability import Writer
 from kohort.broker.fetch_sessions import FetchSessions
-from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs
+from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs, group_config
 from kohort.broker.groups import Groups
 from kohort.broker.growths import Growths
 from kohort.broker.journal import BrokerJournal
@@ -32,35 +28,24 @@ from kohort.broker.live_config import LiveConfig, Source
 from kohort.broker.loads import Loads
 from kohort.broker.parked_fetches import ParkedFetches
 from kohort.broker.presence import Presence
-from kohort.broker.repeats import LARGEST, Repeat
 from kohort.broker.retention import Retention
-from kohort.broker.routes import SERVED, Served, route, routes
+from kohort.broker.routes import SERVED, Served
 from kohort.broker.shared import Shared
+from kohort.broker.sockets import Sockets
 from kohort.broker.timers import Timers
 from kohort.broker.topic_config import store_defaults
+from kohort.broker.topic_rules import TopicRules
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
-from kohort.coordinator import Behind, GroupConfig, GroupShard, MigrationPolicy
-from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
+from kohort.coordinator import GroupShard
+from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
-from kohort.wire.api_versions import ApiVersionsRequest
-from kohort.wire.codec import Message
-from kohort.wire.compression import Codec
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.varint import skip_tags
 
 log = logging.getLogger("kohort.broker")
 
-_head = struct.Struct(">hhih").unpack_from
-_API_VERSIONS = 18
-_SWEEP_EVERY_S = 1.0
 _BROKER_CONFIGS = "broker"
-_CODECS = {"producer": None, "uncompressed": Codec.NONE} | {
-    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +92,10 @@ class Broker:
         """Set when the broker has to end by itself."""
         self.log_directory = "memory" if options.data is None else str(options.data.absolute())
         """Where the log lies, as tools print it."""
-        self._group_config = _group_config(self.config)
+        self._group_config = group_config(self.config)
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """What groups may use."""
-        self._connections: dict[Connection, None] = {}  # in their order, so that a simulated broker is always the same
-        self._throttled: dict[Connection, None] = {}
         self._stopped = False
         self.growths = Growths()
 
@@ -136,6 +119,7 @@ class Broker:
                 self._create_offsets_topic(configs)
             self.leadership = self._new_leadership()
             self.topics.leads = self.leadership.leads
+            self.topics.make, self.topics.make_partitions = self.leadership.create, self.leadership.grow
             self.topics_image = TopicsImage(self, loop)
             self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
@@ -147,13 +131,14 @@ class Broker:
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
             self.presence = Presence(self)
-            await self._listen()
+            self.sockets = Sockets(self, self.new_dispatch())
+            await self.sockets.listen(self._options.host, self._options.port)
+            self.host, self.port = self._advertised or (self.host, self.sockets.port)
         except BaseException:
             self.store.close()
             raise
         await self.leadership.join()
         self.groups.lead()
-        self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
         self._retention = Retention(self)
         self.loads = Loads(self)
         self.cleaner = Cleaner(self)
@@ -163,8 +148,7 @@ class Broker:
         if self._stopped:
             return
         self._stopped = True
-        self._server.close()
-        self._sweeper.cancel()
+        self.sockets.stop_listening()
         self._retention.close()
         self.loads.close()
         await self.cleaner.close()
@@ -175,10 +159,7 @@ class Broker:
         await self.leadership.leave()
         await self.writer.close()
         self.timers.close()
-        self._flushes.run()
-        for connection in list(self._connections):
-            connection.close()
-        await self._server.wait_closed()
+        await self.sockets.close()
         self.store.close()
 
     @property
@@ -227,22 +208,15 @@ class Broker:
             return lease(self, self.store)
         return Alone(self)
 
-    async def _listen(self) -> None:
-        self._flushes = FlushQueue(self._loop)
-        host, port = self._options.host, self._options.port
-        try:
-            self._server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
-        except OSError as error:
-            raise KohortError(_listen_failure(host, port, error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
-        if self._advertised is not None:
-            self.host, self.port = self._advertised
-
     # What handlers use
 
     now: Callable[[], Millis] = staticmethod(now_ms)
     fresh_id: Callable[[], UUID] = staticmethod(uuid4)
     """Ids that nobody can guess; with `now`, all that a broker takes from outside beside its loop and its store."""
+
+    def new_dispatch(self) -> Callable[[Connection, bytes], None]:
+        """What takes every frame that comes."""
+        return Dispatch(self)
 
     def new_group_shard(self) -> GroupShard:
         """An empty shard with this broker's settings."""
@@ -266,37 +240,9 @@ class Broker:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def max_batch_bytes(self, topic: Topic) -> int:
-        """The largest batch that the topic takes."""
-        own = topic.configs.get("max.message.bytes") if topic.configs else None
-        return self._max_batch_bytes if own is None else int(own)
-
-    def stamps(self, topic: Topic) -> bool:
-        """Whether the topic's records have the time at which the broker appended them."""
-        own = topic.configs.get("message.timestamp.type") if topic.configs else None
-        return (self._timestamp_type if own is None else own) == "LogAppendTime"
-
-    def times(self, topic: Topic) -> tuple[Millis, Millis]:
-        """The first and the last time that a record of the topic may have now."""
-        configs = topic.configs
-        before = configs.get("message.timestamp.before.max.ms", self._time_before)
-        after = configs.get("message.timestamp.after.max.ms", self._time_after)
-        now = self.now()
-        return now - int(before), now + int(after)
-
-    def compacts(self, topic: Topic) -> bool:
-        """Whether the topic keeps each key's newest record, so that every record must have a key."""
-        own = topic.configs.get("cleanup.policy") if topic.configs else None
-        return "compact" in (self._cleanup_policy if own is None else own)
-
-    def codec(self, topic: Topic) -> Codec | None:
-        """What the topic's batches are to be compressed with; None where they are kept as they come."""
-        own = topic.configs.get("compression.type") if topic.configs else None
-        return _CODECS[self._compression if own is None else own]
-
-    def grow_topic(self, topic: Topic, partitions: int) -> None:
+    def grow_topic(self, topic: Topic, partitions: int, leaders: Sequence[int] = ()) -> None:
         """Give a topic more partitions, and have clients that read it look at it anew."""
-        grown = self.topics.grow(topic, partitions)
+        grown = self.topics.grow(topic, partitions, leaders)
         if self.config.number("group.heartbeat.hold.ms"):
             self.growths.grown(grown)
             self.parked_fetches.look_at_all()
@@ -341,151 +287,23 @@ class Broker:
 
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.live_config.current
-        self._max_batch_bytes = self.config.number("message.max.bytes")
-        self._max_elements = self.config.number("max.request.elements")
-        self._timestamp_type = self.config.text("log.message.timestamp.type")
-        self._time_before = self.config.number("log.message.timestamp.before.max.ms")
-        self._time_after = self.config.number("log.message.timestamp.after.max.ms")
-        self._cleanup_policy = self.config.text("log.cleanup.policy")
-        self._compression = self.config.text("compression.type")
+        self.max_elements = self.config.number("max.request.elements")
+        self.rules = TopicRules(self.config, lambda: self.now())
 
     def throttle_if_full(self, connection: Connection) -> None:
         """Read no more from a producer until the log has caught up."""
         if self.store.queued_bytes > self.config.number("store.queued.max.bytes"):
-            connection.throttle()
-            self._throttled[connection] = None
-
-    # Connections
+            self.sockets.throttle(connection)
 
     @property
     def connections(self) -> int:
         """How many there are."""
-        return len(self._connections)
-
-    def _new_connection(self) -> Connection:
-        return Connection(
-            self._dispatch,
-            self._opened,
-            self._closed,
-            self._flushes,
-            max_frame=self.config.number("socket.request.max.bytes"),
-            max_waiting=self.config.number("max.queued.requests.per.connection"),
-        )
-
-    def _opened(self, connection: Connection) -> None:
-        self._connections[connection] = None
-        connection.growths_seen = self.growths.count
-        if self._stopped:
-            connection.close()
-        elif len(self._connections) > self.config.number("max.connections"):
-            connection.refuse("there are max.connections connections already")
-
-    def _closed(self, connection: Connection) -> None:
-        self._connections.pop(connection, None)
-        if connection.members and not self._stopped:
-            self.presence.lost(connection)
-        self._throttled.pop(connection, None)
-
-    def _sweep(self) -> None:
-        idle_s = self.config.number("connections.max.idle.ms") / 1000
-        frame_s = self.config.number("frame.read.timeout.ms") / 1000
-        now = self._loop.time()
-        for connection in list(self._connections):
-            if connection.mid_frame_since is not None and now - connection.mid_frame_since > frame_s:
-                connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
-            elif connection.is_idle(idle_s, now) and not connection.waiting:
-                connection.expire()
-        self._sweeper = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
+        return len(self.sockets)
 
     def _settled(self, moved: Sequence[PartitionLog]) -> None:
         self.parked_fetches.moved(moved)
-        if self._throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
-            throttled, self._throttled = self._throttled, {}
-            for connection in throttled:
-                connection.unthrottle()
-
-    # Dispatch
-
-    def _dispatch(self, connection: Connection, frame: bytes) -> None:
-        try:
-            api_key, version, correlation_id, length = _head(frame)
-        except struct.error:
-            raise BadFrame("a request is too short for its header") from None
-        found = routes.get((api_key, version)) or route(api_key, version)
-        if found is None:
-            self._unserved(connection, api_key, version, correlation_id)
-            return
-        if self.fenced is not None and self.fenced():
-            raise BadFrame("this broker has no lease now")
-        last = connection.last_heartbeat
-        if last is not None and last.route is found and last.said == frame[8:]:
-            request = last.request
-        else:
-            request = self._decode(connection, found, frame, length)
-        call = Call(connection, correlation_id, found, request)
-        try:
-            if connection.may_wait is not None:
-                self._release(connection, request)
-            found.handler(self, call, request)
-            connection.place(call)
-        except Exception:  # our bug: it costs this connection, never another
-            log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
-            connection.refuse("the request met an error of the broker's own")
-
-    def _decode(self, connection: Connection, found: Route, frame: bytes, length: int) -> Message:
-        """What a frame says; `length` is that of its client id."""
-        position = 10
-        if length > 0:
-            position += length
-            if connection.client_id_bytes != (raw := frame[10:position]):
-                connection.client_id_bytes = raw
-                connection.client_id = raw.decode("utf-8", "surrogateescape")
-                connection.last_heartbeat = None  # it said another
-        if found.flexible_request:
-            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
-        request: Message = found.decode(frame, position, self._max_elements)[0]
-        if found.repeats and len(frame) <= LARGEST:
-            connection.last_heartbeat = Repeat(found, frame[8:], request)
-        return request
-
-    def _release(self, connection: Connection, request: Message) -> None:
-        """Answer a held heartbeat now: the answer to what comes after it could not leave before."""
-        call, connection.may_wait = connection.may_wait, None
-        if call is not None and call.open:
-            held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
-            behind = Behind.REQUEST
-            if type(request) is type(held):
-                own = request.member_id == held.member_id
-                behind = Behind.OWN_HEARTBEAT if own else Behind.OTHERS_HEARTBEAT
-                connection.speaks_for_many |= not own
-            self.groups.shard(held.group_id).release(call, behind)
-
-    def _unserved(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
-        if api_key != _API_VERSIONS:
-            raise BadFrame(f"request {api_key} version {version} is not served")
-        # KIP-511: answered in version 0, so that any client can read what it may ask for instead.
-        found = route(_API_VERSIONS, 0)
-        assert found is not None
-        call = Call(connection, correlation_id, found, ApiVersionsRequest())
-        call.reply(api_versions.served(self, ErrorCode.UNSUPPORTED_VERSION))
-        connection.place(call)
-
-
-def _group_config(config: BrokerConfig) -> GroupConfig:
-    return GroupConfig(
-        min_session_timeout_ms=config.number("group.min.session.timeout.ms"),
-        max_session_timeout_ms=config.number("group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
-        max_size=config.number("group.max.size"),
-        consumer_max_size=config.number("group.consumer.max.size"),
-        consumer_migration_policy=MigrationPolicy(config.text("group.consumer.migration.policy")),
-        consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
-        disconnect_grace_ms=config.number("group.disconnect.grace.ms"),
-        heartbeat_hold_ms=config.number("group.heartbeat.hold.ms"),
-        offset_metadata_max_bytes=config.number("offset.metadata.max.bytes"),
-        offsets_retention_ms=config.number("offsets.retention.minutes") * 60_000,
-        offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),
-    )
+        if self.sockets.throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
+            self.sockets.unthrottle()
 
 
 def _host_and_port(listener: str) -> tuple[str, int] | None:
@@ -495,9 +313,3 @@ def _host_and_port(listener: str) -> tuple[str, int] | None:
     if not colon or not host or not port.isdigit():
         raise ConfigError(f"advertised.listeners takes HOST:PORT, not {listener!r}.")
     return host, int(port)
-
-
-def _listen_failure(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is taken: choose another with --listen, or port 0 for a free one."
-    return f"Cannot listen on {host}:{port}: {error.strerror or error}."

@@ -1,7 +1,7 @@
 """The topics of this broker: look-ups by name and id, the partitions' logs, creation and deletion."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -45,6 +45,9 @@ class Topics:
         """Called when topics came, grew or went."""
         self.leads: Callable[[Topic, int], bool] = lambda topic, partition: True
         """Whether this broker leads a partition."""
+        self.make: Callable[[Topic, Sequence[int]], None] = lambda topic, leaders: store.create_topic(topic)
+        self.make_partitions: Callable[[Topic, Sequence[int]], None] = lambda topic, leaders: store.alter_topic(topic)
+        """Make a topic, or its new partitions, which those brokers shall lead; none are named where nobody cares."""
 
     def all(self) -> Mapping[str, Topic]:
         """Every topic by name."""
@@ -89,11 +92,13 @@ class Topics:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return Topic(self._fresh_id(), name, partitions, dict(configs))
 
-    def create(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> Topic:
-        """Make a topic; durable when it returns. Raises KafkaError."""
+    def create(
+        self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None, leaders: Sequence[int] = ()
+    ) -> Topic:
+        """Make a topic; durable when it returns. `leaders` shall lead its partitions, in order. Raises KafkaError."""
         topic = self.check_new(name, partitions, configs or {})
         try:
-            self._store.create_topic(topic)
+            self.make(topic, leaders)
         except TopicExists:
             self.refresh()
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
@@ -101,10 +106,10 @@ class Topics:
         self.changed()
         return topic
 
-    def grow(self, topic: Topic, partitions: int) -> Topic:
-        """The topic with more partitions; durable when it returns."""
+    def grow(self, topic: Topic, partitions: int, leaders: Sequence[int] = ()) -> Topic:
+        """The topic with more partitions, which `leaders` shall lead; durable when it returns."""
         grown = replace(topic, partitions=partitions)
-        self._store.alter_topic(grown)
+        self.make_partitions(grown, leaders)
         self._keep(grown)
         self.changed()
         return grown

@@ -35,16 +35,9 @@ class SimulatedBroker(Broker):
 
     watch: Watch
     owns: Callable[[], bool]
-    rest_s: float
-    """Between two looks at idle connections, for at least a second: of a day, they would take a third of the time."""
 
     def new_group_shard(self) -> GroupShard:
         return self.watch(super().new_group_shard(), self.owns)
-
-    def _sweep(self) -> None:
-        super()._sweep()
-        self._sweeper.cancel()
-        self._sweeper = self._loop.call_later(self.rest_s, self._sweep)
 
 
 class Site:
@@ -74,7 +67,6 @@ class Site:
         """Seconds without a broker after which one is started."""
         self.starting: Callable[[], None] = lambda: None
         """Called when a broker begins a life."""
-        self.sweeps_every_s = 1.0
         self._idle_since: float | None = None
         self._stores: dict[int, SimulatedStore] = {}
         self._agenda = agenda
@@ -126,7 +118,6 @@ class Site:
         broker = SimulatedBroker(
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
         )
-        broker.rest_s = self.sweeps_every_s
         broker.owns = lambda: store.epoch == self.disk.epoch
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))

@@ -76,7 +76,6 @@ class World:
             self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
         )
         self.site.starting = self.watch.new_life
-        self.site.sweeps_every_s = 60.0 if plan.is_calm else 1.0
         self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kohort.broker.apis.create_topics import leaders_of
 from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS, MOST_PARTITIONS
 from kohort.errors import ErrorCode, KafkaError
@@ -32,9 +33,10 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(wanted.name, code, code.sentence)
     try:
-        _check(broker, topic, wanted)
+        _check(topic, wanted)
+        leaders = leaders_of(broker, [one.broker_ids for one in wanted.assignments or ()])
         if not validate_only:
-            broker.grow_topic(topic, wanted.count)
+            broker.grow_topic(topic, wanted.count, leaders)
     except KafkaError as error:
         return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:
@@ -42,7 +44,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
     return CreatePartitionsTopicResult(name=wanted.name)
 
 
-def _check(broker: "Broker", topic: Topic, wanted: CreatePartitionsTopic) -> None:
+def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
     now, count = topic.partitions, wanted.count
     if topic.name in INTERNAL_TOPICS:
         # A group's partition there is its id's hash modulo their number: every group would lose its offsets.
@@ -54,15 +56,9 @@ def _check(broker: "Broker", topic: Topic, wanted: CreatePartitionsTopic) -> Non
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
     if count > MOST_PARTITIONS:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
-    if wanted.assignments is not None:
-        if len(wanted.assignments) != count - now:
-            detail = (
-                f"{count - now} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
-            )
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
-        if any(assignment.broker_ids != [broker.node_id] for assignment in wanted.assignments):
-            detail = f"Assign each new partition to broker {broker.node_id} alone."
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+    if wanted.assignments is not None and len(wanted.assignments) != count - now:
+        detail = f"{count - now} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
 
 def _refused(name: str, code: ErrorCode, message: str) -> CreatePartitionsTopicResult:

@@ -1,6 +1,7 @@
 """CreateTopics and DeleteTopics."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
@@ -39,11 +40,11 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
     try:
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' stands in the request twice.")
-        partitions = _partitions(broker, wanted)
+        partitions, leaders = _partitions(broker, wanted)
         configs = _configs(wanted)
         topic = broker.topics.check_new(wanted.name, partitions, configs)
         if not validate_only:
-            topic = broker.topics.create(wanted.name, partitions, configs)
+            topic = broker.topics.create(wanted.name, partitions, configs, leaders)
     except KafkaError as error:
         return _refuse_to_create(wanted, error.code, error.sentence)
     except OSError as error:
@@ -80,24 +81,31 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 
-def _partitions(broker: "Broker", wanted: CreatableTopic) -> int:
+def _partitions(broker: "Broker", wanted: CreatableTopic) -> tuple[int, list[int]]:
+    """How many, and who shall lead them; nobody in particular where nobody is named."""
     if not wanted.assignments:
         if wanted.replication_factor not in (-1, 1):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"The replication factor must be 1 or -1 on one broker, not {wanted.replication_factor}.",
             )
-        return wanted.num_partitions
+        return wanted.num_partitions, []
     if wanted.num_partitions != -1 or wanted.replication_factor != -1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "With an assignment, partitions and replication factor are -1.")
-    indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
-    here = all(assignment.broker_ids == [broker.node_id] for assignment in wanted.assignments)
-    if indexes != list(range(len(indexes))) or not here:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Assign partitions 0 to n-1, each to broker {broker.node_id} alone.",
-        )
-    return len(indexes)
+    assigned = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
+    if sorted(assigned) != list(range(len(wanted.assignments))):
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assign partitions 0 to n-1, each once.")
+    return len(assigned), leaders_of(broker, [assigned[index] for index in range(len(assigned))])
+
+
+def leaders_of(broker: "Broker", assigned: Sequence[Sequence[int]]) -> list[int]:
+    """Who shall lead each partition, of which replicas are assigned. Raises KafkaError."""
+    known = sorted(node.node_id for node in broker.leadership.nodes)
+    for broker_ids in assigned:
+        if len(broker_ids) != 1 or broker_ids[0] not in known:
+            detail = f"Assign each partition to one of the brokers {', '.join(map(str, known))} alone."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+    return [broker_ids[0] for broker_ids in assigned]
 
 
 def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:

@@ -76,13 +76,13 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
     if log is None:
         return _refused_elsewhere(broker, topic, data.index)
     try:
-        (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
-        keyless = _keyless(data.records) if broker.compacts(topic) else []
-        is_timely = broker.stamps(topic) or _is_timely(header, data.records, *broker.times(topic))
-        codec = broker.codec(topic)
+        (header,) = check_batches(data.records, broker.rules.max_batch_bytes(topic))
+        keyless = _keyless(data.records) if broker.rules.compacts(topic) else []
+        is_timely = broker.rules.stamps(topic) or _is_timely(header, data.records, *broker.rules.times(topic))
+        codec = broker.rules.codec(topic)
         if codec is not None and codec != header.codec:
             data.records = recompress(data.records or b"", codec)
-            (header,) = check_batches(data.records, broker.max_batch_bytes(topic))
+            (header,) = check_batches(data.records, broker.rules.max_batch_bytes(topic))
     except BatchError as error:
         return _refused(data.index, error.code, error.sentence)
     if keyless:
@@ -99,7 +99,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> Parti
         case Accepted():
             assert data.records is not None
             records = _writable(data.records)
-            if broker.stamps(topic):
+            if broker.rules.stamps(topic):
                 append_time = broker.now()
                 stamp(records, append_time)
             try:

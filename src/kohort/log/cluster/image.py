@@ -3,8 +3,8 @@
 A value with transitions and no I/O: `directory.py` keeps it in a file and lets one broker at a time change it.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -116,7 +116,7 @@ class ClusterImage:
         load = self._load()
         changed: dict[PartitionId, Leader] = {}
         for topic_id, leaders in self.leaders.items():
-            counts = load[self._class(topic_id)]
+            counts = load[self._kind(topic_id)]
             for partition, leader in enumerate(leaders):
                 one = PartitionId(topic_id, partition)
                 if leader.node_id == node_id:
@@ -128,11 +128,11 @@ class ClusterImage:
         return self._led(changed)
 
     def _spread(self) -> "ClusterImage":
-        """As few partitions as possible are to move so that nobody leads two more than another, of either kind."""
+        """As few partitions as possible are to move so that nobody leads two more than another, of any kind."""
         load = self._load()
         changed: dict[PartitionId, Leader] = {}
         for topic_id, leaders in self.leaders.items():
-            counts = load[self._class(topic_id)]
+            counts = load[self._kind(topic_id)]
             for partition, leader in enumerate(leaders):
                 if topic_id in self.deleting or leader.following != NOBODY or leader.node_id not in counts:
                     continue
@@ -143,19 +143,22 @@ class ClusterImage:
                     changed[PartitionId(topic_id, partition)] = leader._replace(following=target)
         return self._led(changed)
 
-    def _load(self) -> dict[bool, Counter[int]]:
-        """How many partitions each broker will lead: coordinators, and others, which are spread on their own."""
-        load = {kind: Counter(dict.fromkeys(sorted(self.nodes), 0)) for kind in (True, False)}
+    def _load(self) -> defaultdict[str, Counter[int]]:
+        """How many partitions of each kind each broker will lead."""
+        nobody = Counter(dict.fromkeys(sorted(self.nodes), 0))
+        load: defaultdict[str, Counter[int]] = defaultdict(nobody.copy)
         for topic_id, leaders in self.leaders.items():
-            counts = load[self._class(topic_id)]
+            counts = load[self._kind(topic_id)]
             for leader in leaders:
                 heir = leader.node_id if leader.following == NOBODY else leader.following
                 if heir in counts:
                     counts[heir] += 1
         return load
 
-    def _class(self, topic_id: UUID) -> bool:
-        return self.topics[topic_id].name == OFFSETS_TOPIC
+    def _kind(self, topic_id: UUID) -> str:
+        """Internal topics are spread each on its own: every broker is to have coordinators, and write the journal."""
+        name = self.topics[topic_id].name
+        return name if name.startswith("__") else ""
 
     def _led(self, changed: Mapping[PartitionId, Leader]) -> "ClusterImage":
         if not changed:
@@ -169,13 +172,16 @@ class ClusterImage:
 
     # Topics
 
-    def created(self, topic: Topic) -> "ClusterImage":
-        """With a new topic, whose partitions go round the brokers; the one that leads least begins."""
-        return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic)
+    def created(self, topic: Topic, leaders: Sequence[int] = ()) -> "ClusterImage":
+        """With a new topic, whose partitions go to those brokers in turn, as far as they are named and live.
 
-    def altered(self, topic: Topic) -> "ClusterImage":
-        """With other configs or more partitions of a topic that exists."""
-        return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic)
+        The others go round the brokers; the one that leads least begins.
+        """
+        return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic, leaders)
+
+    def altered(self, topic: Topic, leaders: Sequence[int] = ()) -> "ClusterImage":
+        """With other configs of a topic that exists, or more partitions, which go as those of a new one."""
+        return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic, leaders)
 
     def deleted(self, topic_id: UUID) -> "ClusterImage":
         """The topic is gone; its leaders have to remove its files."""
@@ -203,12 +209,13 @@ class ClusterImage:
         return replace(self, configs={**self.configs, kind: {**kept, name: dict(configs)} if configs else kept})
 
     @staticmethod
-    def _grown(image: "ClusterImage", topic: Topic) -> "ClusterImage":
+    def _grown(image: "ClusterImage", topic: Topic, leaders: Sequence[int]) -> "ClusterImage":
         led = list(image.leaders.get(topic.topic_id, ()))
-        counts = image._load()[topic.name == OFFSETS_TOPIC]
+        counts = image._load()[image._kind(topic.topic_id)]
         turn = sorted(counts, key=lambda node_id: (counts[node_id], node_id)) or [NOBODY]
         for number in range(topic.partitions - len(led)):
-            led.append(Leader(turn[number % len(turn)], image.first_epoch))
+            named = leaders[number] if number < len(leaders) else NOBODY
+            led.append(Leader(named if named in image.nodes else turn[number % len(turn)], image.first_epoch))
         return replace(image, leaders={**image.leaders, topic.topic_id: tuple(led)})
 
 

@@ -1,6 +1,6 @@
 """The logs of one of several brokers: it opens the partitions that it leads by the cluster's image, and no others."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -120,7 +120,8 @@ class SharedStore(PartitionFiles):
     def topics(self) -> Mapping[str, Topic]:
         return self._topics
 
-    def create_topic(self, topic: Topic) -> None:
+    def create_topic(self, topic: Topic, leaders: Sequence[int] = ()) -> None:
+        """`leaders` are the brokers that shall lead its partitions, in their order; who is not named gets its share."""
         check_topic_name(topic.name)
         self._config(topic)
 
@@ -128,16 +129,18 @@ class SharedStore(PartitionFiles):
             if image.named(topic.name) is not None:
                 self.follow(image)
                 raise TopicExists(topic.name)
-            return image.created(topic)
+            return image.created(topic, leaders)
 
         self.follow(self.home.change(create))
 
-    def alter_topic(self, topic: Topic) -> None:
+    def alter_topic(self, topic: Topic, leaders: Sequence[int] = ()) -> None:
+        """`leaders` are those of new partitions, as for a new topic."""
         self._config(topic)
 
         def alter(image: ClusterImage) -> ClusterImage:
             known = image.topics[topic.topic_id]
-            return image.altered(replace(topic, partitions=max(topic.partitions, known.partitions)))
+            grown = replace(topic, partitions=max(topic.partitions, known.partitions))
+            return image.altered(grown, leaders)
 
         self.follow(self.home.change(alter))
 

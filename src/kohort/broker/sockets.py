@@ -1,0 +1,170 @@
+"""The broker's listening socket and its connections: how many, which are to be closed, which must wait for the log."""
+
+import asyncio
+import errno
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kohort.broker.connection import Connection, FlushQueue
+from kohort.errors import KohortError
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+_SWEEP_EVERY_S = 1.0
+"""At most: then a frame that does not end is found so late."""
+_LOOKS = 8
+"""At a connection within connections.max.idle.ms: it is closed late by the time between two looks."""
+
+
+class Sockets:
+    """Of one broker, from `listen` on."""
+
+    def __init__(self, broker: "Broker", dispatch: Callable[[Connection, bytes], None]) -> None:
+        self._broker = broker
+        self._dispatch = dispatch
+        self._loop = asyncio.get_running_loop()
+        self._flushes = FlushQueue(self._loop)
+        self._connections: OrderedDict[Connection, float] = OrderedDict()
+        """When each is to be looked at, the next one first: each look is as far from the last one."""
+        self._throttled: dict[Connection, None] = {}
+        self._mid_frame: dict[Connection, None] = {}
+        """Those of which a request came in part since they were looked at."""
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeps_at = 0.0
+        self._closing = False
+        self.port = 0
+        """Where it listens."""
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._connections)
+
+    async def listen(self, host: str, port: int) -> None:
+        """Take connections at `port`, for 0 at a free one. Raises KohortError."""
+        try:
+            self._server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+        except OSError as error:
+            raise KohortError(_listen_failure(host, port, error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stop_listening(self) -> None:
+        """Take no more connections."""
+        self._closing = True
+        self._server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    async def close(self) -> None:
+        """Send what is ready and close all connections."""
+        self._flushes.run()
+        for connection in list(self._connections):
+            connection.close()
+        await self._server.wait_closed()
+
+    # Connections
+
+    def _new_connection(self) -> Connection:
+        config = self._broker.config
+        return Connection(
+            self._dispatch,
+            self._opened,
+            self._closed,
+            self._flushes,
+            self._half_read,
+            max_frame=config.number("socket.request.max.bytes"),
+            max_waiting=config.number("max.queued.requests.per.connection"),
+        )
+
+    def _opened(self, connection: Connection) -> None:
+        self._connections[connection] = self._loop.time() + self._look_every_s
+        connection.growths_seen = self._broker.growths.count
+        if self._closing:
+            connection.close()
+        elif len(self._connections) > self._broker.config.number("max.connections"):
+            connection.refuse("there are max.connections connections already")
+        else:
+            self._sweep_within(self._look_every_s)
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
+        self._mid_frame.pop(connection, None)
+        if connection.members and not self._closing:
+            self._broker.presence.lost(connection)
+        self._throttled.pop(connection, None)
+
+    # Throttling
+
+    def throttle(self, connection: Connection) -> None:
+        """Read no more from it until `unthrottle`."""
+        connection.throttle()
+        self._throttled[connection] = None
+
+    @property
+    def throttled(self) -> bool:
+        """Whether any connection is."""
+        return bool(self._throttled)
+
+    def unthrottle(self) -> None:
+        """Read again from all that were throttled."""
+        throttled, self._throttled = self._throttled, {}
+        for connection in throttled:
+            connection.unthrottle()
+
+    # Sweeping: a look at every connection each second would be dear
+
+    @property
+    def _look_every_s(self) -> float:
+        return self._broker.config.number("connections.max.idle.ms") / 1000 / _LOOKS
+
+    def _half_read(self, connection: Connection) -> None:
+        self._mid_frame[connection] = None
+        self._sweep_within(_SWEEP_EVERY_S)
+
+    def _sweep_within(self, seconds: float) -> None:
+        at = self._loop.time() + max(seconds, _SWEEP_EVERY_S)
+        if self._sweeper is not None:
+            if self._sweeps_at <= at:
+                return
+            self._sweeper.cancel()
+        if not self._closing:
+            self._sweeper, self._sweeps_at = self._loop.call_at(at, self._sweep), at
+
+    def _sweep(self) -> None:
+        now, self._sweeper = self._loop.time(), None
+        self._refuse_half_requests(now)
+        self._expire_idle(now)
+        if self._mid_frame:
+            self._sweep_within(_SWEEP_EVERY_S)
+        elif self._connections:
+            self._sweep_within(next(iter(self._connections.values())) - now)
+
+    def _refuse_half_requests(self, now: float) -> None:
+        frame_s = self._broker.config.number("frame.read.timeout.ms") / 1000
+        for connection in list(self._mid_frame):
+            if connection.mid_frame_since is None:
+                del self._mid_frame[connection]
+            elif now - connection.mid_frame_since > frame_s:
+                connection.refuse("half a request and then nothing (frame.read.timeout.ms)")
+
+    def _expire_idle(self, now: float) -> None:
+        idle_s, again_at = self._look_every_s * _LOOKS, now + self._look_every_s
+        due = []
+        for connection, at in self._connections.items():
+            if at > now:
+                break
+            due.append(connection)
+        for connection in due:
+            self._connections[connection] = again_at
+            self._connections.move_to_end(connection)
+            if connection.is_idle(idle_s, now) and not connection.waiting:
+                connection.expire()
+
+
+def _listen_failure(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken: choose another with --listen, or port 0 for a free one."
+    return f"Cannot listen on {host}:{port}: {error.strerror or error}."

@@ -1,0 +1,53 @@
+"""What the records of a topic must be like: by the topic's own configs, and by the broker's where it has none."""
+
+from collections.abc import Callable
+
+from kohort.broker.config import BrokerConfig
+from kohort.log.api import Topic
+from kohort.model import Millis
+from kohort.wire.compression import Codec
+
+_CODECS = {"producer": None, "uncompressed": Codec.NONE} | {
+    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
+}
+
+
+class TopicRules:
+    """By the broker's settings as they were when it was made; asked for every batch."""
+
+    def __init__(self, config: BrokerConfig, now: Callable[[], Millis]) -> None:
+        self._now = now
+        self._max_batch_bytes = config.number("message.max.bytes")
+        self._timestamp_type = config.text("log.message.timestamp.type")
+        self._time_before = config.number("log.message.timestamp.before.max.ms")
+        self._time_after = config.number("log.message.timestamp.after.max.ms")
+        self._cleanup_policy = config.text("log.cleanup.policy")
+        self._compression = config.text("compression.type")
+
+    def max_batch_bytes(self, topic: Topic) -> int:
+        """The largest batch that the topic takes."""
+        own = topic.configs.get("max.message.bytes") if topic.configs else None
+        return self._max_batch_bytes if own is None else int(own)
+
+    def stamps(self, topic: Topic) -> bool:
+        """Whether the topic's records have the time at which the broker appended them."""
+        own = topic.configs.get("message.timestamp.type") if topic.configs else None
+        return (self._timestamp_type if own is None else own) == "LogAppendTime"
+
+    def times(self, topic: Topic) -> tuple[Millis, Millis]:
+        """The first and the last time that a record of the topic may have now."""
+        configs = topic.configs
+        before = configs.get("message.timestamp.before.max.ms", self._time_before)
+        after = configs.get("message.timestamp.after.max.ms", self._time_after)
+        now = self._now()
+        return now - int(before), now + int(after)
+
+    def compacts(self, topic: Topic) -> bool:
+        """Whether the topic keeps each key's newest record, so that every record must have a key."""
+        own = topic.configs.get("cleanup.policy") if topic.configs else None
+        return "compact" in (self._cleanup_policy if own is None else own)
+
+    def codec(self, topic: Topic) -> Codec | None:
+        """What the topic's batches are to be compressed with; None where they are kept as they come."""
+        own = topic.configs.get("compression.type") if topic.configs else None
+        return _CODECS[self._compression if own is None else own]
