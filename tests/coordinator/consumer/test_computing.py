@@ -74,3 +74,26 @@ def test_a_member_that_is_silent_is_passed_over_after_its_rebalance_timeout() ->
         answer = beat(shell, member_epoch=joined.member_epoch)
     assert answer.assignment is not None
     assert len(shell.shard.consumer_groups["g"].target_of("m")) == 2
+
+
+def test_news_that_come_after_somebody_was_asked_count_too() -> None:
+    shell, joined = group_of(OfferedAssignor(name="a", user_data=b"before"))
+    epoch = joined.member_epoch
+    early = beat(shell, member_epoch=epoch).computation
+    assert early is not None
+    offers = [OfferedAssignor(name="a", user_data=b"after")]
+    beat(shell, member_epoch=epoch, offered_assignors=offers, asks_anew="it has changed")
+    asked = beat(shell, member_epoch=epoch).computation
+    assert asked is not None and asked.group_epoch == early.group_epoch + 1
+    assert [member.user_data for member in asked.members] == [b"after"]
+    late = Computed(group_epoch=early.group_epoch)
+    assert beat(shell, member_epoch=epoch, offered_assignors=offers, computed=late).refused
+
+
+def test_news_that_come_before_anybody_was_asked_need_no_epoch_of_their_own() -> None:
+    shell, joined = group_of(OfferedAssignor(name="a", user_data=b"before"))
+    group_epoch = shell.shard.consumer_groups["g"].epoch
+    offers = [OfferedAssignor(name="a", user_data=b"after")]
+    asked = beat(shell, member_epoch=joined.member_epoch, offered_assignors=offers, asks_anew="why").computation
+    assert asked is not None and asked.group_epoch == group_epoch
+    assert [member.user_data for member in asked.members] == [b"after"]

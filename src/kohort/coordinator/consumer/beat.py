@@ -88,9 +88,11 @@ class Beat:
         return self.epoch
 
     def compute_anew(self, reason: str) -> int:
-        """A member has news for whoever computes: the next group epoch, unless this one still waits for its target."""
+        """A member has news for whoever computes: the next group epoch, unless who computes for this one was not asked
+        yet, and so will be told."""
         group = self.group
-        if self.epoch == group.epoch == group.target_epoch:
+        is_told_later = group.epoch > group.target_epoch and not group.computing.was_asked(group.epoch)
+        if self.epoch == group.epoch and not is_told_later:
             why = Why(Cause.REBALANCE_ENFORCED, self.after.member_id, reason[:_LONGEST_REASON])
             self.epoch = bump(self.groups, group, why, self.out)
         return self.epoch

@@ -65,6 +65,10 @@ class Computing:
         if self._offers.pop(member_id, None) is not None:
             self._found = None
 
+    def was_asked(self, epoch: int) -> bool:
+        """Whether somebody has what members told until now, and is to compute the target of that epoch from it."""
+        return self._asked is not None and self._asked.epoch == epoch
+
     def waits(self, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis) -> bool:
         """Whether the target of that epoch is for a member to compute, so that the server's assignor keeps off."""
         if not self._offers or self._common(group, coming) is None:
