@@ -166,7 +166,7 @@ class Ids:
 
 
 def sessions(slots: int) -> FetchSessions:
-    return FetchSessions(slots, ParkedFetches(), Ids())
+    return FetchSessions(slots, ParkedFetches(ends_early=False), Ids())
 
 
 def opened(kept: FetchSessions, size: int, now: int) -> int | None:

@@ -263,7 +263,7 @@ async def test_a_client_that_does_not_live_with_it_is_served_plainly(
     assert (await a.hear()).heartbeat_interval_ms == HOUR // 4
 
 
-async def test_a_java_member_that_waits_for_what_others_have_is_back_soon_and_held(
+async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
     broker: Broker, join: Join, connect: Connect
 ) -> None:
     broker.topics.create("orders", 2)
@@ -274,13 +274,13 @@ async def test_a_java_member_that_waits_for_what_others_have_is_back_soon_and_he
     b.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
     waits = await b.hear()
     assert waits.assignment is not None and not waits.assignment.topic_partitions
-    assert waits.heartbeat_interval_ms == 100
+    assert waits.heartbeat_interval_ms == 10
     told = await a.hear()
     b.say()
     await a.acknowledge(told)
     got = await b.hear()
-    if got.assignment is None:  # of the epoch in which it is given one
-        assert got.heartbeat_interval_ms == 100
+    while got.assignment is None:
+        assert got.heartbeat_interval_ms <= 250
         b.say()
         got = await b.hear()
     assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1

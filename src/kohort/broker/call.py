@@ -40,7 +40,17 @@ class Route:
 class Call:
     """A request's place in its connection's queue of answers."""
 
-    __slots__ = ("answer", "connection", "correlation_id", "on_abandon", "queued", "request", "route", "version")
+    __slots__ = (
+        "answer",
+        "connection",
+        "correlation_id",
+        "on_abandon",
+        "on_reply",
+        "queued",
+        "request",
+        "route",
+        "version",
+    )
 
     def __init__(self, connection: Connection, correlation_id: int, route: Route, request: Message) -> None:
         self.connection = connection
@@ -53,6 +63,8 @@ class Call:
         """Whether it has a place in the queue already; most calls are answered before they need one."""
         self.on_abandon: Callable[[], None] | None = None
         """Whoever parks the call learns here that nobody waits for it any more."""
+        self.on_reply: Callable[[Message], None] | None = None
+        """Told of the answer, once."""
 
     @property
     def open(self) -> bool:
@@ -69,6 +81,9 @@ class Call:
             self.answer = [_prefix(last.size, self.correlation_id) + last.payload]
         else:
             self._encode(response)
+        if self.on_reply is not None:
+            self.on_reply(response)
+            self.on_reply = None
         if self.queued:
             self.connection.advance()
 

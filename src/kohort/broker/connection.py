@@ -98,6 +98,11 @@ class Connection(asyncio.BufferedProtocol):
         self.mid_frame_since: float | None = None
         """Loop time at which a request began to arrive that is not complete yet."""
 
+    @property
+    def who(self) -> tuple[str, str]:
+        """What its client calls itself, and where: connections of one client have this in common."""
+        return self.host, self.client_id
+
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,17 +1,35 @@
-"""Fetches that wait for records: found by the log that they wait for, woken when it has something new."""
+"""Fetches that wait for records: found by the log that they wait for, woken when it has something new.
+
+And by the client: one that has just learned what else to read cannot ask for it before its last fetch is answered, and
+the application of a Java member that is told to give something up sleeps until a fetch is. So in these two cases a
+fetch is answered soon, be it with nothing, instead of after fetch.max.wait.ms (500).
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
 
 from kohort.log.api import PartitionLog
 
+Client = tuple[str, str]
+"""The host and the client id of a connection: more is not known of which connections are one client's."""
+
+_SOON_S = 0.005
+"""So long a client takes to read the answer that comes before, on another connection."""
+_MOST_AT_ONCE = 8
+"""Clients on one host may all have the same id."""
+
 
 class ParkedFetches:
     """All of a broker's, by what they watch. Everything here keeps its order, so that a simulated broker does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ends_early: bool) -> None:
+        """Unless it `ends_early`, each fetch waits until it is answered in full or its time is up, as in Kafka."""
+        self._ends_early = ends_early
         self._watches: dict[PartitionLog, dict[LogWatch, None]] = {}
         self._open: dict[LogWatch, None] = {}
+        self._of_client: dict[Client, dict[ParkedFetch, None]] = {}
+        self._ending: set[Client] = set()
+        """Whose fetches are answered in a moment."""
 
     @property
     def count(self) -> int:
@@ -43,6 +61,27 @@ class ParkedFetches:
             if watch.fetch is not None:
                 watch.fetch.expire()
 
+    def end_soon(self, client: Client) -> None:
+        """Answer what the client waits for, in a moment, with what there is by then."""
+        if self._ends_early and client not in self._ending:
+            self._ending.add(client)
+            asyncio.get_running_loop().call_later(_SOON_S, self._end, client)
+
+    def _end(self, client: Client) -> None:
+        self._ending.discard(client)
+        for fetch in list(self._of_client.get(client, ()))[:_MOST_AT_ONCE]:
+            fetch.expire()
+
+    def _parked(self, fetch: "ParkedFetch") -> None:
+        self._of_client.setdefault(fetch.client, {})[fetch] = None
+
+    def _ended(self, fetch: "ParkedFetch") -> None:
+        of_client = self._of_client.get(fetch.client)
+        if of_client is not None:
+            of_client.pop(fetch, None)
+            if not of_client:
+                del self._of_client[fetch.client]
+
     def _add(self, log: PartitionLog, watch: "LogWatch") -> None:
         self._open[watch] = None
         self._watches.setdefault(log, {})[watch] = None
@@ -66,19 +105,20 @@ class LogWatch:
         """Whether it goes on when its fetch is answered."""
         self.fetch: ParkedFetch | None = None
         """What waits here."""
-        self._parked = parked
+        self.parked = parked
+        """Where it is one of many."""
 
     def add(self, log: PartitionLog) -> None:
         """Watch this one, too."""
         if log not in self.logs:
             self.logs[log] = None
-            self._parked._add(log, self)
+            self.parked._add(log, self)
 
     def discard(self, log: PartitionLog) -> None:
         """Watch it no longer."""
         if log in self.logs:
             del self.logs[log]
-            self._parked._discard(log, self)
+            self.parked._discard(log, self)
 
     def close(self) -> None:
         """Watch nothing any more; a fetch that waits here gets what there is."""
@@ -91,14 +131,16 @@ class LogWatch:
 class ParkedFetch:
     """One fetch that found too little. `look_again(last)` answers it if it can, or must because it is the last look."""
 
-    def __init__(self, watch: LogWatch, look_again: Callable[[bool], bool], *, wait_s: float) -> None:
+    def __init__(self, watch: LogWatch, look_again: Callable[[bool], bool], client: Client, *, wait_s: float) -> None:
         """It is answered after `wait_s` with what there is by then. `watch` has at least one log."""
         if watch.fetch is not None:  # of a peer that did not wait for its answer
             watch.fetch.expire()
         watch.fetch = self
         self._watch = watch
         self._look_again = look_again
+        self.client = client
         self._timer = asyncio.get_running_loop().call_later(wait_s, self.expire)
+        watch.parked._parked(self)
 
     def wake(self) -> None:
         """There is something new."""
@@ -113,6 +155,7 @@ class ParkedFetch:
     def cancel(self) -> None:
         """Forget it."""
         self._timer.cancel()
+        self._watch.parked._ended(self)
         if self._watch.fetch is self:
             self._watch.fetch = None
             if not self._watch.lasts:

@@ -124,7 +124,7 @@ class Broker:
             self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
             self.timers = Timers(loop, self.now)
-            self.parked_fetches = ParkedFetches()
+            self.parked_fetches = ParkedFetches(ends_early=self.config.number("group.heartbeat.hold.ms") > 0)
             self.fetch_sessions = FetchSessions(
                 self.config.number("max.incremental.fetch.session.cache.slots"), self.parked_fetches, self.fresh_id
             )

@@ -1,15 +1,18 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups whose coordinator computes the assignment (KIP-848)."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.apis.operations import GROUP_OPERATIONS
 from kohort.broker.call import Call
+from kohort.broker.connection import Connection
 from kohort.broker.gather import Gather
 from kohort.broker.refusals import refusal
-from kohort.coordinator import RequestContext
+from kohort.coordinator import ClientKind, RequestContext
 from kohort.errors import ErrorCode
+from kohort.wire.codec import Message
 from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -28,6 +31,8 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
     may_hold = not connection.speaks_for_many
+    if connection.client is ClientKind.JAVA:
+        call.on_reply = partial(_wake, broker, connection)
     if not shard.quiet_heartbeat(request, call, call if may_hold else None):
         context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold, connection.client)
         shard.handle(request, call, context)
@@ -37,6 +42,12 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
         call.on_abandon = lambda: shard.abandoned(call)
         if may_hold:
             connection.may_wait = call
+
+
+def _wake(broker: "Broker", connection: Connection, answer: Message) -> None:
+    """The member's application is to give up or take something: in 4.x its thread sleeps until a fetch is answered."""
+    if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
+        broker.parked_fetches.end_soon(connection.who)
 
 
 def describe(broker: "Broker", call: Call, request: ConsumerGroupDescribeRequest) -> None:

@@ -78,7 +78,8 @@ class _Fetch:
         if gathered.failed or gathered.size >= request.min_bytes or request.max_wait_ms <= 0 or not self._places:
             self._reply(gathered)
             return
-        parked = ParkedFetch(self._watch(), self._look_again, wait_s=request.max_wait_ms / 1000)
+        client = self._call.connection.who
+        parked = ParkedFetch(self._watch(), self._look_again, client, wait_s=request.max_wait_ms / 1000)
         self._call.on_abandon = parked.cancel
 
     def _watch(self) -> LogWatch:

@@ -112,7 +112,12 @@ class _PartlyRefused:
 
 
 def fetch(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
-    """One group before v8 (KIP-709), any number since; each from its own shard."""
+    """One group before v8 (KIP-709), any number since; each from its own shard.
+
+    Whoever asks is about to read what it was given, and can ask for that when its last fetch is answered.
+    """
+    who, fetches = call.connection.who, broker.parked_fetches
+    call.on_reply = lambda _: fetches.end_soon(who)
     if call.version < _MANY_GROUPS_FROM:
         broker.groups.shard(request.group_id).handle(request, call, RequestContext(call, call.version))
         return

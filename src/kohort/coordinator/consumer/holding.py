@@ -26,9 +26,10 @@ _SHORT: Millis = 50
 """A client that sleeps during a hold is to send the next heartbeat so soon after the last was answered."""
 _BRISK: Millis = 250
 """Any other, in a small group that has just changed; each member of a large one adds half a millisecond."""
-_AT_ONCE: Millis = 100
-"""Any other that waits for what others were told to give up a moment ago."""
-_A_MOMENT: Millis = 2_000
+_AT_ONCE: Millis = 10
+"""Any other that waits for what others were just told to give up, or that is itself to give up or take something; ever
+longer, the longer it takes. The thread of a Java application in which callbacks run looks for them when the next
+heartbeat is due, or when records come: so a short interval is what wakes it."""
 _LEAST_SPARE: Millis = 25
 _MOST_SPARE: Millis = 100
 """A hold ends so much before the interval does; between these, a fifth of it."""
@@ -40,7 +41,7 @@ _RESTLESS: Millis = 30_000
 each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
 _AT_MOST_EVERY: Millis = 1_000
 """A member whose other requests release its heartbeats sends one in so much time, however many requests it sends."""
-_PATIENCE = 4
+_PATIENCE = 6
 """So many heartbeats of a member are answered at once while its acknowledgement is awaited; a client may send none."""
 
 
@@ -55,17 +56,32 @@ def hold_ms(groups: Groups, group_id: str, member_id: str) -> Millis:
     return max(0, min(longest, told - min(max(told // 5, _LEAST_SPARE), _MOST_SPARE)))
 
 
-def _next_interval(groups: Groups, group_id: str, member_id: str, now: Millis, *, waits: bool) -> Millis:
-    """When a member is to send its next heartbeat that has nothing to acknowledge; `waits`: for what others have."""
+def _next_interval(
+    groups: Groups, group_id: str, member_id: str, now: Millis, *, waits: bool, changes: bool = False
+) -> Millis:
+    """When a member is to send its next heartbeat that has nothing to acknowledge.
+
+    `waits`: for what others have. `changes`: what it is answered is not on record yet.
+    """
     usual = groups.settings(group_id).heartbeat_interval_ms
     if (group_id, member_id) in groups.holds.sleepers:
         return min(_SHORT, usual)
     group = groups.consumer(group_id)
-    if group is None or not _is_restless(group, member_id, now):
+    if group is None or not (changes or _is_restless(group, member_id, now)):
         pace = groups.holds.paces.get((group_id, member_id))
         return usual if pace is None else max(usual, pace.told_ms)
-    brisk = _AT_ONCE if waits and abs(now - group.target_at) < _A_MOMENT else _BRISK
+    brisk = _BRISK
+    if waits:
+        brisk = _AT_ONCE if changes else min(_BRISK, max(_AT_ONCE, abs(now - group.target_at) // 2))
     return min(usual, max(brisk, len(group.members) // 2))
+
+
+def _until_it_acknowledges(groups: Groups, group_id: str, member_id: str, pace: Pace) -> Millis:
+    """Ever more rarely, so that one that takes its time does not ask all the time whether it may."""
+    usual, group = groups.settings(group_id).heartbeat_interval_ms, groups.consumer(group_id)
+    first = _SHORT if (group_id, member_id) in groups.holds.sleepers else _AT_ONCE
+    first = max(first, 0 if group is None else len(group.members) // 2)
+    return min(first << min(max(pace.owing - 1, 0), 16), usual)
 
 
 def _is_restless(group: ConsumerGroup, member_id: str, now: Millis) -> bool:
@@ -121,17 +137,20 @@ def answer_or_hold(
     # What it was just told is not on record yet: one that hears of another epoch alone may have to wait, too.
     waits = _is_empty(response) or request.member_epoch != response.member_epoch
     waits |= member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
-    interval = _next_interval(groups, group_id, member_id, now, waits=waits)
+    interval = _next_interval(groups, group_id, member_id, now, waits=waits, changes=bool(out.records))
     if pace.strikes >= PLAIN_AFTER:
         interval = groups.settings(group_id).heartbeat_interval_ms
     elif pace.owing or owes:
-        # Ever more rarely, so that one that takes its time does not ask all the time whether it may.
-        usual = groups.settings(group_id).heartbeat_interval_ms
-        interval = min(interval << min(max(pace.owing - 1, 0), 16), usual)
-    elif group is not None and member is not None and silent and request.member_epoch == response.member_epoch:
+        interval = _until_it_acknowledges(groups, group_id, member_id, pace)
+    elif (
+        group is not None
+        and member is not None
+        and silent
+        and request.member_epoch == response.member_epoch
+        and (hold := hold_ms(groups, group_id, member_id)) > 0
+    ):
         del out.replies[context.token]
         _give_up_earlier(groups, member, request, out)
-        hold = hold_ms(groups, group_id, member_id)
         since, until = (now, now + hold) if again is None else (again.since, again.until)
         waits_for = _waits_for(group, member)
         _hold(groups, group, Held(context.token, request, context.api_version, since, until, waits_for), now, out)
@@ -180,7 +199,10 @@ def hold_quietly(groups: Groups, request: ConsumerGroupHeartbeatRequest, token: 
     holds, group_id, member_id = groups.holds, request.group_id, request.member_id
     if not may_be_held(groups, group_id, member_id) or holds.holds(group_id, member_id):
         return None
-    held = Held(token, request, 0, now, now + hold_ms(groups, group_id, member_id))
+    hold = hold_ms(groups, group_id, member_id)
+    if not hold:
+        return None
+    held = Held(token, request, 0, now, now + hold)
     holds.add(held)
     return held
 
