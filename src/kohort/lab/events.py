@@ -40,6 +40,13 @@ class Assigned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Restored(Event):
+    """It read so many records of the changelog before it could go on with what it won."""
+
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ready(Event):
     """The callback that began with `Assigned`, `Revoked` or `Lost` is over: what is won is restored."""
 
@@ -80,7 +87,7 @@ class Gone(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__.lower(): kind for kind in (Joining, Assigned, Ready, Revoked, Lost, Read, Serving, Gone)
+    kind.__name__.lower(): kind for kind in (Joining, Assigned, Restored, Ready, Revoked, Lost, Read, Serving, Gone)
 }
 _PARTITIONS = (Assigned, Revoked, Lost)
 
@@ -100,6 +107,8 @@ def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:
         return Read(at, member, tuple((int(p), int(first), int(last)) for p, first, last in told["runs"]))
     if kind is Serving:
         return Serving(at, member, int(told["port"]))
+    if kind is Restored:
+        return Restored(at, member, int(told["records"]))
     if kind is Gone:
         return Gone(at, member, bool(told["killed"]))
     if kind in _PARTITIONS:

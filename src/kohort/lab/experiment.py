@@ -63,7 +63,7 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
                 tell(f"the {minutes:g} minutes are over: {len(missing) - number + 1} trials are left for the next run")
                 return undone + len(missing) - number + 1
             begun = time.monotonic()
-            what = f"{number}/{len(missing)} {trial.scenario}: {trial.client}, {trial.protocol}, {trial.broker}"
+            what = f"{number}/{len(missing)} {trial.title}: {trial.client}, {trial.protocol}, {trial.broker}"
             tell(f"{what}, repetition {trial.repetition}")
             try:
                 outcome = played(trial, running[trial.broker])

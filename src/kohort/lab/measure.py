@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked
+from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Restored, Revoked
 from kohort.lab.processing import Dark, Span, processing
 from kohort.lab.stage import Trigger
 
@@ -43,6 +43,8 @@ class Measures:
     """By trigger that started members and settled: the same from when the last of them was about to join."""
     rebalances: list[int] = field(default_factory=list)
     """By trigger: the most assignments that a member was told."""
+    restored: int = 0
+    """Records of the changelog that were read before what was won could be processed."""
     reading: Reading = field(default_factory=Reading)
     spans: list[Span] = field(default_factory=list)
     """From the group's beginning, for the picture."""
@@ -60,6 +62,7 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
         walls=[None if one.settled_at is None else max(0, one.settled_at - one.at) for one in triggers],
         after_joins=_after_joins(ordered, triggers),
         rebalances=_rebalances(ordered, triggers),
+        restored=sum(one.records for one in ordered if isinstance(one, Restored) and one.at >= begin),
         reading=_reading(ordered),
         spans=spans,
     )

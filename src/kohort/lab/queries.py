@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
@@ -26,9 +27,12 @@ class Answered:
     stale: int = 0
     """By a member that has a copy, while no owner answered."""
     none: int = 0
+    longest_ms: float = 0.0
+    """The longest that nobody answered for a partition; what was not answered is asked again at every turn."""
 
     def __str__(self) -> str:
-        return f"{self.fresh} questions answered by owners, {self.stale} from copies, {self.none} not at all"
+        longest = f", for {self.longest_ms:.0f} ms at most" if self.none else ""
+        return f"{self.fresh} questions answered by owners, {self.stale} from copies, {self.none} not at all{longest}"
 
 
 class Queries:
@@ -41,6 +45,9 @@ class Queries:
         self._last: dict[int, str] = {}
         """Who answered for each partition."""
         self._counts = {"fresh": 0, "stale": 0, "none": 0}
+        self._waiting: dict[int, float] = {}
+        """By partition that nobody answers for: since when."""
+        self._longest_s = 0.0
         self._counting = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="queries", daemon=True)
@@ -48,8 +55,10 @@ class Queries:
 
     @property
     def answered(self) -> Answered:
-        """Since `begin`."""
-        return Answered(**self._counts)
+        """Since `begin`; what still waits counts as far as it has waited."""
+        now = time.monotonic()
+        waited = [now - since for since in list(self._waiting.values())]
+        return Answered(**self._counts, longest_ms=1000 * max([self._longest_s, *waited]))
 
     def begin(self) -> None:
         """Answers count from now on."""
@@ -78,6 +87,16 @@ class Queries:
             how = self._ask(partition, key)
             if self._counting:
                 self._counts[how] += 1
+                if how == "none":
+                    self._waiting.setdefault(partition, time.monotonic())
+            self._ask_again()
+
+    def _ask_again(self) -> None:
+        """For what was not answered; it is counted already."""
+        for partition, since in list(self._waiting.items()):
+            if self._ask(partition, "key-00") != "none":
+                self._longest_s = max(self._longest_s, time.monotonic() - since)
+                del self._waiting[partition]
 
     def _ask(self, partition: int, key: str) -> str:
         """Ask who answered last, and then the others, until one answers that owns the partition."""

@@ -73,6 +73,7 @@ def _triggers(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
 def _of(one: Outcome) -> dict[str, Any]:
     trial = one.trial
     return {
+        "experiment": trial.title,
         "scenario": trial.scenario,
         "broker": trial.broker,
         "client": trial.client,

@@ -20,7 +20,7 @@ from kohort.lab.measure import measure
 from kohort.lab.pictures import partitions_figure, pauses_figure, throughput_figure
 from kohort.lab.series import throughput
 from kohort.lab.summary import Summary, summarise
-from kohort.lab.table import COLUMNS, cells
+from kohort.lab.table import COLUMNS, cells, filled
 from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 
@@ -42,18 +42,16 @@ load: a partition's gap is seen no finer than that."""
 
 def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
     """All that is on file; needs matplotlib."""
-    ordered = sorted(outcomes, key=lambda one: (one.trial.scenario, one.trial.client, one.trial.protocol))
-    sections = [
-        _section(scenario, list(same)) for scenario, same in groupby(ordered, key=lambda one: one.trial.scenario)
-    ]
+    ordered = sorted(outcomes, key=lambda one: (one.trial.title, one.trial.client, one.trial.protocol))
+    sections = [_section(title, list(same)) for title, same in groupby(ordered, key=lambda one: one.trial.title)]
     body = f"<h1>What rebalances cost</h1><p>{_machine()}</p><p class=note>{_HONEST}</p>{''.join(sections)}"
     page = f"<!doctype html><html lang=en><meta charset=utf-8><title>kohort lab</title><style>{_STYLE}</style>{body}"
     path.write_text(f"{page}</html>\n", encoding="utf-8")
 
 
-def _section(scenario: str, outcomes: Sequence[Outcome]) -> str:
+def _section(title: str, outcomes: Sequence[Outcome]) -> str:
     summaries = summarise(outcomes)
-    parts = [f"<h2>{html.escape(scenario)}</h2>", f"<p>{_setting(outcomes[0].trial)}</p>", _table(summaries)]
+    parts = [f"<h2>{html.escape(title)}</h2>", f"<p>{_setting(outcomes[0].trial)}</p>", _table(summaries)]
     for (client, protocol), same in groupby(outcomes, key=lambda one: (one.trial.client, one.trial.protocol)):
         parts.append(_pictures(f"{client}, {protocol}", list(same)))
     return "".join(parts)
@@ -83,11 +81,13 @@ def _trace(outcome: Outcome) -> str:
 
 def _table(summaries: Sequence[Summary]) -> str:
     heads = "".join(f"<th>{name}</th>" for name in ("client", "protocol", "broker"))
-    heads += "".join(f'<th title="{html.escape(meaning)}">{name}</th>' for name, meaning in COLUMNS)
+    shown = filled(summaries)
+    heads += "".join(f'<th title="{html.escape(COLUMNS[one][1])}">{COLUMNS[one][0]}</th>' for one in shown)
     rows, before = [], None
     for one in summaries:
         kind = one.client, one.protocol
-        values = (*(kind if kind != before else ("", "")), one.broker, *cells(one))
+        told = cells(one)
+        values = (*(kind if kind != before else ("", "")), one.broker, *(told[number] for number in shown))
         row = "".join(f"<td>{html.escape(value)}</td>" for value in values)
         rows.append(f"<tr{' class=first' if kind != before else ''}>{row}</tr>")
         before = kind

@@ -17,7 +17,7 @@ def bounce(play: Play) -> None:
         with play.trigger(f"restart {name}") as stage:
             stage.stop(name)
             time.sleep(play.trial.gap_ms / 1000)
-            stage.start()
+            stage.start_again(name)
 
 
 def scale_out(play: Play) -> None:
@@ -96,7 +96,10 @@ def possible(trial: Trial) -> bool:
     """Whether the broker can be asked for it: weights are ours alone, and of the consumer protocol.
 
     Warm-up is our client's alone, and cannot be where all is given up; members compute for a consumer group only here.
+    RocksDB is kept by the application that the clients in Python share.
     """
+    if trial.store == "rocksdb" and trial.client == "java":
+        return False
     if trial.is_warm and (
         trial.client != "kohort" or trial.protocol == "eager" or (trial.protocol, trial.broker) == ("consumer", "kafka")
     ):

@@ -51,7 +51,10 @@ class Trigger:
 class Stage:
     """Members by name; `settle` waits until the group is at rest."""
 
-    def __init__(self, client: str, order: Order, partitions: int, tick_ms: int, logs: Path, settle_s: float) -> None:
+    def __init__(
+        self, client: str, order: Order, partitions: int, tick_ms: int, logs: Path, settle_s: float, homes: Path | None
+    ) -> None:
+        """Members keep their state in directories of their own under `homes`; None: nowhere."""
         self.partitions = partitions
         self.members: dict[str, Member] = {}
         self.events: list[Event] = []
@@ -62,6 +65,9 @@ class Stage:
         self._order = order
         self._tick_ms = tick_ms
         self._logs = logs
+        self._homes = homes
+        self._lived: dict[str, Path] = {}
+        """By member: the directory that is or was its own."""
         self._settle_s = settle_s
         self._numbers = itertools.count(1)
         self._heard = threading.Condition()
@@ -90,9 +96,20 @@ class Stage:
         """So many more members; their names, which are their client ids."""
         names = [f"{prefix}{next(self._numbers)}" for _ in range(count)]
         for name in names:
-            log = self._logs / f"{name}.log"
-            self.members[name] = Member(self._client, replace(self._order, name=name), log, self._hear)
+            self._start(name, self._homes / name if self._homes else None)
         return names
+
+    def start_again(self, ended: str) -> str:
+        """Another member where that one was: with its directory, as an instance that comes back; its name."""
+        name = f"m{next(self._numbers)}"
+        self._start(name, self._lived.get(ended))
+        return name
+
+    def _start(self, name: str, home: Path | None) -> None:
+        if home is not None:
+            self._lived[name] = home
+        order = replace(self._order, name=name, state=str(home or ""))
+        self.members[name] = Member(self._client, order, self._logs / f"{name}.log", self._hear)
 
     def stop(self, name: str) -> None:
         """It leaves, and ends."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from kohort.lab.measure import Measures, measure
+from kohort.lab.queries import Answered
 from kohort.lab.trial import Outcome
 
 _NS_PER_MS = 1e6
@@ -18,6 +19,7 @@ class Summary:
     """Of all repetitions together; times are milliseconds, None where nothing of the kind happened."""
 
     scenario: str
+    """Or the label of the experiment, where one scenario is played in several ways."""
     client: str
     protocol: str
     broker: str
@@ -42,6 +44,10 @@ class Summary:
     """Triggers after which the group did not come to rest in time; they are in no other figure of the wall."""
     settle_s: float
     """How long each had."""
+    restored: float
+    """Records of the changelog that were read before what was won could be processed: mean over the repetitions."""
+    answered: Answered | None
+    """How members answered questions for counts, in all repetitions; None where nobody asked."""
     rebalances: float
     """Per trigger: the most assignments that a member was told."""
     duplicated: int
@@ -65,7 +71,7 @@ def summarise(outcomes: Iterable[Outcome]) -> list[Summary]:
 
 def _kind(outcome: Outcome) -> tuple[str, str, str, str]:
     trial = outcome.trial
-    return trial.scenario, trial.client, trial.protocol, trial.broker
+    return trial.title, trial.client, trial.protocol, trial.broker
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Summary:
@@ -93,6 +99,8 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         after_join_max=_quantile(joins, 1.0),
         unsettled=len(walls) - len(settled),
         settle_s=outcomes[0].trial.settle_s,
+        restored=statistics.fmean(each.restored for each in measured),
+        answered=_answered([one.answered for one in outcomes if one.answered is not None]),
         rebalances=statistics.fmean(chain.from_iterable(each.rebalances for each in measured)),
         duplicated=sum(each.reading.duplicated for each in measured),
         skipped=sum(each.reading.skipped for each in measured),
@@ -100,6 +108,15 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         broker_cpu_s=statistics.fmean(cpu) if cpu else None,
         busy=statistics.fmean(busy) if busy else None,
     )
+
+
+def _answered(found: Sequence[Answered]) -> Answered | None:
+    if not found:
+        return None
+    return Answered(
+        sum(one.fresh for one in found), sum(one.stale for one in found), sum(one.none for one in found),
+        max(one.longest_ms for one in found),
+    )  # fmt: skip
 
 
 def total_pause_ms(measured: Measures) -> float:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.table import Table
 
+from kohort.lab.bars import MEANING, Reached, Row
+from kohort.lab.queries import Answered
 from kohort.lab.summary import Summary
 
 COLUMNS = (
@@ -14,12 +17,18 @@ COLUMNS = (
     ("max", "the same, worst"),
     ("dark sum", "over all partitions and triggers, mean of the repetitions"),
     ("pause", "total time in which members could process nothing, mean of the repetitions"),
-    ("first p50", "a started member's time from joining to its first partition, median"),
+    (
+        "first p50",
+        "a started member's time from its first request to its first partition, without its process's start, median",
+    ),
     ("worst", "the same, worst"),
-    ("wall p50", "from trigger to all at rest, median"),
+    ("wall p50", "from trigger to all at rest, the start of processes included, median"),
     ("worst", "the same, worst"),
     ("join p50", "from when the last started member was about to join, to all at rest, median"),
     ("worst", "the same, worst"),
+    ("restored", "records of the changelog read before what was won could be processed, mean of the repetitions"),
+    ("owner/copy/none", "questions for the count of a key answered by its owner, by a copy (stale), by nobody"),
+    ("unanswered", "the longest that nobody answered for a partition"),
     ("reb.", "rebalances that a member saw per trigger"),
     ("again/skip/order", "records read again, skipped, out of order"),
     ("CPU s", "of the broker, from the first trigger to the end"),
@@ -28,15 +37,18 @@ COLUMNS = (
 """Head and meaning of each column."""
 
 
-WIDE = 190
+WIDE = 200
 """Columns of a terminal that hold all of it."""
-_ALSO_NARROW = (0, 2, 3, 4, 5, 6, 8)
+_ALSO_NARROW = (0, 2, 3, 4, 5, 6, 8, 10, 13)
 """Of COLUMNS, those that a narrower terminal shows, too."""
 
 
 def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
-    """One line per broker, client and protocol; the most important columns where the terminal is narrow."""
-    shown = range(len(COLUMNS)) if width >= WIDE else _ALSO_NARROW
+    """One line per broker, client and protocol; the most important columns where the terminal is narrow.
+
+    A column that has nothing in any line is left out.
+    """
+    shown = [number for number in filled(summaries) if width >= WIDE or number in _ALSO_NARROW]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("scenario", "client", "protocol", "broker"):
         table.add_column(name, no_wrap=True)
@@ -54,6 +66,39 @@ def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
     return table
 
 
+def filled(summaries: Sequence[Summary]) -> list[int]:
+    """The columns that have something in any line."""
+    columns = zip(*map(cells, summaries), strict=True)
+    return [number for number, column in enumerate(columns) if any(column)]
+
+
+def bars_table(found: Sequence[Reached]) -> Table:
+    """One line per figure that is to be reached."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for head, justify in zip(BAR_COLUMNS, _BAR_SIDES, strict=True):
+        table.add_column(head, justify=justify, no_wrap=head != BAR_COLUMNS[0])
+    before: Row | None = None
+    for one in found:
+        if before is not None and one.row is not before:
+            table.add_section()
+        table.add_row(*bar_cells(one, first=one.row is not before))
+        before = one.row
+    return table
+
+
+BAR_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "at most", "Kohort", "")
+_BAR_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
+
+
+def bar_cells(one: Reached, first: bool) -> list[str]:
+    """What stands in BAR_COLUMNS; the experiment is named on the first of its lines."""
+    most = duration(one.bar.most_ms)
+    return [
+        f"{one.row.name}: {one.row.what}" if first else "", one.bar.protocol, MEANING[one.bar.figure],
+        duration(one.kafka_ms), most, duration(one.kohort_ms), one.verdict,
+    ]  # fmt: skip
+
+
 def cells(one: Summary) -> list[str]:
     """What stands in COLUMNS."""
     wall = f"> {one.settle_s:.0f} s" if one.unsettled else duration(one.wall_max)
@@ -61,11 +106,20 @@ def cells(one: Summary) -> list[str]:
         *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
         *(duration(one.first_p50), duration(one.first_max), duration(one.wall_p50), wall),
         *(duration(one.after_join_p50), duration(one.after_join_max)),
+        f"{one.restored:.0f}" if one.restored else "",
+        *_asked(one.answered),
         f"{one.rebalances:.1f}",
         f"{one.duplicated}/{one.skipped}/{one.out_of_order}",
         "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
         "" if one.busy is None else f"{one.busy:.0%}",
     ]
+
+
+def _asked(answered: Answered | None) -> tuple[str, str]:
+    if answered is None:
+        return "", ""
+    longest = duration(answered.longest_ms) if answered.none else ""
+    return f"{answered.fresh}/{answered.stale}/{answered.none}", longest
 
 
 def duration(milliseconds: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked
+from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Restored, Revoked
 from kohort.lab.trial import Outcome
 
 
@@ -56,6 +56,8 @@ def _told(ordered: list[Event]) -> Iterator[tuple[Event, str]]:
                 waiting.difference_update(first)
                 if first:
                     yield event, f"first records of {_listed(first)}"
+            case Restored():
+                yield event, f"restored {event.records} records of the changelog"
             case Joining() | Ready():
                 yield event, type(event).__name__.lower()
             case Gone():

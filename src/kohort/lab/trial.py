@@ -16,6 +16,8 @@ from kohort.lab.order import Order
 from kohort.lab.queries import Answered
 from kohort.lab.stage import Stage, Trigger
 
+STORES = ("memory", "rocksdb")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -34,6 +36,8 @@ class Trial:
     """Pretended time of restoring each partition that is won."""
     state_keys: int = 0
     """So many keys lie in the changelog of each partition; 0: no changelog."""
+    store: str = "memory"
+    """Where members keep their counts: one of STORES."""
     commit_ms: int = 5_000
     gap_ms: int = 0
     """Between a member's end and its next start."""
@@ -46,8 +50,17 @@ class Trial:
     """A partition moves only to a member that has a copy of its state (KIP-441)."""
     num_standby: int = 0
     """So many members copy each partition beside its owner; more than none is warm-up, too."""
+    max_warmups: int = 2
+    """So many copies at most are made at a time for what is to move."""
+    acceptable_lag: int = 100
+    """A copy with at most so many records of the changelog to go is close behind. Kafka Streams' default of 10,000
+    is for changelogs of millions: any of ours would be close behind before it begins."""
+    probing_ms: int = 5_000
+    """The group is told so often of copies that moved nothing; Kafka Streams, which tells of none, asks in 10 min."""
     settle_s: float = 60.0
     """How long a trigger may take."""
+    label: str = ""
+    """Which experiment it is a part of, where one scenario is played in several ways; empty: the scenario."""
 
     @property
     def is_warm(self) -> bool:
@@ -55,9 +68,14 @@ class Trial:
         return self.warmup or self.num_standby > 0
 
     @property
+    def title(self) -> str:
+        """What tells it from other experiments with the same brokers, clients and protocols."""
+        return self.label or self.scenario
+
+    @property
     def name(self) -> str:
         """Of the file that keeps it."""
-        return f"{self.scenario}-{self.broker}-{self.client}-{self.protocol}-{self.repetition}"
+        return f"{self.title}-{self.broker}-{self.client}-{self.protocol}-{self.repetition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,9 @@ def prepare(trial: Trial, bootstrap: str) -> Order:
         commit_ms=trial.commit_ms,
         board=board,
         standbys=trial.num_standby,
+        max_warmups=trial.max_warmups,
+        acceptable_lag=trial.acceptable_lag,
+        probing_ms=trial.probing_ms,
     )
 
 
@@ -140,6 +161,7 @@ def _fill(changelog: str, trial: Trial, bootstrap: str) -> None:
         producer.flush()
 
 
-def stage_for(trial: Trial, order: Order, logs: Path) -> Stage:
-    """Where the trial happens."""
-    return Stage(trial.client, order, trial.partitions, trial.tick_ms, logs, trial.settle_s)
+def stage_for(trial: Trial, order: Order, directory: Path) -> Stage:
+    """Where the trial happens; what its members write goes there."""
+    homes = directory / "state" if trial.store == "rocksdb" else None
+    return Stage(trial.client, order, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)

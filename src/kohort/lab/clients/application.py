@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from kohort.lab.clients.store import Store
-from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Revoked, Serving, line, runs
+from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Restored, Revoked, Serving, line, runs
 from kohort.lab.order import Order
 
 POLL_S = 0.1
@@ -53,6 +53,9 @@ class Application:
             return  # aiokafka ends a rebalance before it leaves: nobody processes what this gives
         self._say(Assigned(*self._here(), tuple(won)))
         self._store.restore(won)
+        if self._store.restored:
+            self._say(Restored(*self._here(), self._store.restored))
+            self._store.restored = 0
         self._owned.update(won)
         self._say(Ready(*self._here()))
 

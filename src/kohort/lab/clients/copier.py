@@ -11,13 +11,15 @@ import contextlib
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import kohort
 from kohort.assignor.copies import Copies
 from kohort.assignor.warm import Plan
 from kohort.client import ConsumerRecord
+from kohort.lab.clients.counts import Counts, Shelf, checkpoint
 from kohort.lab.clients.service import Answer, port_of, serve
 from kohort.lab.order import Order
 from kohort.model import TopicPartition
@@ -29,9 +31,7 @@ _POLL_S = 0.05
 class Copy:
     """Of one partition's counts."""
 
-    counts: dict[bytes, int] = field(default_factory=dict)
-    position: int | None = None
-    """The next offset of the changelog; None: from its beginning."""
+    counts: Counts
     lag: int | None = None
     """Records that it lacks; None while that is not known."""
 
@@ -39,8 +39,8 @@ class Copy:
 class Copier:
     """One member's. Any thread may call `copies` and `planned`; the other methods are the application's thread's."""
 
-    def __init__(self, order: Order, answer: Answer) -> None:
-        """Whoever asks this member for a count gets what `answer` says."""
+    def __init__(self, order: Order, shelf: Shelf, answer: Answer) -> None:
+        """Whoever asks this member for a count gets what `answer` says. What the shelf has kept is a copy already."""
         self.port = 0
         """Where it answers."""
         self.done = False
@@ -48,9 +48,12 @@ class Copier:
         self.can_win = False
         """Some of them are of partitions that are to come to this member when they are copied."""
         self._order = order
+        self._shelf = shelf
         self._answer = answer
         self._owned: frozenset[int] = frozenset()
         self._copies: dict[int, Copy] = {}
+        self._followed: dict[TopicPartition, Copy] = {}
+        """By partition of the changelog: the copies that it is read for."""
         self._wanted: frozenset[int] = frozenset()
         self._moving: frozenset[int] = frozenset()
         """What is to come to this member when it is copied."""
@@ -82,30 +85,29 @@ class Copier:
     # -- for the application
 
     def hand_over(self, partitions: Collection[int]) -> dict[int, Copy]:
-        """The copies of what was won, complete; there is none where nothing was copied or it is far behind."""
+        """The copies of what was won. Those that were close behind are complete now, their lag is 0."""
         with self._lock:
             near = {one for one in partitions if one in self._copies and self._is_near(self._copies[one])}
         if near and self._order.changelog:
             asyncio.run_coroutine_threadsafe(self._catch_up(near), self._loop).result()
         with self._lock:
             self._owned |= frozenset(partitions)
-            handed = {one: self._copies[one] for one in near if one in self._copies}
-            for one in partitions:
-                self._copies.pop(one, None)
+            handed = {one: self._copies.pop(one) for one in partitions if one in self._copies}
+            for one in near & handed.keys():
+                handed[one].lag = 0
         return handed
 
-    def take_back(self, partition: int, copy: Copy | None) -> None:
-        """It is another's now; what was counted stays as a copy, unless it is None, until a plan says otherwise."""
+    def take_back(self, partition: int, counts: Counts) -> None:
+        """It is another's now; what is in the changelog stays as a copy until a plan says otherwise."""
         with self._lock:
             self._owned -= {partition}
-            if copy is not None:
-                self._copies[partition] = copy
+            self._copies[partition] = Copy(counts, lag=0)
 
     def count_of(self, partition: int, key: bytes) -> int | None:
         """What a copy says, which may be stale; None where there is none."""
         with self._lock:
             copy = self._copies.get(partition)
-            return None if copy is None or copy.lag is None else copy.counts.get(key, 0)
+            return None if copy is None or copy.lag is None else copy.counts.get(key) or 0
 
     def told(self) -> None:
         """The group was told of what is copied."""
@@ -115,10 +117,12 @@ class Copier:
             self._patient_since = time.monotonic()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread; no count is asked for any more."""
         self._loop.call_soon_threadsafe(self._running.cancel)
         self._thread.join()
         self._loop.close()
+        for copy in self._copies.values():
+            copy.counts.close()
 
     # -- in the thread
 
@@ -140,6 +144,7 @@ class Copier:
             self._changes.assign([board])
             end = (await self._changes.end_offsets([board]))[board]
             self._changes.seek(board, max(0, end - 1))
+            await self._open_kept()
             server = await serve(self._answer)
             self.port = port_of(server)
             self._ready.set()
@@ -162,15 +167,26 @@ class Copier:
             told = {"copies": _numbers(plan.copies), "moving": _numbers(plan.moving)}
             await (await producer.send(self._order.board, json.dumps(told).encode(), partition=0))
 
+    async def _open_kept(self) -> None:
+        """Whoever computes is to know of them when this member joins, not when it has read on."""
+        kept = {TopicPartition(self._order.changelog, one): self._shelf.open(one) for one in self._shelf.kept()}
+        ends = await self._changes.end_offsets(list(kept)) if kept else {}
+        for one, counts in kept.items():
+            self._copies[one.partition] = Copy(counts, lag=ends[one] - (checkpoint(counts, ends[one]) or 0))
+
     def _take(self, records: Iterable[ConsumerRecord]) -> None:
+        changes = defaultdict[int, dict[bytes, int]](dict)
+        ends: dict[int, int] = {}
         for record in records:
             if record.topic == self._order.board:
                 self._take_plan(json.loads(record.value or b"{}"))
-                continue
-            with self._lock:
-                copy = self._copies.get(record.partition)
-                if copy is not None:
-                    copy.counts[record.key or b""] = int(record.value or b"0")
+            else:
+                changes[record.partition][record.key or b""] = int(record.value or b"0")
+                ends[record.partition] = record.offset + 1
+        with self._lock:
+            for copied, copy in self._followed.items():
+                if copied.partition in ends and self._copies.get(copied.partition) is copy:
+                    copy.counts.take(changes[copied.partition], ends[copied.partition])
 
     def _take_plan(self, told: dict[str, dict[str, list[int]]]) -> None:
         mine = told.get("copies", {}).get(self._order.name)
@@ -180,40 +196,46 @@ class Copier:
             self._patient_since = time.monotonic()
             self._wanted = frozenset(mine)
             self._moving = frozenset(told.get("moving", {}).get(self._order.name, ()))
-            self._copies = {one: copy for one, copy in self._copies.items() if one in self._wanted}
-            for one in mine:
-                if one not in self._owned:
-                    self._copies.setdefault(one, Copy())
+            for one in self._copies.keys() - self._wanted:
+                self._copies.pop(one).counts.close()
+            for one in self._wanted - self._owned - self._copies.keys():
+                self._copies[one] = Copy(self._shelf.open(one))
 
     def _follow(self) -> None:
         """Read the changelog of the copies that there are now, and see how far behind each is."""
         if not self._order.changelog:
             with self._lock:
                 for copy in self._copies.values():
-                    copy.lag = 0 if copy.position is not None else None
+                    copy.lag = 0 if copy.counts.position is not None else None
             return
         with self._lock:
             wanted = {TopicPartition(self._order.changelog, one): copy for one, copy in self._copies.items()}
-        reading = self._changes.assignment
-        if wanted.keys() != reading - {TopicPartition(self._order.board, 0)}:
+            begun = {one: copy.counts.position or 0 for one, copy in wanted.items() if self._is_new(one, copy)}
+        if begun or wanted.keys() != self._followed.keys():
             self._changes.assign([TopicPartition(self._order.board, 0), *wanted])
-            for one, copy in wanted.items():
-                if one not in reading and copy.position is not None:
-                    self._changes.seek(one, copy.position)
+            for one, position in begun.items():
+                self._changes.seek(one, position)
+            self._followed = wanted
         positions, lags = self._changes.positions(), self._changes.lags()
         with self._lock:
             for one, copy in wanted.items():
-                copy.position, copy.lag = positions.get(one, copy.position), lags.get(one)
+                if self._copies.get(one.partition) is copy:
+                    copy.lag = lags.get(one, copy.lag)
+                    if one in positions and positions[one] != copy.counts.position:
+                        copy.counts.take({}, positions[one])
         self._moved.set()
+
+    def _is_new(self, changes: TopicPartition, copy: Copy) -> bool:
+        return self._followed.get(changes) is not copy
 
     async def _restore(self) -> None:
         """Without a changelog: pretend to restore one copy after another."""
         while True:
             with self._lock:
-                new = next((copy for copy in self._copies.values() if copy.position is None), None)
+                new = next((copy for copy in self._copies.values() if copy.counts.position is None), None)
             await asyncio.sleep(_POLL_S / 10 if new is None else self._order.restore_ms / 1000)
             if new is not None:
-                new.position = 0
+                new.counts.take({}, 0)
                 self._follow()
                 self._look()
 
@@ -226,7 +248,7 @@ class Copier:
 
     def _is_behind(self, partition: int, end: int) -> bool:
         copy = self._copies.get(partition)  # a plan may have dropped it meanwhile
-        return copy is not None and (copy.position or 0) < end
+        return copy is not None and (copy.counts.position or 0) < end
 
     def _look(self) -> None:
         """Whether there is something to tell: all that moves is copied, or all, or some when the interval is over."""

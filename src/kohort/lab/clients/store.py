@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 
 from kohort import blocking
+from kohort.lab.clients.counts import Counts, checkpoint, shelf_for
 from kohort.lab.order import Order
 from kohort.model import TopicPartition
 
@@ -17,64 +19,94 @@ class Store:
     """Where it answers questions; 0: nowhere."""
 
     def __init__(self, order: Order) -> None:
+        self.restored = 0
+        """Records of the changelog that were read while partitions waited for them."""
         self._order = order
-        self._counts: dict[int, dict[bytes, int]] = {}
-        self._changed: dict[int, set[bytes]] = {}
-        self._positions: dict[int, int] = {}
-        """The next offset of the changelog, of which all before is counted."""
+        self._shelf = shelf_for(order)
+        self._counts: dict[int, Counts] = {}
+        self._changed = defaultdict[int, dict[bytes, int]](dict)
+        """By partition: new counts that are not in the changelog, and so not in `_counts` either."""
         self._producer = blocking.Producer(bootstrap_servers=order.bootstrap) if order.changelog else None
 
     def count(self, partition: int, key: bytes) -> None:
         """One more record of that key."""
-        counts = self._counts.setdefault(partition, {})
-        counts[key] = counts.get(key, 0) + 1
-        self._changed.setdefault(partition, set()).add(key)
+        self._changed[partition][key] = (self.of(partition, key) or 0) + 1
+
+    def of(self, partition: int, key: bytes) -> int | None:
+        """The count of a key; None where there is none."""
+        changed = self._changed.get(partition)
+        if changed and key in changed:
+            return changed[key]
+        counts = self._counts.get(partition)
+        return None if counts is None else counts.get(key)
 
     def restore(self, partitions: Collection[int]) -> None:
-        """Take what was counted before; it takes as long as it takes."""
+        """Take what was counted before, but for what is here already; it takes as long as it takes."""
         if not partitions:
             return
         if self._order.restore_ms:
             time.sleep(self._order.restore_ms * len(partitions) / 1000)
-        self._counts.update((one, {}) for one in partitions)
+        for one in partitions:
+            if one not in self._counts:
+                self._counts[one] = self._shelf.open(one)
         if self._order.changelog:
-            self._read_changelog([TopicPartition(self._order.changelog, one) for one in partitions])
+            self._read_changelog(partitions)
+        else:
+            for one in partitions:
+                self._counts[one].take({}, 0)
 
     def flush(self, partitions: Collection[int]) -> None:
         """Write what changed, and wait until it is written."""
-        if self._producer is None:
-            return
-        sent = [
-            self._producer.send(self._order.changelog, b"%d" % self._counts[one][key], key=key, partition=one)
-            for one in partitions
-            for key in self._changed.pop(one, ())
-        ]
-        for delivery in sent:
-            written = delivery.result()
-            self._positions[written.partition] = written.offset + 1
+        changed = [one for one in partitions if self._changed.get(one)]
+        sent = {one: self._send(one, self._changed[one]) for one in changed}
+        for one in changed:
+            written = [delivery.result().offset + 1 for delivery in sent[one]]
+            self._counts[one].take(self._changed[one], max(written, default=0))
+            del self._changed[one]
 
     def forget(self, partitions: Collection[int]) -> None:
         """They are another's now."""
         for one in partitions:
-            self._counts.pop(one, None)
             self._changed.pop(one, None)
-            self._positions.pop(one, None)
+            counts = self._counts.pop(one, None)
+            if counts is not None:
+                self._put_away(one, counts)
 
     def close(self) -> None:
         """Nothing is written after it."""
+        self.forget(list(self._counts))
         if self._producer is not None:
             self._producer.close()
 
-    def _read_changelog(self, partitions: list[TopicPartition]) -> None:
+    def _send(self, partition: int, counts: Mapping[bytes, int]) -> list[blocking.BlockingDelivery]:
+        if self._producer is None:
+            return []
+        return [
+            self._producer.send(self._order.changelog, b"%d" % count, key=key, partition=partition)
+            for key, count in counts.items()
+        ]
+
+    def _put_away(self, partition: int, counts: Counts) -> None:
+        counts.close()
+
+    def _read_changelog(self, numbers: Collection[int]) -> None:
+        partitions = [TopicPartition(self._order.changelog, one) for one in numbers]
         with blocking.Consumer(
             bootstrap_servers=self._order.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50
         ) as changes:
             changes.assign(partitions)
             ends = changes.end_offsets(partitions)
+            for one in partitions:
+                position = checkpoint(self._counts[one.partition], ends[one])
+                if position is not None:
+                    changes.seek(one, position)
             behind = {one for one in partitions if ends[one] > changes.position(one)}
             while behind:
+                taken = defaultdict[int, dict[bytes, int]](dict)
                 for record in changes.poll(max_records=10_000, timeout=0.1):
-                    self._counts[record.partition][record.key or b""] = int(record.value or b"0")
+                    taken[record.partition][record.key or b""] = int(record.value or b"0")
+                    self.restored += 1
                 positions = changes.positions()
+                for one in behind:
+                    self._counts[one.partition].take(taken[one.partition], positions[one])
                 behind = {one for one in behind if positions[one] < ends[one]}
-            self._positions.update((one.partition, ends[one]) for one in partitions)

@@ -127,11 +127,14 @@ public class LabMember implements ConsumerRebalanceListener {
             changes.assign(wanted);
             changes.seekToBeginning(wanted);
             Map<TopicPartition, Long> until = changes.endOffsets(wanted);
+            long records = 0;
             while (wanted.stream().anyMatch(one -> changes.position(one) < until.get(one))) {
                 for (ConsumerRecord<String, String> one : changes.poll(Duration.ofMillis(100))) {
                     counts.get(one.partition()).put(one.key(), Long.valueOf(one.value()));
+                    records++;
                 }
             }
+            say("restored", ",\"records\":" + records);
         }
     }
 
