@@ -131,6 +131,7 @@ class KafkaPython:
             enable_idempotence=True,
             linger_ms=20,
             delivery_timeout_ms=_PATIENCE_MS,
+            reconnect_backoff_max_ms=1_000,  # its 30 s leave it without any broker for minutes where all die so often
         )
 
     def send(self, partition: int, value: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import random
 import shutil
 import sys
@@ -282,6 +283,11 @@ def main() -> int:
     directory = given.keep or Path(tempfile.mkdtemp(prefix="kohort-storm-", dir="/var/tmp"))
     directory.mkdir(parents=True, exist_ok=True)
     print(f"seed {given.seed}, in {directory}", flush=True)
+    logging.basicConfig(
+        filename=directory / "producers.log",
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
     outcome = run(directory, given.minutes * 60, given.members, given.seed, lambda line: print(line, flush=True))
     for line in (*outcome.problems[:50], *outcome.remarks):
         print(line)

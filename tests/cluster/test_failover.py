@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, Consumer, NewTopic, OffsetSpec, Producer, TopicPartition
+from kohort import Admin, Consumer, ConsumerRecord, NewTopic, OffsetSpec, Producer, TopicPartition
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.image import OFFSETS_TOPIC
@@ -265,6 +265,43 @@ async def test_topics_made_changed_and_deleted_at_one_broker_are_so_at_all(start
                 )
                 await admin.delete_topics(["t"])
             until(5, "the files are gone", lambda: cluster.image.named("t") is None)
+
+
+async def test_a_partition_whose_new_leader_stands_still_keeps_nobody_from_reading_others(
+    start_cluster: StartCluster,
+) -> None:
+    # With a new leader a consumer asks whether its log has what was read (KIP-320), of all partitions that moved.
+    with start_cluster(broker_session_timeout_ms="120000") as cluster:
+        await topic_of(cluster)
+        partitions = [TopicPartition("t", number) for number in range(PARTITIONS)]
+        # It may ask the one that stands still for metadata, too; that must not take its 30 s.
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 3_000}
+        async with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+            consumer.assign(partitions)
+            await produce(cluster, 0, PARTITIONS)
+            await read(consumer, PARTITIONS)
+            topic = cluster.image.named("t")
+            assert topic is not None
+            before = cluster.image.leaders[topic.topic_id]
+            cluster.signal(3, signal.SIGSTOP)
+            cluster.signal(1, signal.SIGKILL)
+            cluster.without(1)
+            after = cluster.image.leaders[topic.topic_id]
+            moved = {now.node_id: at for at, (was, now) in enumerate(zip(before, after, strict=True)) if was != now}
+            assert set(moved) == {2, 3}
+            async with Producer(bootstrap_servers=cluster.address(2)) as producer:
+                await producer.send("t", b"there", partition=moved[2])
+            (record,) = await read(consumer, 1)
+            assert (record.partition, record.value) == (moved[2], b"there")
+            cluster.wake()
+
+
+async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(40):
+        while len(records) < count:
+            records += await consumer.poll(timeout=0.2)
+    return records
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.groups import group_partition
@@ -28,8 +30,9 @@ from kohort.wire.create_topics import (
     CreateTopicsResponse,
 )
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.records import batches, decode_records
+from kohort.wire.records import Record, batches, decode_records, encode_batch
 from tests.broker.peer import talking_to
+from tests.broker.test_loads import ASSIGNOR, Members, changed
 
 SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 
@@ -98,6 +101,28 @@ async def test_a_broker_that_leads_no_partition_of_the_journal_makes_itself_one(
         assert sorted(leaders(other, JOURNAL_TOPIC)) == [1, 2]
         await other.writer.drain()
         assert group in written(other)
+
+
+@pytest.mark.parametrize("assignor", ["lag", "rate"])
+async def test_loads_are_those_of_partitions_that_other_brokers_lead_too(tmp_path: Path, assignor: str) -> None:
+    interval = {"group_consumer_load_interval_ms": "50", "group_consumer_assignment_interval_ms": "0"}
+    async with two_brokers(tmp_path, **interval) as brokers:
+        owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
+        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator.change_group_configs("g", {ASSIGNOR: assignor})
+        topic = coordinator.topics.create("orders", 4, leaders=[other.node_id] * 4)
+        async with talking_to(coordinator) as peer:
+            members = Members(peer, topic.topic_id)
+            before = await members.settle()
+            await so(lambda: len(coordinator.loads.measured) == 4)
+            busy = before["a"]
+            for partition in busy:
+                log = other.partition("orders", partition)
+                assert log is not None
+                log.append(encode_batch([Record(n, 1_000, None, b"x") for n in range(900)]), log.leader_epoch)
+            other.writer.current()
+            after = await changed(peer, before)
+            assert all(len(busy & target) == 1 for target in after.values())
 
 
 def written(broker: Broker) -> set[str]:

@@ -150,7 +150,7 @@ class Broker:
         self._stopped = True
         self.sockets.stop_listening()
         self._retention.close()
-        self.loads.close()
+        await self.loads.close()
         await self.cleaner.close()
         self.journal.close()
         self.parked_fetches.expire_all()

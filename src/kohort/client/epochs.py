@@ -1,6 +1,6 @@
 """Where leaders' times ended, so that a consumer notices records that its position counts on and that are lost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
@@ -17,11 +17,15 @@ from kohort.wire.offset_for_leader_epoch import (
 
 
 async def epoch_ends(
-    cluster: Cluster, epochs: Mapping[TopicPartition, int], timeout_ms: Millis | None = None
+    cluster: Cluster,
+    epochs: Mapping[TopicPartition, int],
+    timeout_ms: Millis | None = None,
+    on_some: Callable[[Mapping[TopicPartition, int | None]], None] | None = None,
 ) -> dict[TopicPartition, int | None]:
     """The offset behind the last record of each epoch, in the log as its leader has it now (KIP-320).
 
-    None where the leader does not know. Raises KafkaError, when retrying did not help.
+    None where the leader does not know. `on_some` is told of some at a time, as they come. Raises KafkaError, when
+    retrying did not help.
     """
 
     async def ask(connection: Connection, some: Mapping[TopicPartition, int]) -> Answer[int | None]:
@@ -38,7 +42,7 @@ async def epoch_ends(
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
         return _read(await connection.request(request, OffsetForLeaderEpochResponse))
 
-    return await ask_leaders(cluster, epochs, ask, timeout_ms)
+    return await ask_leaders(cluster, epochs, ask, timeout_ms, on_some)
 
 
 def _read(response: OffsetForLeaderEpochResponse) -> Answer[int | None]:

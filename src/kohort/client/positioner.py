@@ -123,17 +123,23 @@ class Positioner:
 
     async def _check(self, states: list[PartitionState]) -> None:
         """KIP-320: does the leader that there is now have what was fetched from the one before?"""
-        asked = {state: (state.turn, leader_epoch(self._cluster, state.partition)) for state in states}
+        asked = {state.partition: (state, state.turn, leader_epoch(self._cluster, state.partition)) for state in states}
         known = {state.partition: state.fetch_epoch for state in states if state.fetch_epoch is not None}
+
+        def compare(ends: Mapping[TopicPartition, int | None]) -> None:
+            for partition, end in ends.items():
+                state, turn, epoch = asked[partition]
+                if state.turn == turn and self._has(state, end):
+                    state.checked_epoch = epoch
+            self._fetcher.go_on()
+
         try:
-            ends = await epoch_ends(self._cluster, known)
+            # Once, and each as soon as its leader has answered: one whose leader does not holds none of the others up.
+            await epoch_ends(self._cluster, known, timeout_ms=0, on_some=compare)
         except KafkaError as problem:
             if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
-            ends = {state.partition: state.fetch_at for state in states}  # a broker so old cannot say
-        for state, (turn, epoch) in asked.items():
-            if state.turn == turn and self._has(state, ends[state.partition]):
-                state.checked_epoch = epoch
+            compare({state.partition: state.fetch_at for state in states})  # a broker so old cannot say
 
     def _has(self, state: PartitionState, end: int | None) -> bool:
         """Whether a log that ends there for us has all that was fetched; if not, go back to where it ends."""
