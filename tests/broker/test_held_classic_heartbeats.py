@@ -167,20 +167,19 @@ async def test_a_member_of_an_eager_assignor_that_must_be_released_is_told_then(
     await a.peer.answer(ListGroupsResponse)
 
 
-async def test_a_java_member_whose_commit_cuts_a_hold_short_is_asked_for_its_next_heartbeat_but_not_twice_in_a_row(
+async def test_a_java_member_whose_commit_cuts_a_hold_short_is_asked_for_its_next_heartbeat(
     broker: Broker, stable: Stable
 ) -> None:
     (a,) = await stable("range", 1, "apache-kafka-java")
-    for expected in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-        await held(broker, a)
-        a.peer.send(ListGroupsRequest(), 4)
-        assert await a.heard() == expected
-        await a.peer.answer(ListGroupsResponse)
+    await held(broker, a)
+    a.peer.send(ListGroupsRequest(), 4)
+    assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await a.peer.answer(ListGroupsResponse)
     await held(broker, a)
     a.beat()
     assert await a.heard() == ErrorCode.NONE, "its next one is here"
     a.peer.send(ListGroupsRequest(), 4)
-    assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "one was answered well since it was asked last"
+    assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_nobody_else_is(broker: Broker, stable: Stable) -> None:

@@ -20,6 +20,8 @@ from kohort.wire.heartbeat import HeartbeatRequest
 
 _RESTLESS: Millis = 60_000
 """After a generation the next is likely for so long."""
+_NOT_SOONER: Millis = 500
+"""A member that is asked for its next heartbeat again and again is asked so often at most."""
 _AFTER_A_STRIKE: Millis = 3_000
 """How long the heartbeat of a member is held whose client left its connection during the last hold."""
 
@@ -52,8 +54,8 @@ def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCod
 
     The Java client sends its next one by the clock, and cannot be told anything before. After an error that it does not
     know in this place it sends one after retry.backoff.ms (100), and says nothing of it. So it is asked to, in a group
-    that has just rebalanced and may soon again, or that waits to tell all members together; never twice in a row,
-    because it counts its session from the last heartbeat that was no error.
+    that has just rebalanced and may soon again, or that waits to tell all members together; not all the time, if it
+    commits all the time, and not for long, as it counts its session from the last heartbeat that was no error.
     """
     group = groups.classic(held.request.group_id)
     member = None if group is None else group.members.get(held.request.member_id)
@@ -65,8 +67,10 @@ def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCod
         may = abs(now - group.stored.current_state_timestamp) < _RESTLESS
     else:
         may = code is ErrorCode.REBALANCE_IN_PROGRESS and group.rebalance.collecting
-    member.asked_again = may and not member.asked_again
-    return member.asked_again
+    if may and member.asked_since:
+        may = now - held.since >= _NOT_SOONER and now - member.asked_since < member.session_timeout_ms // 4
+    member.asked_since = (member.asked_since or now) if may else 0
+    return may
 
 
 def _learn(member: Member, now: Millis) -> None:
@@ -75,7 +79,7 @@ def _learn(member: Member, now: Millis) -> None:
     The first of a generation says nothing: librdkafka sends one as soon as it has its assignment, others do not.
     """
     gap = now - member.beat_at
-    if member.beat_at and gap > 0 and not member.asked_again:
+    if member.beat_at and gap > 0 and not member.asked_since:
         member.rhythm_ms = min(gap, member.rhythm_ms * 5 // 4) if member.rhythm_ms else gap
     member.heard_at = member.beat_at = now
 

@@ -18,7 +18,7 @@ from kohort.wire.heartbeat import HeartbeatRequest
 
 PLAIN_AFTER = 2
 """After so many holds in a row that its client did not live to see, a member is served plainly."""
-_TICK: Millis = 25
+_TICK: Millis = 10
 """Holds that end within one tick end together: one timer serves all members of a shard."""
 
 Place = tuple[str, UUID, int]

@@ -38,8 +38,9 @@ class Member:
     """Holds of its heartbeats in a row that its client did not wait for."""
     client: ClientKind = field(default=ClientKind.OTHER, compare=False)
     """What it runs; unknown after a failover until it joins again."""
-    asked_again: bool = field(default=False, compare=False)
-    """Its last heartbeat was answered with an error, to have the next sooner than by the client's rhythm."""
+    asked_since: Millis = field(default=0, compare=False)
+    """Since when its heartbeats are answered with an error, to have the next sooner than by the client's rhythm; 0
+    where the last was not."""
     is_new: bool = False
     """It waits for the answer to its first join: it has no generation yet, so it cannot send heartbeats."""
 

@@ -30,9 +30,10 @@ _AT_ONCE: Millis = 10
 """Any other that waits for what others were just told to give up, or that is itself to give up or take something; ever
 longer, the longer it takes. The thread of a Java application in which callbacks run looks for them when the next
 heartbeat is due, or when records come: so a short interval is what wakes it."""
-_LEAST_SPARE: Millis = 25
+_LEAST_SPARE: Millis = 10
 _MOST_SPARE: Millis = 100
-"""A hold ends so much before the interval does; between these, a fifth of it."""
+"""A hold ends so much before the interval does, and its member cannot be told anything; between these, a part of it."""
+_SPARE_PART = 25
 _AFTER_A_COMMIT: Millis = 50
 _SOON_AFTER: Millis = 500
 """Where a client's heartbeats are to come, and may come, between two of its commits."""
@@ -53,7 +54,7 @@ def hold_ms(groups: Groups, group_id: str, member_id: str) -> Millis:
         return min(longest, settings.heartbeat_interval_ms)
     pace = groups.holds.paces.get((group_id, member_id))
     told = settings.heartbeat_interval_ms if pace is None or not pace.told_ms else pace.told_ms
-    return max(0, min(longest, told - min(max(told // 5, _LEAST_SPARE), _MOST_SPARE)))
+    return max(0, min(longest, told - min(max(told // _SPARE_PART, _LEAST_SPARE), _MOST_SPARE)))
 
 
 def _next_interval(

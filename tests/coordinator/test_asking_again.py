@@ -1,0 +1,72 @@
+"""A Java member whose commit cuts a hold short is asked for its next heartbeat."""
+
+import pytest
+
+from kohort.coordinator import ClientKind
+from kohort.errors import ErrorCode
+from tests.coordinator.held_group import HeldGroup
+
+REFUSED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+SESSION = 45_000
+
+
+@pytest.fixture
+def group() -> HeldGroup:
+    return by_java(HeldGroup().at_rest(1))
+
+
+def by_java(group: HeldGroup) -> HeldGroup:
+    """All its members run the Java client."""
+    for member in group.shell.shard.groups["g"].members.values():
+        member.client = ClientKind.JAVA
+    return group
+
+
+def commit_after(group: HeldGroup, milliseconds: int) -> ErrorCode:
+    """What the held heartbeat is answered for a commit; then the next one comes, and is held."""
+    [member_id] = group.members
+    group.wait(milliseconds)
+    group.release(member_id)
+    answer = group.answer_to(member_id)
+    group.wait(100)
+    group.beat(member_id)
+    return answer
+
+
+def test_it_is_asked_after_each_commit(group: HeldGroup) -> None:
+    assert {commit_after(group, 900) for _ in range(10)} == {REFUSED}
+
+
+def test_it_hears_that_all_is_well_before_its_client_takes_the_coordinator_for_lost(group: HeldGroup) -> None:
+    # The Java client counts its session from the last heartbeat that was answered without an error.
+    answers = [commit_after(group, 900) for _ in range(50)]
+    assert ErrorCode.NONE in answers
+    for since in range(len(answers) - SESSION // 2_000):
+        assert ErrorCode.NONE in answers[since : since + SESSION // 2_000]
+
+
+def test_one_that_commits_all_the_time_does_not_send_heartbeats_all_the_time(group: HeldGroup) -> None:
+    assert [commit_after(group, 50) for _ in range(4)] == [REFUSED, ErrorCode.NONE, REFUSED, ErrorCode.NONE]
+
+
+def test_a_generation_begins_the_clients_session_anew(group: HeldGroup) -> None:
+    group.wait(50)
+    [member_id] = group.members
+    group.release(member_id)
+    group.join()
+    group.join(member_id)
+    group.share()
+    by_java(group).beat(*group.members)
+    group.release(member_id)
+    assert group.answer_to(member_id) == REFUSED
+
+
+def test_a_quiet_group_is_left_in_peace(group: HeldGroup) -> None:
+    group.wait(0)
+    for _ in range(20):
+        [member_id] = group.members
+        group.release(member_id)
+        group.wait(3_100)
+        group.beat(member_id)
+    group.release(member_id)
+    assert group.answer_to(member_id) == ErrorCode.NONE
