@@ -136,8 +136,10 @@ def main() -> None:
     chosen = parser.parse_args()
     rows: int = chosen.rows
     if chosen.peer:
-        from bench.spark_versus import compare
+        from bench.spark_versus import CASES, compare
 
+        if unknown := [case for case in chosen.case if case not in CASES]:
+            parser.error(f"no case {unknown[0]}; there are {', '.join(CASES)}")
         compare(rows, chosen.rounds, chosen.case)
         return
     topic = f"bench-{uuid.uuid4().hex[:8]}"

@@ -1,6 +1,6 @@
 """One Spark session that runs the cases it reads from stdin, a JSON line each, and answers each by a JSON line.
 
-It knows no kohort, so that it also runs under the older Spark for which Maven has the JVM connector.
+It also runs under the older Spark for which Maven has the JVM connector, and where there is no kohort.
 """
 
 from __future__ import annotations
@@ -30,21 +30,29 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Takes the connector's jars, comma-separated, or nothing."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("contestant").master("local[2]")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    if jars := sys.argv[1]:
-        builder = builder.config("spark.jars", jars)
-    spark = builder.getOrCreate()
+    """Takes the connector's jars, comma-separated, or nothing: then it is ours."""
+    spark = _with_jars(sys.argv[1]) if sys.argv[1] else _ours()
     spark.sparkContext.setLogLevel("OFF")
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         print(json.dumps(CASES[asked.pop("case")](spark, **asked)), flush=True)
     spark.stop()
+
+
+def _with_jars(jars: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("contestant").master("local[2]")
+    for name, value in (SETTINGS | {"spark.jars": jars}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _ours() -> SparkSession:
+    from pyspark_kohort import session
+
+    return session("local[2]", "contestant", SETTINGS)
 
 
 def _reader(spark: SparkSession, form: str, options: dict[str, str], schema: str | None) -> DataFrame:

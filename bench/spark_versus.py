@@ -1,28 +1,30 @@
-"""What the connectors do with the same topics of one Apache Kafka, case by case, a turn each, in one run."""
+"""What the connectors do with the same topics of one Apache Kafka, case by case, a turn each, in one run.
+
+Every case is a function of `Versus` in `CASES`; it prints a line for each contestant, and its figure beside its bar.
+"""
 
 from __future__ import annotations
 
-import random
 import statistics
 import threading
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as Position
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Producer
 
 from bench.spark_peer import Contestant, contestant, cpu_seconds, start_to_first_batch
+from bench.spark_topics import PARTITIONS, create, fill, fill_large, size
 from tests.interop.kafka import PRODUCTION, running_kafka
 
-PARTITIONS = 8
-TUNED = {"kafka.max.poll.records": "10000", "kafka.receive.buffer.bytes": str(4 << 20)}
+THEIRS, TUNED, OURS = "spark-sql-kafka", "tuned", "kohort"
+TUNING = {"kafka.max.poll.records": "10000", "kafka.receive.buffer.bytes": str(4 << 20)}
 TUNED_SINK = {"kafka.linger.ms": "20", "kafka.batch.size": str(128 << 10)}
 LATENCY_S, LATENCY_RATE = 30, 1_000
+START_AIM_S = 10.0
+
+Options = dict[str, str]
 
 
 @dataclass(slots=True)
@@ -37,89 +39,165 @@ class Turn:
     broker: list[float] = field(default_factory=list)
     phases: Mapping[str, list[int]] = field(default_factory=dict)
     """Of a stream's batches but the first, by Spark's names: how long each phase took, in ms, in the last round."""
+    warm: list[float] = field(default_factory=list)
+    """Rows per second of these batches; the first one starts what later ones find running."""
+
+    def add(self, found: Mapping[str, Any], broker: float) -> None:
+        """A round."""
+        self.seconds.append(found["seconds"])
+        self.cpu.append(found["cpu"])
+        self.broker.append(broker)
+        if "batches" in found:
+            self.phases = found["phases"]
+            warm = found["batches"][1:] or found["batches"]
+            self.warm.append(1000 * sum(count for count, _ in warm) / sum(ms for _, ms in warm))
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """The contestants on one broker."""
+
+    bootstrap: str
+    broker_pid: int
+    contestants: Mapping[str, Contestant]
+    rows: int
+    rounds: int
+    _small: list[str] = field(default_factory=list)
+    """The topic of that many small records, once a case has asked for it."""
+
+    def batch(self) -> None:
+        turns = self._turns({}, {"subscribe": self._small_records()})
+        self._race("batch, seven columns", "batch", turns, self.rows, least=2)
+
+    def value(self) -> None:
+        turns = self._turns({"schema": "value binary"}, {"subscribe": self._small_records()})
+        self._race("batch, value only", "batch", turns, self.rows, least=3)
+
+    def large(self) -> None:
+        rows = self.rows // 5
+        topic = fill_large(self.bootstrap, "bench1k", rows)
+        # What tunes them elsewhere makes them slower here.
+        self._race("batch, 1 KB lz4", "batch", self._turns({}, {"subscribe": topic}), rows, least=1.4, best=True)
+
+    def stream(self) -> None:
+        turns = self._turns({}, self._streaming())
+        self._race(f"stream, {self._batch_rows:,} a batch", "stream", turns, self.rows, least=1.5)
+
+    def member(self) -> None:
+        extra = self._streaming() | {"kafka.group.id": "bench-member", "groupMode": "member"}
+        turns = [turn for turn in self._turns({}, extra) if turn.name == OURS]
+        self._race("stream as a member", "stream", turns, self.rows)
+
+    def sink(self) -> None:
+        extra = {"topic": create(self.bootstrap, "bench-sink")}
+        turns = self._turns({"rows": self.rows}, extra, tuning=TUNED_SINK)
+        self._race("sink, 100 bytes", "sink", turns, self.rows, least=0.9)
+
+    def latency(self) -> None:
+        extra = {"subscribe": create(self.bootstrap, "bench-latency"), "startingOffsets": "latest"}
+        turns = [turn for turn in self._turns({"seconds": LATENCY_S}, extra) if turn.name != TUNED]
+        found = {turn.name: follow(turn, self.bootstrap, extra["subscribe"]) for turn in turns}
+        for which, ours, theirs in zip(("p50", "p99"), found[OURS], found[THEIRS], strict=True):
+            _say_bar(f"latency {which}, ms", ours, "at most", theirs)
+
+    def start(self) -> None:
+        """In sessions of their own; the ones that wait here have nothing to do."""
+        topic = fill(self.bootstrap, "warm", 50_000, bytes(100))
+        given = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        median = 0.0
+        for name, form in ((THEIRS, "kafka"), (OURS, "kohort")):
+            took = sorted(start_to_first_batch(form, given) for _ in range(self.rounds))
+            median = statistics.median(took)
+            print(
+                f"{'start to first batch':23} {name:16} {median:6.1f} s ({took[0]:.1f} to {took[-1]:.1f})", flush=True
+            )
+        _say_bar("start to first batch, s", median, "at most", START_AIM_S)
+
+    @property
+    def _batch_rows(self) -> int:
+        return min(1_000_000, self.rows // 4)
+
+    def _small_records(self) -> str:
+        if not self._small:
+            self._small.append(fill(self.bootstrap, "bench100", self.rows, bytes(100)))
+        return self._small[0]
+
+    def _streaming(self) -> Options:
+        rows = str(self._batch_rows)
+        return {"subscribe": self._small_records(), "startingOffsets": "earliest", "maxOffsetsPerTrigger": rows}
+
+    def _turns(self, case: Mapping[str, Any], extra: Options, tuning: Options = TUNING) -> list[Turn]:
+        options = {"kafka.bootstrap.servers": self.bootstrap} | extra
+        theirs, ours = self.contestants["kafka"], self.contestants["kohort"]
+        return [
+            Turn(THEIRS, theirs, {**case, "options": options}),
+            Turn(TUNED, theirs, {**case, "options": options | tuning}),
+            Turn(OURS, ours, {**case, "options": options}),
+        ]
+
+    def _race(
+        self, title: str, case: str, turns: list[Turn], rows: int, least: float | None = None, *, best: bool = False
+    ) -> None:
+        """Everyone twice to warm up, then round by round; the medians, and ours against theirs as they are tuned.
+
+        `best` is against whichever of their two is faster.
+        """
+        for counted in [False] * 2 + [True] * self.rounds:
+            for turn in turns:
+                before = cpu_seconds(self.broker_pid)
+                found = turn.contestant.run(case, **turn.asked)
+                if counted:
+                    turn.add(found, cpu_seconds(self.broker_pid) - before)
+        rates = {turn.name: rows / statistics.median(turn.seconds) for turn in turns}
+        for turn in turns:
+            per_cpu, broker = rows / statistics.median(turn.cpu), statistics.median(turn.broker)
+            print(
+                f"{title:23} {turn.name:16} {rates[turn.name] / 1e6:6.2f} M rows/s {per_cpu / 1e6:6.2f} M rows/CPU s"
+                f"   broker {broker:5.2f} CPU s",
+                flush=True,
+            )
+            if turn.phases:
+                spent = (f"{name} {statistics.median(found):.0f}" for name, found in turn.phases.items())
+                rate = statistics.median(turn.warm) / 1e6
+                print(
+                    f"{'':23} {turn.name:16} {rate:6.2f} M rows/s warm; ms of a batch: {', '.join(spent)}", flush=True
+                )
+        if least is not None:
+            against = max(rates[THEIRS], rates[TUNED]) if best else rates[TUNED]
+            _say_bar(f"{title}, times {'their best' if best else TUNED}", rates[OURS] / against, "at least", least)
+
+
+CASES: Mapping[str, Callable[[Versus], None]] = {
+    "start": Versus.start,
+    "batch": Versus.batch,
+    "value": Versus.value,
+    "large": Versus.large,
+    "stream": Versus.stream,
+    "member": Versus.member,
+    "latency": Versus.latency,
+    "sink": Versus.sink,
+}
 
 
 def compare(rows: int, rounds: int, cases: list[str]) -> None:
-    """Run the chosen cases ([] for all) and print a line for each contestant of each."""
+    """Run the chosen cases ([] for all)."""
     with running_kafka({"log.segment.bytes": str(1 << 30)}, PRODUCTION) as kafka:
-        bootstrap = kafka.bootstrap
-        reads = not cases or {"batch", "value", "stream", "member"} & set(cases)
-        small = fill(bootstrap, "bench100", rows if reads else 1, bytes(100))
-        warm = fill(bootstrap, "warm", 50_000, bytes(100))
-        batch = min(1_000_000, rows // 4)
         with contestant("kafka") as theirs, contestant("kohort") as ours:
-            both = {"spark-sql-kafka": (theirs, {}), "tuned": (theirs, TUNED), "kohort": (ours, {})}
-
-            def wanted(case: str) -> bool:
-                return not cases or case in cases
-
-            def turns(case: dict[str, Any], extra: dict[str, str], choose: Mapping[str, Any] = both) -> list[Turn]:
-                return [
-                    Turn(name, who, case | {"options": {"kafka.bootstrap.servers": bootstrap} | extra | tuning})
-                    for name, (who, tuning) in choose.items()
-                ]
-
-            if wanted("batch"):
-                race("batch, seven columns", "batch", turns({}, {"subscribe": small}), rows, rounds, kafka.pid)
-            if wanted("value"):
-                asked = turns({"schema": "value binary"}, {"subscribe": small})
-                race("batch, value only", "batch", asked, rows, rounds, kafka.pid)
-            if wanted("large"):
-                large = fill_large(bootstrap, "bench1k", rows // 5)
-                race("batch, 1 KB lz4", "batch", turns({}, {"subscribe": large}), rows // 5, rounds, kafka.pid)
-            streaming = {"subscribe": small, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(batch)}
-            if wanted("stream"):
-                race(f"stream, {batch:,} a batch", "stream", turns({}, streaming), rows, rounds, kafka.pid)
-            if wanted("member"):
-                extra = streaming | {"kafka.group.id": "bench-member", "groupMode": "member"}
-                race("stream as a member", "stream", turns({}, extra, {"kohort": (ours, {})}), rows, rounds, kafka.pid)
-            if wanted("sink"):
-                produced = {name: (who, TUNED_SINK if tuning else {}) for name, (who, tuning) in both.items()}
-                extra = {"topic": create(bootstrap, "bench-sink")}
-                race("sink, 100 bytes", "sink", turns({"rows": rows}, extra, produced), rows, rounds, kafka.pid)
-            if wanted("latency"):
-                extra = {"subscribe": create(bootstrap, "bench-latency"), "startingOffsets": "latest"}
-                for turn in turns(
-                    {"seconds": LATENCY_S}, extra, {name: both[name] for name in ("spark-sql-kafka", "kohort")}
-                ):
-                    follow(turn, bootstrap, extra["subscribe"])
-        if wanted("start"):
-            given = {"kafka.bootstrap.servers": bootstrap, "subscribe": warm, "startingOffsets": "earliest"}
-            for form in ("kafka", "kohort"):
-                took = sorted(start_to_first_batch(form, given) for _ in range(3))
-                print(
-                    f"start to first batch    {form:16} {took[1]:6.1f} s ({took[0]:.1f} to {took[2]:.1f})", flush=True
-                )
+            versus = Versus(kafka.bootstrap, kafka.pid, {"kafka": theirs, "kohort": ours}, rows, rounds)
+            for name in cases or CASES:
+                CASES[name](versus)
 
 
-def race(title: str, case: str, turns: list[Turn], rows: int, rounds: int, broker: int) -> None:
-    """Everyone once to warm up, then round by round; the medians."""
-    for counted in [False] * 2 + [True] * rounds:
-        for turn in turns:
-            before = cpu_seconds(broker)
-            found = turn.contestant.run(case, **turn.asked)
-            if counted:
-                turn.seconds.append(found["seconds"])
-                turn.cpu.append(found["cpu"])
-                turn.broker.append(cpu_seconds(broker) - before)
-            if counted and "batches" in found:
-                turn.phases = found["phases"]
-                warm = found["batches"][1:] or found["batches"]
-                turn.seconds[-1] = rows * sum(ms for _, ms in warm) / 1000 / sum(count for count, _ in warm)
-    for turn in turns:
-        rate, per_cpu = rows / statistics.median(turn.seconds) / 1e6, rows / statistics.median(turn.cpu) / 1e6
-        print(
-            f"{title:23} {turn.name:16} {rate:6.2f} M rows/s {per_cpu:6.2f} M rows/CPU s"
-            f"   broker {statistics.median(turn.broker):5.2f} CPU s",
-            flush=True,
-        )
-        if turn.phases:
-            spent = (f"{name} {statistics.median(found):.0f}" for name, found in turn.phases.items())
-            print(f"{'':23} {turn.name:16} ms of a batch: {', '.join(spent)}", flush=True)
+def _say_bar(what: str, value: float, sign: str, bar: float) -> None:
+    met = value <= bar if sign == "at most" else value >= bar
+    print(f"{'':5}{what:<40} {value:7.2f}  {sign} {bar:.4g}: {'met' if met else 'MISSED'}", flush=True)
 
 
-def follow(turn: Turn, bootstrap: str, topic: str) -> None:
-    """Produce at a steady rate while the query follows; how long after its time a record's batch was done."""
+def follow(turn: Turn, bootstrap: str, topic: str) -> tuple[float, float]:
+    """Produce at a steady rate while the query follows; how long after its time a record's batch was done.
+
+    The 50th and the 99th percentile, in ms.
+    """
     produced: list[float] = []
     ends = threading.Event()
 
@@ -134,7 +212,7 @@ def follow(turn: Turn, bootstrap: str, topic: str) -> None:
             producer.poll(0.002)
         producer.flush(10)
 
-    base = _size(bootstrap, topic)
+    base = size(bootstrap, topic)
     thread = threading.Thread(target=produce)
     thread.start()
     try:
@@ -150,54 +228,4 @@ def follow(turn: Turn, bootstrap: str, topic: str) -> None:
     late.sort()
     p50, p99 = late[len(late) // 2] * 1000, late[len(late) * 99 // 100] * 1000
     print(f"latency at {LATENCY_RATE:,}/s      {turn.name:16} p50 {p50:5.0f} ms   p99 {p99:5.0f} ms", flush=True)
-
-
-def _size(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "sizes"})
-    try:
-        return sum(consumer.get_watermark_offsets(Position(topic, n), timeout=10)[1] for n in range(PARTITIONS))
-    finally:
-        consumer.close()
-
-
-def create(bootstrap: str, name: str) -> str:
-    """A topic with a name that nobody has."""
-    topic = f"{name}-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
-        created.result(10)
-    return topic
-
-
-def fill(bootstrap: str, name: str, rows: int, *values: bytes, codec: str = "none") -> str:
-    """Records with 8-byte keys and these values in turn, in batches of up to 1 MB."""
-    topic = create(bootstrap, name)
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "linger.ms": 50,
-        "log_level": 0,
-        "batch.size": 1_000_000,
-        "compression.type": codec,
-    }
-    producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 10_000})
-    for n in range(rows):
-        value = values[n % len(values)]
-        while True:
-            try:
-                producer.produce(topic, key=b"%08d" % n, value=value, partition=n // 5_000 % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    assert producer.flush(60) == 0
-    return topic
-
-
-def fill_large(bootstrap: str, name: str, rows: int) -> str:
-    """Values of 1 KB that compress as JSON does: names repeat, what they name does not."""
-    values = [_document(random.Random(seed)) for seed in range(2_000)]
-    return fill(bootstrap, name, rows, *values, codec="lz4")
-
-
-def _document(dice: random.Random) -> bytes:
-    fields = (f'"carrier_delay_minutes_{n}":"{dice.getrandbits(48):012x}"' for n in range(26))
-    return ("{" + ",".join(fields)).encode()[:1024]
+    return p50, p99
