@@ -27,12 +27,12 @@ _API_VERSIONS = 18
 
 
 class Dispatch:
-    """Of one broker; each of its connections calls it with each whole frame."""
+    """Of one broker."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    def __call__(self, connection: Connection, frame: bytes) -> None:
+    def handle(self, connection: Connection, frame: bytes) -> None:
         """Handle one request to its end, or to where it has to wait. Raises BadFrame, DecodeError."""
         try:
             api_key, version, correlation_id, length = _head(frame)

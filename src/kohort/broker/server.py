@@ -216,7 +216,7 @@ class Broker:
 
     def new_dispatch(self) -> Callable[[Connection, bytes], None]:
         """What takes every frame that comes."""
-        return Dispatch(self)
+        return Dispatch(self).handle
 
     def new_group_shard(self) -> GroupShard:
         """An empty shard with this broker's settings."""
