@@ -51,7 +51,8 @@ class FaultyDisk:
 class Faults:
     """One fault after the other, to a cluster of brokers over one directory that are started again."""
 
-    def __init__(self, data: Path, disk: FaultyDisk, chance: random.Random, history: History) -> None:
+    def __init__(self, bootstrap: str, data: Path, disk: FaultyDisk, chance: random.Random, history: History) -> None:
+        self.bootstrap = bootstrap
         self._data = data
         self._disk = disk
         self._chance = chance

@@ -1,6 +1,6 @@
 """A cluster of three brokers under load and faults, and a history of it that is judged.
 
-    python -m tests.chaos.storm [--minutes 10] [--members 30] [--seed N] [--keep DIR]
+    python -m tests.chaos.storm [--minutes 10] [--members 30] [--seed N] [--store files|postgres] [--keep DIR]
 
 Members of four libraries in an eager, a cooperative and a consumer group read what three libraries' producers write
 with acks=all, while brokers are killed, stopped, stand still, and find their disks full or slow. Members come, leave
@@ -17,9 +17,11 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import confluent_kafka
 import confluent_kafka.admin
@@ -30,6 +32,7 @@ from tests.chaos.history import History, read_history
 from tests.chaos.holdings import log_ends, note_holdings
 from tests.chaos.judge import judge, remarks
 from tests.chaos.load import SENDERS, Committer, NewSender, Producer
+from tests.chaos.over_postgres import postgres_site
 from tests.interop.kafka import Unavailable
 from tests.interop.kohort import kohort
 from tests.interop.mixed.events import Assigned, Event, Lost, Read, Revoked, Wrong
@@ -215,6 +218,48 @@ class Outcome:
     history: Path
 
 
+class Site(Protocol):
+    """A cluster and what goes wrong with it."""
+
+    failovers: int
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def one(self) -> None:
+        """One fault, and the wait until others have taken over where they must."""
+        ...
+
+    def settle(self, brokers: int) -> None:
+        """Wait until all brokers are there and lead their shares."""
+        ...
+
+
+NewSite = Callable[[Path, int, Mapping[str, str], random.Random, History], AbstractContextManager[Site]]
+
+
+@contextmanager
+def over_files(
+    directory: Path, brokers: int, settings: Mapping[str, str], chance: random.Random, history: History
+) -> Iterator[Site]:
+    """`kohort cluster` over one directory."""
+    disk = FaultyDisk(directory)
+    named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    data = directory / "data"
+    command = kohort("cluster", "--brokers", str(brokers), "--data", str(data), "--restart", *named)
+    # Its log is long, and the judge's sentences send people to it.
+    logged = ["sh", "-c", 'exec "$@" 2>"$0"', str(directory / "cluster.log"), *command]
+    cluster = ServerProcess(logged, env=disk.environment)
+    try:
+        bootstrap = cluster.wait_for(r"^ready (\S+)$", timeout=60.0)[1]
+        yield Faults(bootstrap, data, disk, chance, history)
+    finally:
+        cluster.stop(60.0)
+
+
+STORES: Mapping[str, NewSite] = {"files": over_files, "postgres": postgres_site}
+
+
 def run(
     directory: Path,
     seconds: float,
@@ -223,42 +268,31 @@ def run(
     report: Callable[[str], None],
     groups: Sequence[Group] = GROUPS,
     senders: Sequence[NewSender] = SENDERS,
+    new_site: NewSite = over_files,
 ) -> Outcome:
     """A whole run in that directory: its history is judged and stays there."""
     chance = random.Random(seed)
-    disk = FaultyDisk(directory)
-    history = History(directory / "history.jsonl")
-    settings = [part for name, value in _SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    data = directory / "data"
-    command = kohort("cluster", "--brokers", str(BROKERS), "--data", str(data), "--restart", *settings)
-    # Its log is long, and the judge's sentences send people to it.
-    logged = ["sh", "-c", 'exec "$@" 2>"$0"', str(directory / "cluster.log"), *command]
-    cluster = ServerProcess(logged, env=disk.environment)
-    storm: Storm | None = None
-    try:
-        bootstrap = cluster.wait_for(r"^ready (\S+)$", timeout=60.0)[1]
-        storm = Storm(bootstrap, directory, history, _kinds(groups, report), senders, chance)
+    with ExitStack() as stack:
+        history = History(directory / "history.jsonl")
+        stack.callback(history.close)
+        site = stack.enter_context(new_site(directory, BROKERS, _SETTINGS, chance, history))
+        storm = Storm(site.bootstrap, directory, history, _kinds(groups, report), senders, chance)
+        stack.callback(storm.stop)
         storm.begin(members, groups)
-        faults = Faults(data, disk, chance, history)
         end, told = time.monotonic() + seconds, time.monotonic()
         while time.monotonic() < end:
-            faults.one()
+            site.one()
             storm.churn()
             time.sleep(chance.uniform(0.0, 0.7))
             if time.monotonic() - told > 30:
                 told = time.monotonic()
-                report(f"{faults.failovers} failovers, {end - told:.0f} s to go")
-        faults.settle(BROKERS)
+                report(f"{site.failovers} failovers, {end - told:.0f} s to go")
+        site.settle(BROKERS)
         time.sleep(_QUIET_S)
         storm.end()
-    finally:
-        if storm is not None:
-            storm.stop()
-        cluster.stop(60.0)
-        history.close()
     path = directory / "history.jsonl"
     entries = list(read_history(path))
-    return Outcome(faults.failovers, judge(entries), remarks(entries), path)
+    return Outcome(site.failovers, judge(entries), remarks(entries), path)
 
 
 def _kinds(groups: Sequence[Group], report: Callable[[str], None]) -> list[Kind]:
@@ -278,6 +312,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--members", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--store", choices=STORES, default="files", help="what the brokers share")
     parser.add_argument("--keep", type=Path, help="keep everything in this new directory, whatever comes out")
     given = parser.parse_args()
     directory = given.keep or Path(tempfile.mkdtemp(prefix="kohort-storm-", dir="/var/tmp"))
@@ -288,7 +323,14 @@ def main() -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    outcome = run(directory, given.minutes * 60, given.members, given.seed, lambda line: print(line, flush=True))
+    outcome = run(
+        directory,
+        given.minutes * 60,
+        given.members,
+        given.seed,
+        lambda line: print(line, flush=True),
+        new_site=STORES[given.store],
+    )
     for line in (*outcome.problems[:50], *outcome.remarks):
         print(line)
     print(f"{outcome.failovers} failovers, {len(outcome.problems)} violations")

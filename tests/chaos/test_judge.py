@@ -110,6 +110,7 @@ def rewritten() -> list[Entry]:
     ]
     batches = [[0, 5, 77, 0], [1, 6, 77, 0], [3, 7, 77, 1], [5, 7, 77, 1]]
     entries.append(entry("log", partition=1, values=[0, 1, 2, 1, 2, 3], batches=batches))
+    entries.append(entry("wrong", group="g", member="a", what="partition 1 has '1:1' at offset 3"))
     return [*entries, entry("read", group="g", member="a", spans=[[1, 0, 5]])]
 
 
