@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from kohort.errors import KohortError
+from kohort.lab.bars import ROWS, reached
 from kohort.lab.events import Assigned, Event, Gone, Joining, Read, Ready, Revoked
 from kohort.lab.experiment import outcomes, path_of, plan
+from kohort.lab.queries import Answered
 from kohort.lab.raw import write_parquet
 from kohort.lab.report import write_report
+from kohort.lab.scenarios import possible
+from kohort.lab.series import throughput_around
 from kohort.lab.stage import Trigger
 from kohort.lab.summary import summarise
+from kohort.lab.table import WIDE, summary_table
 from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 
@@ -53,9 +60,51 @@ def test_what_is_no_trial_is_told_in_a_sentence(tmp_path: Path) -> None:
 def test_the_page_stands_alone_with_a_picture_of_each_kind(tmp_path: Path) -> None:
     write_report([_outcome(dark_ms=100), _outcome(dark_ms=300, repetition=2)], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == 4
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "scale-in" in page and "300 ms" in page
+
+
+def test_throughput_around_triggers_has_the_deviation_of_all_of_them() -> None:
+    one, other = _outcome(dark_ms=100), _outcome(dark_ms=300, repetition=2)
+    series = throughput_around([one, other], before_s=0.5, bin_s=0.1)
+    assert series.times[0] == pytest.approx(-0.45)
+    # Two partitions with a record each 50 ms, until one of them is dark.
+    assert (series.mean[0], series.deviation[0]) == (40.0, 0.0)
+    # The first repetition reads on 110 ms after its trigger, the other one 310 ms after.
+    assert series.mean[6] == series.deviation[6] == 15.0
+
+
+def test_the_figures_to_reach_stand_beside_what_was_measured(tmp_path: Path) -> None:
+    (row,) = [row for row in ROWS if row.name == "crash"]
+    quick, slow = (_labelled("crash", dark_ms=took, protocol="consumer") for took in (5_900, 6_100))
+    (classic, ours), (_, late) = (reached([row], summarise([one])) for one in (quick, slow))
+    assert (classic.kohort_ms, classic.verdict) == (None, "")
+    assert (ours.kohort_ms, ours.kafka_ms, ours.verdict, late.verdict) == (5_900, None, "reached", "missed")
+    write_report([slow], tmp_path / "report.html")
+    assert "<td class=missed>6.10 s</td>" in (tmp_path / "report.html").read_text()
+
+
+def test_what_never_came_to_rest_reaches_no_figure() -> None:
+    (row,) = [row for row in ROWS if row.name == "crash"]
+    never = _labelled("crash", dark_ms=100, protocol="consumer", settled=False)
+    assert [one.verdict for one in reached([row], summarise([never]))] == ["", "missed"]
+
+
+def test_every_row_of_the_table_can_be_run_and_has_a_name_of_its_own() -> None:
+    trials = [trial for row in ROWS for trial in row.trials(["kohort", "kafka"], 2)]
+    assert all(map(possible, trials))
+    assert len({trial.name for trial in trials}) == len(trials)
+    # Brokers take turns, whatever disturbs the machine.
+    assert [trial.broker for trial in trials[:4]] == ["kohort", "kafka", "kohort", "kafka"]
+
+
+def test_questions_have_a_column_only_where_somebody_asked() -> None:
+    silent, asked = _outcome(dark_ms=100), replace(_outcome(dark_ms=100), answered=Answered(90, 9, 1, 40.0))
+    assert "owner/copy/none" not in _terminal([silent])
+    assert "owner/copy/none" in _terminal([asked]) and "90/9/1" in _terminal([asked]) and "40 ms" in _terminal([asked])
+    (both,) = summarise([asked, replace(asked, answered=Answered(10, 0, 1, 60.0))])
+    assert both.answered == Answered(100, 9, 2, 60.0)
 
 
 def test_the_raw_data_can_be_asked_for_darkness(tmp_path: Path) -> None:
@@ -81,6 +130,17 @@ def test_combinations_that_there_are_not_are_left_out_and_brokers_take_turns() -
     assert len(bounces) == 12 and all(one[1:3] != ("aiokafka", "consumer") for one in bounces)
     deploys = {(one.client, one.protocol, one.broker) for one in trials if one.scenario == "deploy"}
     assert deploys == {("java", "consumer", "kohort")}
+
+
+def _terminal(kept: list[Outcome]) -> str:
+    console = Console(width=WIDE, record=True, file=io.StringIO())
+    console.print(summary_table(summarise(kept)))
+    return console.export_text()
+
+
+def _labelled(label: str, dark_ms: int, protocol: str, settled: bool = True) -> Outcome:
+    outcome = _outcome(dark_ms, settled=settled)
+    return replace(outcome, trial=replace(outcome.trial, label=label, protocol=protocol))
 
 
 def _outcome(dark_ms: int, repetition: int = 1, settled: bool = True) -> Outcome:

@@ -2,7 +2,8 @@
 
 python -m kohort.lab.load BOOTSTRAP TOPIC TICK_MS
 
-A partition's gap in reading can be seen no finer than a tick. New partitions are written to as soon as they are known.
+A partition's gap in reading can be seen no finer than a tick. New partitions get their first record as soon as they
+are known: at once when SIGUSR1 says that there are some, else with the next tick after metadata told of them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,41 @@ import sys
 from kohort import Producer
 
 _KEYS = 100
-_METADATA_MS = 200
-"""So that partitions that are added are found at once."""
+_METADATA_MS = 1_000
+_LOOK_S, _LOOKS = 0.02, 50
+"""A broker may hear of new partitions a little later than whoever had them made."""
+
+
+class Load:
+    """One topic's."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._known = 0
+        self._tick = 0
+
+    async def write(self) -> None:
+        """A record for each partition."""
+        self._known = await self._producer.partitions_for(self._topic)
+        await self._send(range(self._known))
+        self._tick += 1
+
+    async def write_new(self) -> None:
+        """Look for more partitions, and write to those; there are none where a tick has found them already."""
+        before = self._known
+        for _ in range(_LOOKS):
+            await self._producer.cluster.refresh([self._topic])
+            count = await self._producer.partitions_for(self._topic)
+            if count > before:
+                await self._send(range(before, count))
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _send(self, partitions: range) -> None:
+        key = b"key-%02d" % (self._tick % _KEYS)
+        for partition in partitions:
+            await self._producer.send(self._topic, b"%d" % self._tick, key=key, partition=partition)
 
 
 async def run(bootstrap: str, topic: str, tick_s: float) -> None:
@@ -27,17 +61,20 @@ async def run(bootstrap: str, topic: str, tick_s: float) -> None:
         bootstrap_servers=bootstrap, acks="all", linger_ms=0, metadata_max_age_ms=_METADATA_MS
     ) as producer:
         await producer.ready(topic)
-        begun, tick = loop.time(), 0
+        load = Load(producer, topic)
+        news: set[asyncio.Task[None]] = set()
+        loop.add_signal_handler(signal.SIGUSR1, lambda: news.add(loop.create_task(load.write_new())))
+        begun, ticks = loop.time(), 0
+        await load.write()
+        await producer.flush()
+        sys.stdout.write("writing\n")
+        sys.stdout.flush()
         while not stop.is_set():
-            key = b"key-%02d" % (tick % _KEYS)
-            for partition in range(await producer.partitions_for(topic)):
-                await producer.send(topic, b"%d" % tick, key=key, partition=partition)
-            if tick == 0:
-                await producer.flush()
-                sys.stdout.write("writing\n")
-                sys.stdout.flush()
-            tick += 1
-            await _sleep(stop, begun + tick * tick_s - loop.time())
+            ticks += 1
+            await _sleep(stop, begun + ticks * tick_s - loop.time())
+            await load.write()
+        for task in news:
+            task.cancel()
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

@@ -23,8 +23,8 @@ _OWNERS = (
 _WIDE = 12.0
 
 
-def throughput_figure(lines: Mapping[str, Series]) -> Figure:
-    """Records per second against time, a line per broker, with bands of one standard deviation."""
+def throughput_figure(lines: Mapping[str, Series], since: str) -> Figure:
+    """Records per second against time since that, a line per broker, with bands of one standard deviation."""
     figure = _figure(3.2)
     axes = figure.add_axes((0.07, 0.16, 0.91, 0.72))
     for (name, series), colour in zip(lines.items(), COLOURS, strict=False):
@@ -33,8 +33,8 @@ def throughput_figure(lines: Mapping[str, Series]) -> Figure:
         axes.plot(series.times, series.mean, color=colour, linewidth=1.3, label=name)
         axes.fill_between(series.times, low, high, color=colour, alpha=0.22, linewidth=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("seconds since the first trigger", fontsize=8.5, color=INK)
+    axes.set_xlim(min(series.begin_s for series in lines.values()), max(series.times[-1] for series in lines.values()))
+    axes.set_xlabel(f"seconds since {since}", fontsize=8.5, color=INK)
     axes.set_ylabel("records read per second", fontsize=8.5, color=INK)
     _legend(figure, axes)
     _plain(axes)

@@ -1,10 +1,11 @@
-"""Throughput against time: records per second that the group read, over repetitions."""
+"""Throughput against time: records per second that the group read, over repetitions, or around each trigger."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from kohort.lab.events import Read
 from kohort.lab.trial import Outcome
@@ -14,25 +15,47 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Mean and standard deviation of each bin over the repetitions; time counts from the first trigger."""
+    """Mean and standard deviation of each bin; time counts from a trigger."""
 
     bin_s: float
     mean: list[float]
     """Records per second."""
     deviation: list[float]
+    begin_s: float = 0.0
 
     @property
     def times(self) -> list[float]:
         """Seconds: the middle of each bin."""
-        return [(number + 0.5) * self.bin_s for number in range(len(self.mean))]
+        return [self.begin_s + (number + 0.5) * self.bin_s for number in range(len(self.mean))]
 
 
 def throughput(outcomes: Sequence[Outcome], bin_s: float = 0.5) -> Series:
-    """Of trials alike, as far as the shortest of them went."""
-    counted = [_counts(one, bin_s) for one in outcomes]
-    shortest = min(map(len, counted))
-    bins = [[counts[number] / bin_s for counts in counted] for number in range(shortest)]
-    return Series(bin_s, [statistics.fmean(one) for one in bins], [statistics.pstdev(one) for one in bins])
+    """Of trials alike from the first trigger on, as far as the shortest of them went: over the repetitions."""
+    return _series([_counts(one, one.triggers[0].at, _last(one), bin_s) for one in outcomes], bin_s, 0.0, 1.0)
+
+
+def throughput_around(
+    outcomes: Sequence[Outcome], before_s: float = 1.0, most_s: float = 10.0, bin_s: float = 0.2
+) -> Series:
+    """Around every trigger of all of them, until the next one begins: over triggers and repetitions.
+
+    It goes as far as half of them go; one that begins soon after another says less of later times.
+    """
+    counted = []
+    for one in outcomes:
+        ends = [*(trigger.at for trigger in one.triggers[1:]), _last(one)]
+        for trigger, end in zip(one.triggers, ends, strict=True):
+            begin = trigger.at - int(before_s * _NS_PER_S)
+            counted.append(_counts(one, begin, min(end, trigger.at + int(most_s * _NS_PER_S)), bin_s))
+    return _series(counted, bin_s, -before_s, 0.5)
+
+
+def _series(counted: Sequence[Sequence[int]], bin_s: float, begin_s: float, part: float) -> Series:
+    """As far as so large a part of all goes."""
+    reaches = sorted(map(len, counted), reverse=True)
+    end = reaches[max(0, ceil(part * len(reaches)) - 1)]
+    bins = [[counts[number] / bin_s for counts in counted if len(counts) > number] for number in range(end)]
+    return Series(bin_s, [statistics.fmean(one) for one in bins], [statistics.pstdev(one) for one in bins], begin_s)
 
 
 def pauses_ms(pauses: Iterable[tuple[int, int]]) -> float:
@@ -40,14 +63,17 @@ def pauses_ms(pauses: Iterable[tuple[int, int]]) -> float:
     return sum(end - begin for begin, end in pauses) / 1e6
 
 
-def _counts(outcome: Outcome, bin_s: float) -> list[int]:
-    begin = outcome.triggers[0].at
-    reads = [event for event in outcome.events if isinstance(event, Read) and event.at >= begin]
-    end = max((event.at for event in reads), default=begin)
+def _last(outcome: Outcome) -> int:
+    """When the last record was read."""
+    return max((event.at for event in outcome.events if isinstance(event, Read)), default=outcome.triggers[0].at)
+
+
+def _counts(outcome: Outcome, begin: int, end: int, bin_s: float) -> list[int]:
     # The last bin is not full.
     counts = [0] * max(1, int((end - begin) / _NS_PER_S / bin_s))
-    for event in reads:
-        number = int((event.at - begin) / _NS_PER_S / bin_s)
-        if number < len(counts):
-            counts[number] += sum(last - first + 1 for _, first, last in event.runs)
+    for event in outcome.events:
+        if isinstance(event, Read) and event.at >= begin:
+            number = int((event.at - begin) / _NS_PER_S / bin_s)
+            if number < len(counts):
+                counts[number] += sum(last - first + 1 for _, first, last in event.runs)
     return counts

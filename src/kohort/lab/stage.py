@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
 import threading
 import time
@@ -131,6 +133,8 @@ class Stage:
         """The last trigger made new partitions: there are so many now."""
         self.triggers[-1] = replace(self.triggers[-1], opened=(self.partitions, total))
         self.partitions = total
+        if self._load is not None:
+            os.kill(self._load.pid, signal.SIGUSR1)
 
     def broker_back(self) -> None:
         """The broker that the last trigger took away answers again."""
