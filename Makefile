@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check lint types layers source interop interop-long chaos fuzz bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test check lint types layers source interop interop-long chaos fuzz bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -23,6 +23,9 @@ demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 k
 
 lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 10 minutes; AGAIN=1 repeats it
 	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --restore-ms 20 --minutes 14 $(if $(AGAIN),--again)
+
+lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
+	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
 test: $(VENV)/.develop ## every test; those that need Java skip without it
 	$(PYTEST) -n $(WORKERS) --dist loadgroup
@@ -70,7 +73,7 @@ constraints: $(VENV)/.develop ## pin in constraints.txt what the virtual environ
 	mv constraints.new constraints.txt
 
 clean: ## remove what the targets made, the virtual environment too
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-out lab-out spark-warehouse
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-out lab-out lab-table-out spark-warehouse
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
