@@ -40,13 +40,13 @@ class CountingBroker(Broker):
         return counted
 
 
-async def heartbeats(protocol: str, hold_ms: str) -> int:
+async def heartbeats(protocol: str, hold_ms: str, more: dict[str, str]) -> int:
     """How many a member sends that has what it wants, and reads nothing."""
     settings = {**SETTINGS, "group.heartbeat.hold.ms": hold_ms}
     broker = CountingBroker(BrokerOptions(port=0, settings=settings))
     async with broker:
         broker.topics.create("orders", 2)
-        options: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{broker.port}", "group_protocol": protocol}
+        options: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{broker.port}", "group_protocol": protocol, **more}
         if protocol == "classic":
             options |= {"heartbeat_interval_ms": INTERVAL_MS, "session_timeout_ms": 6_000}
         async with Consumer("orders", group_id="g", **options) as consumer:
@@ -59,7 +59,11 @@ async def heartbeats(protocol: str, hold_ms: str) -> int:
             return sum((broker.requests - before)[key] for key in HEARTBEATS)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_a_member_of_a_quiet_group_sends_no_more_heartbeats_when_they_are_held(protocol: str) -> None:
-    held, answered_at_once = await asyncio.gather(heartbeats(protocol, "9000"), heartbeats(protocol, "0"))
+@pytest.mark.parametrize(
+    ("protocol", "more"), [("classic", {}), ("consumer", {}), ("consumer", {"group_local_assignors": "range"})]
+)
+async def test_a_member_of_a_quiet_group_sends_no_more_heartbeats_when_they_are_held(
+    protocol: str, more: dict[str, str]
+) -> None:
+    held, answered_at_once = await asyncio.gather(heartbeats(protocol, "9000", more), heartbeats(protocol, "0", more))
     assert 1 <= held <= answered_at_once + 1

@@ -10,7 +10,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
-from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.model import UUID, TopicPartition
 from kohort.wire.group_records import OffsetCommitValue
 
@@ -98,6 +98,8 @@ def is_of_use(timer: Timer, group: ConsumerGroup | None) -> bool:
             return member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
         case ExpressionRefresh():
             return bool(group.members)
+        case TargetDue():
+            return True  # who was to hear of it may have heard of another before
         case _:
             return False
 

@@ -89,14 +89,16 @@ class Shell:
 
     # Requests and time
 
-    def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
+    def handle(
+        self, request: Message, token: Hashable, version: int, client_id: str = "", *, may_hold: bool = False
+    ) -> Effects:
         """Send one request; its answer is among the replies unless it has to wait."""
         assert token not in self.waiting
         self.waiting.add(token)
         self._versions[token] = version
         if version < TOPIC_IDS:
             request = decode(type(request), version, encode(request, version))
-        context = RequestContext(token, version, client_id, f"/{client_id}")
+        context = RequestContext(token, version, client_id, f"/{client_id}", may_hold)
         return self.apply(self.shard.handle(request, context, self.now))
 
     def beat(self, request: HeartbeatRequest, token: Hashable) -> Effects:

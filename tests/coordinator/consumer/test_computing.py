@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kohort.coordinator import GroupSettings
+from typing import Any
+
+from kohort.coordinator import GroupConfig, GroupSettings
+from kohort.coordinator.timers import TargetDue
 from kohort.errors import ErrorCode
 from kohort.wire.consumer_group_heartbeat import (
     Computed,
@@ -97,3 +100,37 @@ def test_news_that_come_before_anybody_was_asked_need_no_epoch_of_their_own() ->
     asked = beat(shell, member_epoch=joined.member_epoch, offered_assignors=offers, asks_anew="why").computation
     assert asked is not None and asked.group_epoch == group_epoch
     assert [member.user_data for member in asked.members] == [b"after"]
+
+
+def offered(shell: Shell, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse | None:
+    """A heartbeat that says by what its member can compute, and these fields; None where it is held."""
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
+    beat.offered_assignors = [OfferedAssignor(name="range")]
+    for name, value in fields.items():
+        setattr(beat, name, value)
+    token = f"{member_id} at {shell.now} {fields}"
+    reply = shell.handle(beat, token, 1, may_hold=True).replies.get(token)
+    assert reply is None or isinstance(reply, ConsumerGroupHeartbeatResponse)
+    return reply
+
+
+def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due() -> None:
+    # Were the target due at once, its timer would fire for ever at that moment; and a member that is told the short
+    # interval of those that are held, and is not, asks twenty times a second.
+    shell = Shell(GroupConfig(heartbeat_hold_ms=9_000), settings=GroupSettings(assignment_interval_ms=0))
+    shell.set_topics({"orders": 2})
+    full = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["orders"]}
+    for member_id in ("a", "b"):
+        joined = offered(shell, member_id, 0, **full)
+        assert joined is not None and joined.takes_offers
+    asked = offered(shell, "b", joined.member_epoch)
+    assert asked is not None and asked.computation is not None
+    group = shell.shard.consumer_groups["g"]
+    passed_over_at = shell.now + 60_000
+    while offered(shell, "a", group.members["a"].epoch) is not None:
+        shell.now += 100  # the first may come too early to be held
+        assert shell.now < passed_over_at
+    due_at, _ = shell.timers[TargetDue("g")]
+    assert due_at == passed_over_at
+    list(shell.wait(61_000))
+    assert group.target_epoch == group.epoch

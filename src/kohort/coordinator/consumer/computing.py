@@ -60,6 +60,10 @@ class Computing:
         if [one.name for one in before] != [one.name for one in offers]:
             self._found = None
 
+    def knows(self, member_id: str, offers: list[OfferedAssignor]) -> bool:
+        """Whether the member said just that before."""
+        return self._offers.get(member_id) == tuple(offers)
+
     def left(self, member_id: str) -> None:
         """A member is gone, and its offer with it."""
         if self._offers.pop(member_id, None) is not None:
@@ -75,6 +79,12 @@ class Computing:
             return False
         asked = self._asked
         return asked is None or asked.epoch != epoch or asked.member_id not in group.members or now < asked.until
+
+    def awaited_until(self, group: ConsumerGroup) -> Millis:
+        """Until when a member has time that was asked for the present epoch's target; 0 where none was."""
+        asked = self._asked
+        is_awaited = asked is not None and asked.epoch == group.epoch and asked.member_id in group.members
+        return asked.until if asked is not None and is_awaited else 0
 
     def ask(
         self, group: ConsumerGroup, image: MetadataImage, member_id: str, now: Millis, *, again: bool

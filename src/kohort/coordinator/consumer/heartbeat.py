@@ -11,7 +11,7 @@ from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.holding import answer_or_hold, hold_quietly, is_silent
+from kohort.coordinator.consumer.holding import answer_or_hold, hold_quietly, is_silent, says_at_most_offers
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
 from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.partitions import Partitions
@@ -37,7 +37,9 @@ def consumer_heartbeat(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> None:
     """Answer one heartbeat, or hold it."""
-    answer_or_hold(groups, request, context, _answered(groups, request, context, now, out), now, out)
+    repeats = _repeats_offers(groups, request)
+    response = _answered(groups, request, context, now, out)
+    answer_or_hold(groups, request, context, response, now, out, repeats_offers=repeats)
 
 
 def _answered(
@@ -59,7 +61,17 @@ def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now
     if member is not None and deadline is not None:
         member.session_deadline = deadline  # it was heard of when the heartbeat came, not now
     groups.holds.drop(held)
-    answer_or_hold(groups, request, context, response, now, out, held)
+    answer_or_hold(
+        groups, request, context, response, now, out, held, repeats_offers=request.offered_assignors is not None
+    )
+
+
+def _repeats_offers(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether all that it says is by what its member can compute, and the member was told that this is known."""
+    if request.offered_assignors is None or not says_at_most_offers(request):
+        return False
+    group = groups.consumer(request.group_id)
+    return group is not None and group.computing.knows(request.member_id, request.offered_assignors)
 
 
 def _as_it_came(held: Held, member: ConsumerMember | None) -> RequestContext:

@@ -120,8 +120,13 @@ def answer_or_hold(
     now: Millis,
     out: Effects,
     again: Held | None = None,
+    *,
+    repeats_offers: bool = False,
 ) -> None:
-    """Answer a heartbeat, or hold it where the answer says nothing; `again` where it was held until now."""
+    """Answer a heartbeat, or hold it where the answer says nothing; `again` where it was held until now.
+
+    `repeats_offers`: all that it says is by what its member can compute, and that was answered before.
+    """
     out.replies[context.token] = response
     if not context.may_hold or not groups.config.heartbeat_hold_ms or response.error_code or request.member_epoch < 0:
         return
@@ -130,7 +135,8 @@ def answer_or_hold(
         groups.holds.sleepers.add((group_id, member_id))
     pace = groups.holds.pace(group_id, member_id)
     _count(pace, request, response, acknowledges_nothing=context.client.sleeps)
-    group, silent = groups.consumer(group_id), not out.records and is_silent(request) and not _says_anything(response)
+    group = groups.consumer(group_id)
+    silent = not out.records and (repeats_offers or is_silent(request)) and not _says_anything(response)
     member = None if group is None else group.members.get(member_id)
     owes = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
     if pace.owing > _PATIENCE and not owes:
@@ -191,8 +197,9 @@ def _hold(groups: Groups, group: ConsumerGroup, held: Held, now: Millis, out: Ef
     if groups.holds.add(held):
         out.timers[HoldsEnd()] = groups.holds.ends_at
     if group.epoch > group.target_epoch:
-        # Nobody else may come to have it computed.
-        out.timers[TargetDue(group.group_id)] = max(now, due_at(groups, group))
+        # Nobody else may come to have it computed. Where a member is at it, nothing is due before it must be done.
+        due = max(due_at(groups, group), group.computing.awaited_until(group))
+        out.timers[TargetDue(group.group_id)] = max(now, due)
 
 
 def hold_quietly(groups: Groups, request: ConsumerGroupHeartbeatRequest, token: object, now: Millis) -> Held | None:
@@ -215,7 +222,9 @@ def _give_up_earlier(
     earlier = groups.holds.by_group.get(request.group_id, {}).get(member.member_id)
     if earlier is not None:
         groups.holds.drop(earlier)
-        out.replies[earlier.token] = _nothing_new(member, groups.settings(request.group_id).heartbeat_interval_ms)
+        out.replies[earlier.token] = _nothing_new(
+            member, earlier.request, groups.settings(request.group_id).heartbeat_interval_ms
+        )
 
 
 def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> list[Place]:
@@ -237,7 +246,7 @@ def held_for_nothing(
     elif released:
         between = _between_commits(groups.holds.pace(group_id, member_id), held, usual, now)
         interval = between if interval >= usual else interval
-    response = _nothing_new(member, interval)
+    response = _nothing_new(member, held.request, interval)
     _tell_interval(groups, group_id, response, interval)
     groups.holds.forget_pace(group_id, member_id)
     return response
@@ -263,17 +272,27 @@ def _between_commits(pace: Pace, held: Held, usual: Millis, now: Millis) -> Mill
 
 def served_plainly(groups: Groups, member: ConsumerMember, held: Held) -> ConsumerGroupHeartbeatResponse:
     """The answer where members that share a connection release each other."""
-    return _nothing_new(member, groups.settings(held.request.group_id).heartbeat_interval_ms)
+    return _nothing_new(member, held.request, groups.settings(held.request.group_id).heartbeat_interval_ms)
 
 
-def _nothing_new(member: ConsumerMember, interval_ms: Millis) -> ConsumerGroupHeartbeatResponse:
+def _nothing_new(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, interval_ms: Millis
+) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=interval_ms,
+        takes_offers=request.offered_assignors is not None,
     )
 
 
 def is_silent(request: ConsumerGroupHeartbeatRequest) -> bool:
     """Whether a heartbeat leaves out all that it may leave out."""
+    return request.offered_assignors is None and says_at_most_offers(request)
+
+
+def says_at_most_offers(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether it leaves out all but by what its member can compute, which every heartbeat of such a member says."""
     return (
         request.topic_partitions is None
         and request.subscribed_topic_names is None
@@ -281,7 +300,6 @@ def is_silent(request: ConsumerGroupHeartbeatRequest) -> bool:
         and request.rebalance_timeout_ms == -1
         and request.server_assignor is None
         and request.rack_id is None
-        and request.offered_assignors is None
         and request.computed is None
         and request.asks_anew is None
         and request.weight == -1
