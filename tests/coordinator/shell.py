@@ -12,6 +12,7 @@ from typing import assert_never
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import (
+    ClientKind,
     Effects,
     GroupConfig,
     GroupSettings,
@@ -90,22 +91,31 @@ class Shell:
     # Requests and time
 
     def handle(
-        self, request: Message, token: Hashable, version: int, client_id: str = "", *, may_hold: bool = False
+        self,
+        request: Message,
+        token: Hashable,
+        version: int,
+        client_id: str = "",
+        *,
+        client: ClientKind = ClientKind.OTHER,
+        may_hold: bool = False,
     ) -> Effects:
         """Send one request; its answer is among the replies unless it has to wait."""
+        self.expect(token, version)
+        if version < TOPIC_IDS:
+            request = decode(type(request), version, encode(request, version))
+        context = RequestContext(token, version, client_id, f"/{client_id}", may_hold, client)
+        return self.apply(self.shard.handle(request, context, self.now))
+
+    def expect(self, token: Hashable, version: int) -> None:
+        """Somebody waits for that answer."""
         assert token not in self.waiting
         self.waiting.add(token)
         self._versions[token] = version
-        if version < TOPIC_IDS:
-            request = decode(type(request), version, encode(request, version))
-        context = RequestContext(token, version, client_id, f"/{client_id}", may_hold)
-        return self.apply(self.shard.handle(request, context, self.now))
 
     def beat(self, request: HeartbeatRequest, token: Hashable) -> Effects:
         """Send a heartbeat that may be held: then its answer comes later."""
-        assert token not in self.waiting
-        self.waiting.add(token)
-        self._versions[token] = 0
+        self.expect(token, 0)
         answer = self.shard.heartbeat(request, self.now, token)
         if isinstance(answer, Held):
             return Effects()
@@ -243,10 +253,8 @@ class Shell:
             assert self._is_watched(group, member.member_id), f"nothing will end the session of {member.member_id}"
 
     def _is_of_use(self, timer: Timer) -> bool:
-        if isinstance(timer, OffsetExpiry):
-            return True
-        if isinstance(timer, HoldsEnd):
-            return bool(self.shard.held)
+        if isinstance(timer, OffsetExpiry | HoldsEnd):
+            return True  # who hears of something before the end of a hold leaves the timer to the others
         group = self.shard.groups.get(timer.group_id)
         if group is None:
             return consumer_checks.is_of_use(timer, self.shard.consumer_groups.get(timer.group_id))

@@ -2,9 +2,21 @@
 
 import pytest
 
-from kohort.coordinator import Behind, Effects, GroupConfig, GroupSettings, Held, HoldsEnd
+from kohort.coordinator import (
+    Behind,
+    ClientKind,
+    Effects,
+    GroupConfig,
+    GroupSettings,
+    Held,
+    HoldsEnd,
+)
 from kohort.coordinator.timers import SessionTimeout
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from tests.coordinator.shell import Shell
 
 HOLDS = GroupConfig(heartbeat_hold_ms=9_000)
@@ -34,7 +46,9 @@ def join(shell: Shell, member_id: str) -> int:
 
 def hold(shell: Shell, member_id: str, epoch: int) -> None:
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
-    assert isinstance(shell.shard.quiet_heartbeat(beat, shell.now, f"{member_id} at {shell.now}"), Held)
+    token = f"{member_id} at {shell.now}"
+    assert isinstance(shell.shard.quiet_heartbeat(beat, shell.now, token), Held)
+    shell.expect(token, 1)
 
 
 def test_a_member_does_not_expire_while_its_answer_is_in_our_hands(shell: Shell) -> None:
@@ -99,10 +113,12 @@ def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_int
     shell: Shell,
 ) -> None:
     epoch = join(shell, "a")
+    assert release(shell, held_heartbeat(shell, epoch)) == 100, "the group has just changed"
+    shell.now += 2_000
     told = release(shell, held_heartbeat(shell, epoch))
-    assert told == 250, "the group has just changed"
+    assert told == 250, "it has changed, and may again"
     held = held_heartbeat(shell, epoch)
-    assert 150 <= held.until - shell.now < told
+    assert 200 <= held.until - shell.now < told
     shell.now += 100
     assert release(shell, held) == 250
     shell.now += 60_000
@@ -138,3 +154,73 @@ def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_it
     passed = shell.now - began
     assert covered > 0.8 * passed, "else half of the time"
     assert sent <= passed / 5_000 + 1, "no more than without"
+
+
+def tell(shell: Shell) -> dict[str, ConsumerGroupHeartbeatResponse]:
+    """Whose heartbeats are answered with news, and what."""
+    told = {}
+    while shell.shard.has_news:
+        for token, answer in shell.apply(shell.shard.tell(shell.now)).replies.items():
+            assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+            told[str(token).split()[0]] = answer
+    return told
+
+
+def acknowledge(shell: Shell, member_id: str, told: ConsumerGroupHeartbeatResponse, client: ClientKind) -> Effects:
+    """It has done what it was told, and says so in a heartbeat that may be held."""
+    assert told.assignment is not None
+    has = [TopicPartitions(topic_id=t.topic_id, partitions=t.partitions) for t in told.assignment.topic_partitions]
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, member_epoch=told.member_epoch, topic_partitions=has
+    )
+    return shell.handle(beat, f"{member_id} acknowledges", 1, client=client, may_hold=True)
+
+
+def test_those_for_whom_only_the_epoch_is_new_hear_it_when_the_others_have_moved(shell: Shell) -> None:
+    shell.set_topics({"orders": 4})
+    for member_id in "ab":
+        join(shell, member_id)
+        shell.now += 60_000
+    for _ in range(3):  # until each has its two
+        for member_id in "ab":
+            has = shell.shard.consumer_groups["g"].members[member_id].assigned
+            reported = [TopicPartitions(topic_id=t, partitions=sorted(n)) for t, n in has.by_topic.items()]
+            epoch = shell.shard.consumer_groups["g"].members[member_id].epoch
+            beat = ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id=member_id, member_epoch=epoch, topic_partitions=reported
+            )
+            shell.handle(beat, f"{member_id} reports", 1)
+    epochs = {m.member_id: m.epoch for m in shell.shard.consumer_groups["g"].members.values()}
+    for member_id, epoch in epochs.items():
+        hold(shell, member_id, epoch)
+    join(shell, "c")
+    told = tell(shell)
+    assert len(told) == 1, "one of them has to give up one"
+    [(giver, answer)] = told.items()
+    [other] = epochs.keys() - told.keys()
+    acknowledge(shell, giver, answer, ClientKind.JAVA)
+    assert not tell(shell), "now c may take it"
+    shell.handle(ConsumerGroupHeartbeatRequest(group_id="g", member_id="c", member_epoch=epochs["a"] + 1), "c asks", 1)
+    told = tell(shell)
+    assert told.keys() == {other} and told[other].assignment is None
+
+
+def test_a_java_member_that_has_nothing_yet_waits_in_the_acknowledgement_of_that(shell: Shell) -> None:
+    # Answered, it would let 100 ms pass before its next heartbeat.
+    epoch = join(shell, "a")
+    shell.now += 60_000
+    hold(shell, "a", epoch)
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="b",
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_names=["orders"],
+    )
+    joined = shell.handle(beat, "b joins", 1, client=ClientKind.JAVA, may_hold=True).replies["b joins"]
+    assert isinstance(joined, ConsumerGroupHeartbeatResponse) and joined.heartbeat_interval_ms == 10
+    told = tell(shell)["a"]
+    assert not acknowledge(shell, "b", joined, ClientKind.JAVA).replies, "it is held"
+    acknowledge(shell, "a", told, ClientKind.JAVA)
+    won = tell(shell)["b"].assignment
+    assert won is not None and len(won.topic_partitions[0].partitions) == 32

@@ -15,6 +15,8 @@ Client = tuple[str, str]
 
 _SOON_S = 0.005
 """So long a client takes to read the answer that comes before, on another connection."""
+_STEPS_S = (0.005, 0.01, 0.02, 0.04, 0.08)
+"""When a member looks for its next callback: what it gives up, what it takes. Nothing says how long each lasts."""
 _MOST_AT_ONCE = 8
 """Clients on one host may all have the same id."""
 
@@ -28,8 +30,6 @@ class ParkedFetches:
         self._watches: dict[PartitionLog, dict[LogWatch, None]] = {}
         self._open: dict[LogWatch, None] = {}
         self._of_client: dict[Client, dict[ParkedFetch, None]] = {}
-        self._ending: set[Client] = set()
-        """Whose fetches are answered in a moment."""
 
     @property
     def count(self) -> int:
@@ -63,12 +63,16 @@ class ParkedFetches:
 
     def end_soon(self, client: Client) -> None:
         """Answer what the client waits for, in a moment, with what there is by then."""
-        if self._ends_early and client not in self._ending:
-            self._ending.add(client)
+        if self._ends_early:
             asyncio.get_running_loop().call_later(_SOON_S, self._end, client)
 
+    def keep_awake(self, client: Client) -> None:
+        """The same several times in the next tenth of a second."""
+        if self._ends_early:
+            for moment in _STEPS_S:
+                asyncio.get_running_loop().call_later(moment, self._end, client)
+
     def _end(self, client: Client) -> None:
-        self._ending.discard(client)
         for fetch in list(self._of_client.get(client, ()))[:_MOST_AT_ONCE]:
             fetch.expire()
 

@@ -129,6 +129,18 @@ class Holds:
         self.ends_at = ends_at
         return True
 
+    def wait_for(self, held: Held, places: Collection[Place]) -> None:
+        """What its member waits for is something else than when it came."""
+        self._stop_waiting(held)
+        held.waits_for = places
+        for place in places:
+            self._waiting[place] = held.request.member_id
+
+    def _stop_waiting(self, held: Held) -> None:
+        for place in held.waits_for:
+            if self._waiting.get(place) == held.request.member_id:
+                del self._waiting[place]
+
     def drop(self, held: Held) -> None:
         """Hold it no longer: the caller answers it, or nobody waits for it."""
         request = held.request
@@ -137,9 +149,7 @@ class Holds:
         if not of_group:
             del self.by_group[request.group_id]
         del self._by_token[held.token]
-        for place in held.waits_for:
-            if self._waiting.get(place) == request.member_id:
-                del self._waiting[place]
+        self._stop_waiting(held)
 
     def take_due(self, now: Millis) -> list[Held]:
         """Those whose time is over, dropped; `ends_at` is when to ask again."""

@@ -47,7 +47,7 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
 def _wake(broker: "Broker", connection: Connection, answer: Message) -> None:
     """The member's application is to give up or take something: in 4.x its thread sleeps until a fetch is answered."""
     if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
-        broker.parked_fetches.end_soon(connection.who)
+        broker.parked_fetches.keep_awake(connection.who)
 
 
 def describe(broker: "Broker", call: Call, request: ConsumerGroupDescribeRequest) -> None:

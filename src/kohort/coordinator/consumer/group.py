@@ -61,6 +61,7 @@ class ConsumerGroup:
         "made",
         "members",
         "metadata_hash",
+        "moving",
         "offsets",
         "owners",
         "planning",
@@ -109,6 +110,8 @@ class ConsumerGroup:
         """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
         self.concerned: dict[str, None] = {}
         """Members whose target changed since the group was settled last, at most MOST_WEIGHED; soft."""
+        self.moving: dict[str, None] = {}
+        """Members that have not what they should own, or owe what they should not."""
         self.offsets: dict[str, dict[int, Record]] = {}
         """By topic and partition the record that was written last, as in a classic group."""
         self.has_partition_metadata = False
@@ -183,6 +186,14 @@ class ConsumerGroup:
 
     # What replay writes
 
+    def aim(self, member_id: str) -> None:
+        """Note whether a member still has to move: it, or its target, is new."""
+        member = self.members.get(member_id)
+        if member is not None and (member.revoking or member.assigned != self.target_of(member_id)):
+            self.moving[member_id] = None
+        else:
+            self.moving.pop(member_id, None)
+
     def put(self, member: ConsumerMember) -> Collection[str]:
         """Have this member as it is now. What it has no longer is free; what it has anew is noted in `owners`.
 
@@ -201,6 +212,7 @@ class ConsumerGroup:
         old = self.members.pop(member_id, None)
         if old is None:
             return ()
+        self.moving.pop(member_id, None)
         self.computing.left(member_id)
         self.answers_due.pop(member_id, None)
         self.unseen.pop(member_id, None)

@@ -11,7 +11,7 @@ from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.holding import answer_or_hold, hold_quietly, is_silent, says_at_most_offers
+from kohort.coordinator.consumer.holding import answer_or_hold, hears_last, hold_quietly, is_silent, says_at_most_offers, waits_for
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
 from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.partitions import Partitions
@@ -52,9 +52,12 @@ def _answered(
 
 
 def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects) -> None:
-    """Answer a held heartbeat if there is news."""
+    """Answer a held heartbeat if there is news, and those for whom only the epoch is new when all others have moved."""
     group, member_id = groups.consumer(request.group_id), request.member_id
     member = None if group is None else group.members.get(member_id)
+    if group is not None and member is not None and hears_last(group, member):
+        groups.holds.wait_for(held, waits_for(group, member))
+        return
     context = _as_it_came(held, member)
     deadline = None if member is None else member.session_deadline
     response = _answered(groups, request, context, now, out)

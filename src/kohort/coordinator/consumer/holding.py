@@ -9,8 +9,10 @@ was told to give up or take something is never held: it cannot acknowledge while
 
 from __future__ import annotations
 
+from copy import copy
 from zlib import crc32
 
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import JOINING, ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
@@ -26,10 +28,17 @@ _SHORT: Millis = 50
 """A client that sleeps during a hold is to send the next heartbeat so soon after the last was answered."""
 _BRISK: Millis = 250
 """Any other, in a small group that has just changed; each member of a large one adds half a millisecond."""
+_SOON: Millis = 100
+_A_MOMENT: Millis = 2_000
+"""Any other so soon after a change: more than one step of a member may follow, and changes come in crowds. The Java
+client cannot send one sooner than retry.backoff.ms (100) after an answer."""
 _AT_ONCE: Millis = 10
-"""Any other that waits for what others were just told to give up, or that is itself to give up or take something; ever
-longer, the longer it takes. The thread of a Java application in which callbacks run looks for them when the next
-heartbeat is due, or when records come: so a short interval is what wakes it."""
+"""Any other that has nothing and waits for what others were just told to give up; ever longer, the longer it takes. The
+thread of a Java application in which callbacks run has no records to wake it yet: it looks for them when the next
+heartbeat is due."""
+_AWAKE: Millis = 100
+"""So long a heartbeat of such a member is held, for once, though by then its client no longer sleeps: answered, it
+would be out of reach for as long."""
 _LEAST_SPARE: Millis = 10
 _MOST_SPARE: Millis = 100
 """A hold ends so much before the interval does, and its member cannot be told anything; between these, a part of it."""
@@ -42,7 +51,7 @@ _RESTLESS: Millis = 30_000
 each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
 _AT_MOST_EVERY: Millis = 1_000
 """A member whose other requests release its heartbeats sends one in so much time, however many requests it sends."""
-_PATIENCE = 6
+_PATIENCE = 4
 """So many heartbeats of a member are answered at once while its acknowledgement is awaited; a client may send none."""
 
 
@@ -54,6 +63,8 @@ def hold_ms(groups: Groups, group_id: str, member_id: str) -> Millis:
         return min(longest, settings.heartbeat_interval_ms)
     pace = groups.holds.paces.get((group_id, member_id))
     told = settings.heartbeat_interval_ms if pace is None or not pace.told_ms else pace.told_ms
+    if told == _AT_ONCE:
+        return min(longest, _AWAKE)
     return max(0, min(longest, told - min(max(told // _SPARE_PART, _LEAST_SPARE), _MOST_SPARE)))
 
 
@@ -71,16 +82,17 @@ def _next_interval(
     if group is None or not (changes or _is_restless(group, member_id, now)):
         pace = groups.holds.paces.get((group_id, member_id))
         return usual if pace is None else max(usual, pace.told_ms)
-    brisk = _BRISK
+    elapsed = 0 if changes else abs(now - group.target_at)
+    brisk = _SOON if elapsed < _A_MOMENT else _BRISK
     if waits:
-        brisk = _AT_ONCE if changes else min(_BRISK, max(_AT_ONCE, abs(now - group.target_at) // 2))
+        brisk = min(brisk, max(_AT_ONCE, elapsed // 2))
     return min(usual, max(brisk, len(group.members) // 2))
 
 
 def _until_it_acknowledges(groups: Groups, group_id: str, member_id: str, pace: Pace) -> Millis:
     """Ever more rarely, so that one that takes its time does not ask all the time whether it may."""
     usual, group = groups.settings(group_id).heartbeat_interval_ms, groups.consumer(group_id)
-    first = _SHORT if (group_id, member_id) in groups.holds.sleepers else _AT_ONCE
+    first = _SHORT if (group_id, member_id) in groups.holds.sleepers else _SOON
     first = max(first, 0 if group is None else len(group.members) // 2)
     return min(first << min(max(pace.owing - 1, 0), 16), usual)
 
@@ -135,6 +147,8 @@ def answer_or_hold(
         groups.holds.sleepers.add((group_id, member_id))
     pace = groups.holds.pace(group_id, member_id)
     _count(pace, request, response, acknowledges_nothing=context.client.sleeps)
+    if context.client is ClientKind.JAVA and request.topic_partitions == []:
+        request = _without_report(request)
     group = groups.consumer(group_id)
     silent = not out.records and (repeats_offers or is_silent(request)) and not _says_anything(response)
     member = None if group is None else group.members.get(member_id)
@@ -159,8 +173,8 @@ def answer_or_hold(
         del out.replies[context.token]
         _give_up_earlier(groups, member, request, out)
         since, until = (now, now + hold) if again is None else (again.since, again.until)
-        waits_for = _waits_for(group, member)
-        _hold(groups, group, Held(context.token, request, context.api_version, since, until, waits_for), now, out)
+        places = waits_for(group, member)
+        _hold(groups, group, Held(context.token, request, context.api_version, since, until, places), now, out)
         groups.holds.forget_pace(group_id, member_id)
         return
     _tell_interval(groups, group_id, response, interval)
@@ -187,6 +201,16 @@ def _count(
         pace.owing = 1
     elif pace.owing:
         pace.owing += 1
+
+
+def _without_report(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
+    """The acknowledgement of a member that has nothing yet. It may be held: the Java client waits for no answer to it.
+
+    One that has won something asks next where to begin, which would cut the hold short.
+    """
+    silent = copy(request)
+    silent.topic_partitions = None
+    return silent
 
 
 def _is_empty(response: ConsumerGroupHeartbeatResponse) -> bool:
@@ -227,9 +251,22 @@ def _give_up_earlier(
         )
 
 
-def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> list[Place]:
-    if member.state is not MemberState.UNRELEASED_PARTITIONS:
-        return []
+def hears_last(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether all that a held member could be told now is another epoch, while others still have to move.
+
+    Told at once, it would be without a heartbeat for a moment, in which what comes next would not reach it; and all
+    would hear at the very time at which some have to move quickly.
+    """
+    others = len(group.moving) - (member.member_id in group.moving)
+    if not others or group.epoch > group.target_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return False
+    target = group.target_of(member.member_id)
+    missing = target - member.assigned
+    return not member.assigned - target and group.taken(missing) == missing
+
+
+def waits_for(group: ConsumerGroup, member: ConsumerMember) -> list[Place]:
+    """What somebody has to give up before the member can have it."""
     return [(group.group_id, topic_id, n) for topic_id, n in group.target_of(member.member_id) - member.assigned]
 
 

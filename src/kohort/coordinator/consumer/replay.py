@@ -65,6 +65,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
             before = group.members.get(key.member_id)
             _put_current(group, key.member_id, value)
             _tell_freed(groups, group, before, key.member_id)
+            _has_moved(groups, group, key.member_id)
         case ConsumerGroupMetadataKey():
             assert isinstance(value, ConsumerGroupMetadataValue)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
@@ -82,6 +83,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         case ConsumerGroupTargetAssignmentMemberKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
+            group.aim(key.member_id)
             groups.holds.look_at(key.group_id, key.member_id)  # before those for whom only the epoch is new
         case ConsumerGroupRegularExpressionKey():
             assert isinstance(value, ConsumerGroupRegularExpressionValue)
@@ -103,6 +105,8 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             groups.list_topics(group, group.remove(key.member_id))
             group.planning.member_changed(key.member_id)
             _tell_freed(groups, group, before, key.member_id)
+            if not group.moving:
+                groups.holds.stir(key.group_id)
             groups.holds.look_at(key.group_id, key.member_id)
             groups.holds.paces.pop((key.group_id, key.member_id), None)
             groups.holds.sleepers.discard((key.group_id, key.member_id))
@@ -110,6 +114,7 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             group.target_epoch, group.target_at = FIRST_EPOCH, 0
         case ConsumerGroupTargetAssignmentMemberKey():
             group.targets.pop(key.member_id, None)
+            group.aim(key.member_id)
         case ConsumerGroupCurrentMemberAssignmentKey():
             member = group.members.get(key.member_id)
             if member is not None:
@@ -122,6 +127,14 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             groups.list_topics(group, group.resolve(key.regular_expression, None))
         case _:
             assert_never(key)
+
+
+def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
+    """A member took a step. Those for whom only the epoch is new were to wait for the last one."""
+    moved = member_id in group.moving
+    group.aim(member_id)
+    if moved and not group.moving:
+        groups.holds.stir(group.group_id)
 
 
 def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
