@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.lab.brokers import BROKERS
-from kohort.lab.measure import measure
+from kohort.lab.events import Committed, Gone
+from kohort.lab.measure import Reading, measure
 from kohort.lab.order import PROTOCOLS
 from kohort.lab.play import played
 from kohort.lab.trial import Trial
@@ -24,4 +25,20 @@ def test_a_bounce_reads_every_record_once(protocol: str) -> None:
     measured = measure(outcome.events, outcome.triggers)
     assert None not in measured.walls
     assert len(measured.first_assignments) == len(outcome.triggers) == 3
-    assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
+    assert any(isinstance(event, Committed) for event in outcome.events)
+    assert measured.reading == Reading(duplicated=0, committed_again=0, skipped=0, out_of_order=0)
+
+
+def test_who_takes_over_from_a_killed_member_reads_nothing_again_that_it_had_committed() -> None:
+    trial = Trial(
+        scenario="crash", broker="kohort", client="kohort", protocol="consumer", members=2, partitions=4, rest_ms=1_000,
+        commit_ms=300, tick_ms=10,
+    )  # fmt: skip
+    with BROKERS["kohort"]({"group.disconnect.grace.ms": "500"}) as broker:
+        outcome = played(trial, broker)
+    measured = measure(outcome.events, outcome.triggers)
+    (killed,) = [event.member for event in outcome.events if isinstance(event, Gone) and event.killed]
+    committed = sum(isinstance(event, Committed) and event.member == killed for event in outcome.events)
+    assert committed >= 2 and len(measured.dark) >= 2
+    # What it read since its last commit may be read again, and is not lost.
+    assert (measured.reading.committed_again, measured.reading.skipped) == (0, 0)

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Revoked, Serving, line, parse
+from kohort.lab.events import (
+    Assigned,
+    Committed,
+    Event,
+    Gone,
+    Joining,
+    Lost,
+    Read,
+    Ready,
+    Restored,
+    Revoked,
+    Serving,
+    line,
+    parse,
+)
 from kohort.lab.measure import Measures, measure
 from kohort.lab.processing import NOBODY
 from kohort.lab.stage import Trigger
@@ -114,6 +128,15 @@ def test_what_is_read_twice_and_what_is_not_read_are_counted() -> None:
     assert (reading.duplicated, reading.skipped, reading.out_of_order) == (3, 2, 0)
 
 
+def test_a_committed_record_that_is_read_again_is_told_from_one_that_was_not() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), _read(50, "a", 1, 1, 9), Committed(55 * MS, "a", ((1, 6),))]
+    told += [Gone(60 * MS, "a", True), Assigned(70 * MS, "b", (1,)), _read(80, "b", 1, 6, 12)]
+    reading = _measured(told, triggered_at=40).reading
+    assert (reading.duplicated, reading.committed_again) == (4, 0)
+    told += [Assigned(90 * MS, "c", (1,)), _read(95, "c", 1, 4, 12)]
+    assert _measured(told, triggered_at=40).reading.committed_again == 2
+
+
 def test_going_back_without_a_new_assignment_is_out_of_order() -> None:
     told = [*_owns(0, "a", 1), _read(50, "a", 1, 1, 9), _read(60, "a", 1, 4, 10)]
     reading = _measured(told, triggered_at=40).reading
@@ -128,6 +151,7 @@ def test_rebalances_are_those_that_the_member_saw_that_saw_most() -> None:
 def test_every_event_survives_its_line() -> None:
     told: list[Event] = [Joining(1, "a"), Assigned(2, "a", (1, 2)), Ready(3, "a"), Revoked(4, "a", (1,))]
     told += [Lost(5, "a", (2,)), Read(6, "a", ((1, 0, 9), (2, 4, 4))), Serving(7, "a", 1234), Gone(8, "a", True)]
+    told += [Committed(9, "a", ((1, 6), (2, 0))), Restored(9, "a", 7)]
     assert [parse(line(event)) for event in told] == told
 
 

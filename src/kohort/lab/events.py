@@ -73,6 +73,13 @@ class Read(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Committed(Event):
+    """The coordinator has taken its commit, by partition: the next offset to read."""
+
+    ends: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Serving(Event):
     """It answers questions for counts on this port of the machine."""
 
@@ -87,7 +94,8 @@ class Gone(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__.lower(): kind for kind in (Joining, Assigned, Restored, Ready, Revoked, Lost, Read, Serving, Gone)
+    kind.__name__.lower(): kind
+    for kind in (Joining, Assigned, Restored, Ready, Revoked, Lost, Read, Committed, Serving, Gone)
 }
 _PARTITIONS = (Assigned, Revoked, Lost)
 
@@ -105,6 +113,8 @@ def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:
     at = int(told["at"])
     if kind is Read:
         return Read(at, member, tuple((int(p), int(first), int(last)) for p, first, last in told["runs"]))
+    if kind is Committed:
+        return Committed(at, member, tuple((int(p), int(end)) for p, end in told["ends"]))
     if kind is Serving:
         return Serving(at, member, int(told["port"]))
     if kind is Restored:

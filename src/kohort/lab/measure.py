@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Ready, Restored, Revoked
+from kohort.lab.events import Assigned, Committed, Event, Gone, Joining, Lost, Read, Ready, Restored, Revoked
 from kohort.lab.processing import Dark, Span, processing
 from kohort.lab.stage import Trigger
 
@@ -24,6 +24,8 @@ class Reading:
     """How often the group read a record other than exactly once, in order."""
 
     duplicated: int = 0
+    committed_again: int = 0
+    """Of those, the records that were read though a commit had said that they were done."""
     skipped: int = 0
     out_of_order: int = 0
 
@@ -128,6 +130,7 @@ def _rebalances(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> list[i
 def _reading(ordered: Sequence[Event]) -> Reading:
     reading = Reading()
     following: dict[int, int] = {}
+    committed: dict[int, int] = {}
     mine: dict[tuple[str, int], int] = {}
     """The next offset that a member is to read of a partition that it has kept."""
     for event in ordered:
@@ -135,8 +138,12 @@ def _reading(ordered: Sequence[Event]) -> Reading:
             case Assigned() | Revoked() | Lost():
                 for partition in event.partitions:
                     mine.pop((event.member, partition), None)
+            case Committed():
+                for partition, end in event.ends:
+                    committed[partition] = max(end, committed.get(partition, 0))
             case Read():
                 for partition, first, last in event.runs:
+                    reading.committed_again += max(0, min(committed.get(partition, 0), last + 1) - first)
                     expected = following.get(partition, 0)
                     reading.skipped += max(0, first - expected)
                     reading.duplicated += max(0, min(expected, last + 1) - first)

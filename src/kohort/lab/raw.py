@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.errors import KohortError
-from kohort.lab.events import Assigned, Event, Lost, Read, Revoked
+from kohort.lab.events import Assigned, Committed, Event, Lost, Read, Revoked
 from kohort.lab.measure import measure
 from kohort.lab.trial import Outcome
 
@@ -29,7 +29,7 @@ def write_parquet(outcomes: Iterable[Outcome], out: Path) -> list[Path]:
 
 
 def _events(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
-    """One row per event and partition; `first` and `last` are the offsets of a run of records."""
+    """One row per event and partition; `first` and `last` are offsets of a run of records, or the last one done."""
     for one in outcomes:
         begin = one.triggers[0].at
         for event in one.events:
@@ -43,6 +43,8 @@ def _places(event: Event) -> list[tuple[int | None, int | None, int | None]]:
     match event:
         case Read():
             return list(event.runs)
+        case Committed():
+            return [(partition, None, end - 1) for partition, end in event.ends]
         case Assigned() | Revoked() | Lost():
             return [(partition, None, None) for partition in event.partitions]
     return [(None, None, None)]

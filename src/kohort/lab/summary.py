@@ -51,6 +51,8 @@ class Summary:
     rebalances: float
     """Per trigger: the most assignments that a member was told."""
     duplicated: int
+    committed_again: int
+    """Of those that were read again: what a commit had said to be done."""
     skipped: int
     out_of_order: int
     broker_cpu_s: float | None
@@ -103,6 +105,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         answered=_answered([one.answered for one in outcomes if one.answered is not None]),
         rebalances=statistics.fmean(chain.from_iterable(each.rebalances for each in measured)),
         duplicated=sum(each.reading.duplicated for each in measured),
+        committed_again=sum(each.reading.committed_again for each in measured),
         skipped=sum(each.reading.skipped for each in measured),
         out_of_order=sum(each.reading.out_of_order for each in measured),
         broker_cpu_s=statistics.fmean(cpu) if cpu else None,

@@ -30,7 +30,7 @@ COLUMNS = (
     ("owner/copy/none", "questions for the count of a key answered by its owner, by a copy (stale), by nobody"),
     ("unanswered", "the longest that nobody answered for a partition"),
     ("reb.", "rebalances that a member saw per trigger"),
-    ("again/skip/order", "records read again, skipped, out of order"),
+    ("again/committed/skip/order", "records read again, of those what was committed, skipped, out of order"),
     ("CPU s", "of the broker, from the first trigger to the end"),
     ("busy", "part of the machine's CPU time that was used meanwhile: near 100 % everything waits for a core"),
 )
@@ -109,7 +109,7 @@ def cells(one: Summary) -> list[str]:
         f"{one.restored:.0f}" if one.restored else "",
         *_asked(one.answered),
         f"{one.rebalances:.1f}",
-        f"{one.duplicated}/{one.skipped}/{one.out_of_order}",
+        f"{one.duplicated}/{one.committed_again}/{one.skipped}/{one.out_of_order}",
         "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
         "" if one.busy is None else f"{one.busy:.0%}",
     ]

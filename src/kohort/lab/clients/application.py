@@ -13,7 +13,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from kohort.lab.clients.store import Store
-from kohort.lab.events import Assigned, Event, Joining, Lost, Read, Ready, Restored, Revoked, Serving, line, runs
+from kohort.lab.events import (
+    Assigned,
+    Committed,
+    Event,
+    Joining,
+    Lost,
+    Read,
+    Ready,
+    Restored,
+    Revoked,
+    Serving,
+    line,
+    runs,
+)
 from kohort.lab.order import Order
 
 POLL_S = 0.1
@@ -110,6 +123,8 @@ class Application:
         if ends and commit(ends):
             for one in ends:
                 del self._ends[one]
+            if commit is self._commit:  # it was waited for
+                self._say(Committed(*self._here(), tuple(ends.items())))
 
     def _forget(self, partitions: set[int]) -> None:
         self._owned -= partitions

@@ -186,6 +186,9 @@ public class LabMember implements ConsumerRebalanceListener {
         try {
             consumer.commitSync(offsets);
             offsets.keySet().forEach(one -> ends.remove(one.partition()));
+            List<String> told = new ArrayList<>();
+            offsets.forEach((one, end) -> told.add("[" + one.partition() + "," + end.offset() + "]"));
+            say("committed", ",\"ends\":" + told);
         } catch (RebalanceInProgressException | CommitFailedException refused) {
             // Committed again after the rebalance, or read again by whoever has them now.
         }
