@@ -15,8 +15,7 @@ import pytest
 from kohort.analytics.decoding import Decoder
 from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.schema import Kind
-from kohort.analytics.source import OFFSETS_TOPIC, ClusterReader, HistorySource, read_segment
-from pyspark_kohort.batch import BatchReader
+from kohort.analytics.source import OFFSETS_TOPIC, cluster_tasks, read_segment
 from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
 from tests.interop.kafka import run_tool
@@ -151,6 +150,25 @@ def _printed(bootstrap: str, formatter: str, shard: int, records: int) -> list[R
 
 
 @pytest.mark.interop
+def test_a_shard_that_one_group_fills_is_many_tasks(any_broker: Broker) -> None:
+    lived = live_twice(any_broker.bootstrap, "classic")
+    given = {"kafka.bootstrap.servers": any_broker.bootstrap}
+    (whole,) = _commits_by_task(given, lived.group)
+    parts = _commits_by_task(given | {"minpartitions": "40"}, lived.group)
+    assert len(parts) >= 4
+    assert sum(parts) == whole
+
+
+def _commits_by_task(given: dict[str, str], group: str) -> list[int]:
+    """Of each task that has commits of the group, how many."""
+    found = []
+    for task in cluster_tasks(given):
+        rows = [row for batch in Decoder(1).decode(task()) for row in batch.to_pylist()]
+        found.append(sum(row["commits"] for row in rows if row["group_id"] == group and row["kind"] == Kind.COMMITS))
+    return [commits for commits in found if commits]
+
+
+@pytest.mark.interop
 @pytest.mark.usefixtures("kafka_tools")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Broker, protocol: str) -> None:
@@ -158,15 +176,11 @@ def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Brok
     lived = live_twice(bootstrap, protocol)
     topic, group = lived.topic, lived.group
 
-    source = HistorySource({"kafka.bootstrap.servers": bootstrap, "windowms": "1"})
-    reader = source.reader(source.schema())  # type: ignore[arg-type]  # which it does not look at
-    assert isinstance(reader, ClusterReader)
-    parts = reader.partitions()
-    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    tasks = cluster_tasks({"kafka.bootstrap.servers": bootstrap})
+    rows = [row for task in tasks for batch in Decoder(1).decode(task()) for row in batch.to_pylist()]
     mine = [row for row in rows if row["group_id"] == group]
     (shard,) = {row["shard"] for row in mine}
-    raw = (batch for part in parts for batch in BatchReader.read(reader, part))
-    place = shard, sum(batch["partition"].to_pylist().count(shard) for batch in raw)
+    place = shard, sum(batch["partition"].to_pylist().count(shard) for task in tasks for batch in task())
 
     commits = [
         row for row in _printed(bootstrap, "OffsetsMessageFormatter", *place) if row["key"]["data"]["group"] == group

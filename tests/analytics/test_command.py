@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
+from kohort.analytics.generate.history import Scale, write
 from tests.analytics.lives import PARTITIONS, RECORDS, live_twice
 from tests.interop.broker import Broker
 from tests.interop.kohort import kohort
@@ -61,3 +65,39 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.thorough
+def test_spark_submit_runs_the_same_job_with_its_own_master(tmp_path: Path) -> None:
+    write(tmp_path / "made", Scale(commits=3_000, groups=3, days=1, window_ms=3_600_000, shards=2), lambda line: None)
+    script = tmp_path / "analyse.py"
+    arguments = [
+        "analyse",
+        "--segments",
+        f"{tmp_path}/made",
+        "--ends",
+        f"{tmp_path}/made/ends",
+        "--out",
+        f"{tmp_path}/out",
+    ]
+    script.write_text(f"from kohort.cli import main\n\nmain({arguments})\n")
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    options = ("--master", "local-cluster[2,1,1024]", "--driver-java-options", "-XX:TieredStopAtLevel=1")
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}
+    given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    done = subprocess.run(
+        [submit, *options, *given, script],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert (tmp_path / "out" / "report.html").is_file()
+    counted, truth = (
+        pc.sum(pq.read_table(path, columns=["commits"])["commits"]).as_py()
+        for path in (tmp_path / "out" / "commit_rate", tmp_path / "made" / "truth" / "commits.parquet")
+    )
+    assert truth is not None
+    assert counted == truth > 2_500

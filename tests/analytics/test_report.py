@@ -64,6 +64,14 @@ def test_names_are_text_whatever_they_hold() -> None:
     assert "&lt;script&gt;" in html
 
 
+def test_what_a_recorder_saw_of_a_group_says_more_than_the_log() -> None:
+    found = _findings(_group("orders", HOUR))
+    found.recorded = {"orders": [{"cause": "session expired", "times": 2}, {"cause": "poll timeout", "times": 1}]}
+    assert "A recorder saw: 2 times session expired, 1 times poll timeout." in page(found)
+    found.recorded = {"orders": [{"cause": "member joined", "times": 3}]}
+    assert "A recorder saw" not in page(found)
+
+
 @pytest.mark.parametrize(
     ("ms", "said"), [(None, "-"), (5, "5 ms"), (1_500, "1.5 s"), (90_000, "1.5 min"), (2 * HOUR, "2.0 h")]
 )

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.stores import NAMESPACE, Format, local_catalog, store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 Read = Callable[[Path], pa.Table]
 
@@ -40,17 +41,22 @@ def by_pyiceberg(out: Path) -> pa.Table:
     ("form", "read"), [(Format.PARQUET, by_pyarrow), (Format.DELTA, by_delta_rs), (Format.ICEBERG, by_pyiceberg)]
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_table_is_what_the_last_run_kept(spark: SparkSession, tmp_path: Path, form: Format, read: Read) -> None:
+@pytest.mark.parametrize("in_arrow", [False, True], ids=["rows of Spark", "rows of an Arrow function"])
+def test_a_table_is_what_the_last_run_kept(
+    spark: SparkSession, tmp_path: Path, form: Format, read: Read, in_arrow: bool
+) -> None:
     tables = store(form, str(tmp_path))
     for run in (1, 2):
         frame = spark.sql(f"SELECT id + {run} AS at, 'k' || id % 2 AS kind, array('a', 'b') AS came FROM range(4)")
-        kept = tables.keep(frame, "flapping", "kind")
+        schema = "at BIGINT, kind STRING, came ARRAY<STRING>"
+        kept = tables.keep(Mapped(frame, iter, schema) if in_arrow else frame, "flapping", "kind")
         expected = [(n + run, f"k{n % 2}", ["a", "b"]) for n in range(4)]
         assert sorted((row.at, row.kind, row.came) for row in kept.collect()) == expected
         found = read(tmp_path).to_pylist()
         assert sorted((row["at"], row["kind"], row["came"]) for row in found) == expected
     # A table without rows is a table.
-    assert tables.keep(spark.sql("SELECT 1L AS at WHERE false"), "empty").count() == 0
+    nothing = spark.sql("SELECT 1L AS at WHERE false")
+    assert tables.keep(Mapped(nothing, iter, "at BIGINT") if in_arrow else nothing, "empty").count() == 0
     if form is Format.DELTA:
         from deltalake import DeltaTable
 
@@ -60,3 +66,15 @@ def test_a_table_is_what_the_last_run_kept(spark: SparkSession, tmp_path: Path, 
         table = local_catalog(str(tmp_path)).load_table(f"{NAMESPACE}.flapping")
         first = table.history()[0].snapshot_id
         assert set(table.scan(snapshot_id=first).to_arrow()["at"].to_pylist()) == {1, 2, 3, 4}
+
+
+def test_what_a_task_wrote_and_did_not_report_is_in_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    # As of an attempt that failed, or was slower than another one.
+    left = tmp_path / "moves" / "_temporary" / "part-0.parquet"
+    left.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"at": [99]}), left)
+    tables = store(Format.PARQUET, str(tmp_path))
+    kept = tables.keep(Mapped(spark.range(3).toDF("at"), iter, "at BIGINT"), "moves")
+    assert sorted(row.at for row in kept.collect()) == [0, 1, 2]
+    assert not left.parent.exists()
+    assert sorted(pq.read_table(tmp_path / "moves")["at"].to_pylist()) == [0, 1, 2]

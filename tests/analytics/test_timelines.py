@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -53,9 +54,22 @@ def run(position: int, at: int, last_at: int, commits: int, partition: int = 0, 
     return place | {"at": at, "last_at": last_at, "commits": commits}
 
 
+def wholes(rows: Sequence[Row]) -> list[Row]:
+    """What all commits of each partition amount to."""
+    found = defaultdict(list)
+    for row in rows:
+        if row["commits"]:
+            found[row["group_id"], row["partition"]].append(row)
+    all_rows = []
+    for (group, partition), runs in found.items():
+        first, last = min(one["at"] for one in runs), max(one["last_at"] for one in runs)
+        all_rows.append(run(-1, first, last, sum(one["commits"] for one in runs), partition, group))
+    return all_rows
+
+
 def dark(*rows: Row) -> list[tuple[Any, ...]]:
     names = ("partition", "position", "last_commit_at", "first_commit_at", "dark_ms", "excess_ms")
-    found = through(timelines.dark, _DARK_IN, list(rows))
+    found = through(timelines.dark, _DARK_IN, [*rows, *wholes(rows)])
     return sorted(tuple(row[name] for name in names) for row in found)
 
 

@@ -4,16 +4,32 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+"""All batches of one task."""
 
-def mapped(
-    frame: "DataFrame", function: "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]", schema: str
-) -> "DataFrame":
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Rows that a function makes of a frame's, which need not be Spark's rows before they are kept."""
+
+    frame: "DataFrame"
+    function: ArrowFunction
+    schema: str
+    """Of the function's rows, as Spark's DDL."""
+
+    def rows(self) -> "DataFrame":
+        """As Spark's."""
+        return mapped(self.frame, self.function, self.schema)
+
+
+def mapped(frame: "DataFrame", function: ArrowFunction, schema: str) -> "DataFrame":
     """All batches of each of the frame's partitions through a function."""
     with _without_warning():
         function_of_spark: Any = function

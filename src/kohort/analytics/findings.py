@@ -5,7 +5,8 @@ Only sums come to the driver: a row per group, and at most some hundred points f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ Row = Mapping[str, Any]
 
 MOST_GROUPS = 20
 _MOST_LINES = 6
+_AT_ONCE = 4
 
 _GROUPS = """
     SELECT r.group_id, mode(r.group_type) AS group_type, mode(r.assignor) AS assignor, max(r.members) AS members,
@@ -26,14 +28,23 @@ _CAUSES = (
     "SELECT group_id, cause, count(*) AS times, sum(excess_ms) AS excess_ms FROM rebalances GROUP BY group_id, cause"
 )
 _WHOLE = """
-    SELECT min(at) AS begin_at, max(coalesce(last_at, at)) AS end_at, sum(commits) AS commits,
+    SELECT min(begin_at) AS begin_at, max(end_at) AS end_at, sum(commits) AS commits,
       count(DISTINCT group_id) AS groups,
-      count(DISTINCT if(kind = 'commits', struct(topic, partition), NULL)) AS partitions
-    FROM history WHERE at > 0"""
+      count(DISTINCT if(topic IS NULL, NULL, struct(topic, partition))) AS partitions
+    FROM (
+      SELECT group_id, if(kind = 'commits', topic, NULL) AS topic, partition, min(at) AS begin_at,
+        max(coalesce(last_at, at)) AS end_at, sum(commits) AS commits
+      FROM history WHERE at > 0 GROUP BY 1, 2, 3)"""
 _FLAPPING = """
     SELECT group_id, member_name, client_host, count(*) AS episodes, sum(returns) AS returns, min(begin_at) AS begin_at,
       max(end_at) AS end_at, CAST(avg(mean_away_ms) AS BIGINT) AS mean_away_ms
     FROM flapping GROUP BY group_id, member_name, client_host"""
+_RATE = """
+    SELECT window_at DIV {step} * {step} AS at, sum(commits) * 1000.0D / {step} AS per_second
+    FROM commit_rate GROUP BY 1 ORDER BY 1"""
+_RECORDED = """
+    SELECT group_id, cause, count(*) AS times FROM journal WHERE cause IS NOT NULL
+    GROUP BY group_id, cause ORDER BY times DESC"""
 _WORST_LAG = "SELECT group_id, max(lag) AS lag, max(lag_ms) AS lag_ms FROM lag GROUP BY group_id"
 
 
@@ -57,54 +68,75 @@ class Findings:
     lags: list[tuple[str, int, int]]
     """Of the groups that are furthest behind: group, time, milliseconds."""
     journal: list[Row] = field(default_factory=list)
+    """The darkest rebalances that a recorder saw."""
+    recorded: dict[str, list[Row]] = field(default_factory=dict)
+    """By group, the causes that a recorder saw, the most frequent first."""
 
 
 def gather(spark: SparkSession, points: int = 300) -> Findings:
     """Ask the tables, which are views of the session."""
-    whole = spark.sql(_WHOLE).collect()[0].asDict()
-    groups = _rows(spark.sql(f"{_GROUPS} ORDER BY excess_ms DESC, rebalances DESC"))
-    causes: dict[str, list[Row]] = {}
-    for row in _rows(spark.sql(f"{_CAUSES} ORDER BY excess_ms DESC, times DESC")):
-        causes.setdefault(row["group_id"], []).append(row)
-    worst_lag = {row["group_id"]: row for row in _rows(spark.sql(_WORST_LAG))}
-    step = max(1, ((whole["end_at"] or 0) - (whole["begin_at"] or 0)) // points)
-    behind = sorted(worst_lag, key=lambda group: -(worst_lag[group]["lag_ms"] or 0))[:_MOST_LINES]
-    journal = spark.table("journal") if spark.catalog.tableExists("journal") else None
-    return Findings(
-        whole=whole,
-        groups=groups,
-        causes=causes,
-        flapping=_rows(spark.sql(f"{_FLAPPING} ORDER BY returns DESC LIMIT {MOST_GROUPS}")),
-        thrashing=_most(spark, "thrashing", "excess_ms"),
-        savings={row["group_id"]: row for row in _rows(spark.table("savings"))},
-        worst_lag=worst_lag,
-        rate=_rate(spark, step),
-        times=_times(spark, [row["group_id"] for row in groups[:MOST_GROUPS]], 3 * step),
-        lags=_lags(spark, behind, step),
-        journal=[] if journal is None else _most(spark, "journal", "dark_ms"),
-    )
+    # Side by side: most of a small query is its planning, which keeps one core busy.
+    with ThreadPoolExecutor(_AT_ONCE, "findings") as threads:
+
+        def asked(query: str | DataFrame) -> Future[list[Row]]:
+            return threads.submit(_rows, spark.sql(query) if isinstance(query, str) else query)
+
+        whole_asked = asked(_WHOLE)
+        groups_asked = asked(f"{_GROUPS} ORDER BY excess_ms DESC, rebalances DESC")
+        worst_asked = asked(_WORST_LAG)
+        causes_asked = asked(f"{_CAUSES} ORDER BY excess_ms DESC, times DESC")
+        flapping = asked(f"{_FLAPPING} ORDER BY returns DESC LIMIT {MOST_GROUPS}")
+        thrashing = asked(_most("thrashing", "excess_ms"))
+        savings = asked("SELECT * FROM savings")
+        journal = recorded = None
+        if spark.catalog.tableExists("journal"):
+            journal, recorded = asked(_most("journal", "dark_ms")), asked(_RECORDED)
+
+        (whole,) = whole_asked.result()
+        step = max(1, ((whole["end_at"] or 0) - (whole["begin_at"] or 0)) // points)
+        rate = asked(_RATE.format(step=step))
+        groups = groups_asked.result()
+        times = asked(_counted(_of(spark, "rebalances", [row["group_id"] for row in groups[:MOST_GROUPS]]), 3 * step))
+        worst_lag = {row["group_id"]: row for row in worst_asked.result()}
+        behind = sorted(worst_lag, key=lambda group: -(worst_lag[group]["lag_ms"] or 0))[:_MOST_LINES]
+        lags = asked(_ages(_of(spark, "lag", behind), step))
+
+        return Findings(
+            whole=whole,
+            groups=groups,
+            causes=_by_group(causes_asked.result()),
+            flapping=flapping.result(),
+            thrashing=thrashing.result(),
+            savings={row["group_id"]: row for row in savings.result()},
+            worst_lag=worst_lag,
+            rate=[(row["at"], row["per_second"]) for row in rate.result()],
+            times=[(row["group_id"], row["at"], row["count"]) for row in times.result()],
+            lags=[(row["group_id"], row["at"], row["lag_ms"]) for row in lags.result()],
+            journal=[] if journal is None else journal.result(),
+            recorded={} if recorded is None else _by_group(recorded.result()),
+        )
 
 
-def _rate(spark: SparkSession, step: int) -> list[tuple[int, float]]:
-    found = spark.sql(
-        f"SELECT window_at DIV {step} * {step} AS at, sum(commits) * 1000.0D / {step} AS per_second"
-        " FROM commit_rate GROUP BY 1 ORDER BY 1"
-    )
-    return [(row["at"], row["per_second"]) for row in _rows(found)]
+def _by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["group_id"], []).append(row)
+    return found
 
 
-def _times(spark: SparkSession, groups: Sequence[str], step: int) -> list[tuple[str, int, int]]:
-    found = _of(spark, "rebalances", groups).groupBy("group_id", _floor(step)).count()
-    return [(row["group_id"], row["at"], row["count"]) for row in _rows(found)]
+def _counted(rebalances: DataFrame, step: int) -> DataFrame:
+    return rebalances.groupBy("group_id", _floor(step)).count()
 
 
-def _lags(spark: SparkSession, groups: Sequence[str], step: int) -> list[tuple[str, int, int]]:
-    found = _of(spark, "lag", groups).groupBy("group_id", _floor(step)).agg({"lag_ms": "max"}).orderBy("at")
-    return [(row["group_id"], row["at"], row["max(lag_ms)"]) for row in _rows(found) if row["max(lag_ms)"] is not None]
+def _ages(lag: DataFrame, step: int) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    oldest = lag.where("lag_ms IS NOT NULL").groupBy("group_id", _floor(step)).agg(f.max("lag_ms").alias("lag_ms"))
+    return oldest.orderBy("at")
 
 
-def _most(spark: SparkSession, table: str, column: str) -> list[Row]:
-    return _rows(spark.table(table).orderBy(column, ascending=False).limit(MOST_GROUPS))
+def _most(table: str, column: str) -> str:
+    return f"SELECT * FROM {table} ORDER BY {column} DESC LIMIT {MOST_GROUPS}"
 
 
 def _of(spark: SparkSession, table: str, groups: Sequence[str]) -> DataFrame:

@@ -6,27 +6,34 @@ read back by the tables that build on it. So a run that died can be looked at, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kohort.analytics.arrow_functions import mapped
+from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.ends import ENDS_DDL
 from kohort.analytics.journal import journal_rows
 from kohort.analytics.savings import savings
-from kohort.analytics.schema import HISTORY_DDL, RAW
-from kohort.analytics.source import HistorySource
+from kohort.analytics.schema import RAW
+from kohort.analytics.source import (
+    cluster_tasks,
+    decoded_rows,
+    decoded_tasks,
+    has_segments,
+    segment_tasks,
+    values_of_tasks,
+)
 from kohort.analytics.stores import Store
-from kohort.analytics.tables import REBALANCES, RUNS, THROUGHPUT, Step
+from kohort.analytics.tables import JOURNALED, REBALANCES, RUNS, THROUGHPUT, Step
 from kohort.analytics.tables.through import Through
+from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
 from pyspark_kohort import options as reading_options
 from pyspark_kohort.cluster import Cluster
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
@@ -56,17 +63,17 @@ class Settings:
         return {name: str(getattr(self, name)) for name in self.__slots__}
 
 
-def from_cluster(spark: SparkSession, bootstrap: str, settings: Settings) -> DataFrame:
+def from_cluster(spark: SparkSession, bootstrap: str, settings: Settings) -> Mapped:
     """The history in a cluster's `__consumer_offsets`."""
-    return _reader(spark, settings).option("kafka.bootstrap.servers", bootstrap).load()  # type: ignore[attr-defined, no-any-return]
+    return decoded_tasks(spark, cluster_tasks({"kafka.bootstrap.servers": bootstrap}), settings.window_ms)
 
 
-def from_segments(spark: SparkSession, path: str, settings: Settings) -> DataFrame:
+def from_segments(spark: SparkSession, path: str, settings: Settings) -> Mapped:
     """The history in copies of brokers' data directories, somewhere below `path`, which every executor sees."""
-    return _reader(spark, settings).option("path", path).load()  # type: ignore[attr-defined, no-any-return]
+    return decoded_tasks(spark, segment_tasks(path), settings.window_ms)
 
 
-def from_raw(raw: DataFrame, settings: Settings) -> DataFrame:
+def from_raw(raw: DataFrame, settings: Settings) -> Mapped:
     """The history in raw records from anywhere: columns key, value, partition, offset and timestamp.
 
     Records of one shard must come in order within a task, as they do where an archive was written by the source.
@@ -74,18 +81,7 @@ def from_raw(raw: DataFrame, settings: Settings) -> DataFrame:
     missing = set(RAW.names) - set(raw.columns)
     if missing:
         raise ConfigError(f"Raw records have the columns {', '.join(RAW.names)}; {min(missing)} is missing.")
-    return decoded(raw.select(*RAW.names), settings.window_ms)
-
-
-def decoded(raw: DataFrame, window_ms: int) -> DataFrame:
-    """Rows of the history from the columns of `RAW`; also of a stream, whose batches are then summed up each alone."""
-
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from kohort.analytics.decoding import Decoder
-
-        return Decoder(window_ms).decode(batches)
-
-    return mapped(raw, decode, HISTORY_DDL)
+    return decoded_rows(raw, settings.window_ms)
 
 
 def has_journal(bootstrap: str) -> bool:
@@ -102,17 +98,19 @@ def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame:
     return spark.read.format("kohort").options(**_journal(bootstrap)).schema("value BINARY").load()
 
 
+def journal_of_segments(spark: SparkSession, path: str) -> DataFrame | None:
+    """The same from copies of brokers' data directories; None where the journal is not among them."""
+    if not has_segments(path, JOURNAL_TOPIC):
+        return None
+    return values_of_tasks(spark, segment_tasks(path, JOURNAL_TOPIC)).rows()
+
+
 def _journal(bootstrap: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": bootstrap, "subscribe": JOURNAL_TOPIC}
 
 
-def _reader(spark: SparkSession, settings: Settings) -> object:
-    spark.dataSource.register(HistorySource)
-    return spark.read.format(HistorySource.name()).option("windowMs", settings.window_ms)
-
-
 def analyse(
-    history: DataFrame,
+    history: Mapped,
     store: Store,
     settings: Settings,
     *,
@@ -125,40 +123,73 @@ def analyse(
     `ends` says where topics ended at the edges of windows; it is called, in a thread, when the view `history` is there.
     Without it the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
     """
-    spark = history.sparkSession
+    spark = history.frame.sparkSession
     told("history")
     store.keep(history, "history", "kind").createOrReplaceTempView("history")
-    _view(spark, RUNS.made, settings).createOrReplaceTempView(RUNS.name)
+    _view(spark, RUNS, settings).createOrReplaceTempView("_runs")
 
-    def keep(frame: DataFrame, name: str) -> None:
-        told(name)
-        store.keep(frame, name).createOrReplaceTempView(name)
-
-    def make(steps: Iterable[Step]) -> None:
-        for step in steps:
-            view = _view(spark, step.made, settings)
-            if step.kept:
-                keep(view, step.name)
-            else:
-                view.createOrReplaceTempView(step.name)
+    steps = _Steps(spark, store, settings, told)
 
     def make_throughput() -> None:
         found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
         found.createOrReplaceTempView("ends")
-        make(THROUGHPUT)
+        steps.make(THROUGHPUT)
 
     # Each chain leaves cores idle: while its next view is planned, and where few rows make a single task.
     with ThreadPoolExecutor(1, "throughput") as beside:
         throughput = beside.submit(make_throughput)
-        make(REBALANCES)
-        keep(savings(spark), "savings")
+        steps.make(REBALANCES)
+        steps.keep(savings(spark), "savings")
         if journal is not None:
-            keep(journal_rows(journal), "journal")
+            steps.keep(journal_rows(journal), "journal")
         throughput.result()
 
 
-def _view(spark: SparkSession, made: str | Through, settings: Settings) -> DataFrame:
-    if isinstance(made, str):
-        return spark.sql(made.format(**settings.as_text()))
-    rows = spark.sql(made.sql.format(**settings.as_text()))
-    return mapped(rows.repartition(*made.by), made.function, made.schema)
+def analyse_journal(journal: DataFrame, store: Store, settings: Settings, *, told: Told = lambda name: None) -> None:
+    """As `analyse`, from the records of `__kohort_rebalances` in the column `value` alone: no commits, so no lag."""
+    spark = journal.sparkSession
+    steps = _Steps(spark, store, settings, told)
+    steps.keep(journal_rows(journal), "journal")
+    steps.make(JOURNALED)
+    spark.table("_history").createOrReplaceTempView("history")
+    for name, ddl in _WITHOUT_COMMITS.items():
+        spark.createDataFrame([], ddl).createOrReplaceTempView(name)
+
+
+_WITHOUT_COMMITS = {
+    "commit_rate": "group_id STRING, window_at BIGINT, commits BIGINT, per_second DOUBLE",
+    "lag": LAG_DDL,
+    "savings": "group_id STRING, stops BIGINT, cooperative_stops BIGINT, consumer_stops BIGINT",
+}
+"""What the page asks for and a journal does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Makes one view after the other, and keeps those that are tables."""
+
+    spark: SparkSession
+    store: Store
+    settings: Settings
+    told: Told
+
+    def make(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step.made, Through):
+                self.keep(_through(self.spark, step.made, self.settings), step.name)
+            elif step.kept:
+                self.keep(_view(self.spark, step.made, self.settings), step.name)
+            else:
+                _view(self.spark, step.made, self.settings).createOrReplaceTempView(step.name)
+
+    def keep(self, made: DataFrame | Mapped, name: str) -> None:
+        self.told(name)
+        self.store.keep(made, name).createOrReplaceTempView(name)
+
+
+def _view(spark: SparkSession, sql: str, settings: Settings) -> DataFrame:
+    return spark.sql(sql.format(**settings.as_text()))
+
+
+def _through(spark: SparkSession, made: Through, settings: Settings) -> Mapped:
+    return Mapped(_view(spark, made.sql, settings).repartition(*made.by), made.function, made.schema)

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MEMBER = "STRUCT<member_id: STRING, client_id: STRING, client_host: STRING, instance_id: STRING>"
 _VALUE = (
     "group_id STRING, generation INT, started_at BIGINT, ended_at BIGINT, wall_ms BIGINT, cause STRING,"
-    " protocol STRING, follow_up_of INT, moved INT, came ARRAY<STRING>, went ARRAY<STRING>,"
+    " protocol STRING, follow_up_of INT, moved INT, size INT, came ARRAY<STRING>, went ARRAY<STRING>,"
+    f" before ARRAY<{_MEMBER}>, after ARRAY<{_MEMBER}>,"
     " triggers ARRAY<STRUCT<cause: STRING, member_id: STRING, reason: STRING>>,"
-    " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING, dark_ms: BIGINT>>"
+    " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING,"
+    " revoked_at: BIGINT, assigned_at: BIGINT, first_read_at: BIGINT, dark_ms: BIGINT>>"
 )
 
 

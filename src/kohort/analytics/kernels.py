@@ -1,4 +1,5 @@
-"""The compiled loop over records of `__consumer_offsets`: what a committed offset says, by its place in the bytes.
+"""The compiled loops over records of `__consumer_offsets`: what a committed offset says, by its place in the bytes,
+and what many of them amount to.
 
 Commits are nearly all there is in that topic, so each costs some ten nanoseconds here; every other record is only named
 by its type. Whoever wrote the bytes may have lied about their lengths, so every position is checked.
@@ -138,3 +139,31 @@ def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
             if topic_id >= 0:
                 id_ends[row] = _big_endian(value_bytes, topic_id + 8, np.int64(8))
         kinds[row] = COMMIT
+
+
+@njit(
+    types.void(int64[::1], int64[::1], *(int64[::1],) * 5),
+    cache=True,
+    nogil=True,
+)
+def sum_up(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    runs,  # noqa: ANN001  of each row the run that it belongs to, counted from 0
+    at,  # noqa: ANN001  its time
+    firsts,  # noqa: ANN001  out: the run's first row
+    lasts,  # noqa: ANN001  out: its last
+    counts,  # noqa: ANN001  in: zeros; out: its rows
+    earliest,  # noqa: ANN001  out: the least of their times, which need not be the first's
+    latest,  # noqa: ANN001  out
+):
+    """Rows in the order of the log, which any number of runs share."""
+    for row in range(len(runs)):
+        run, time = runs[row], at[row]
+        if counts[run] == 0:
+            firsts[run] = row
+            earliest[run] = latest[run] = time
+        elif time < earliest[run]:
+            earliest[run] = time
+        elif time > latest[run]:
+            latest[run] = time
+        lasts[run] = row
+        counts[run] += 1

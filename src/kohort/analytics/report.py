@@ -10,6 +10,7 @@ from kohort.analytics import plots
 from kohort.analytics.findings import MOST_GROUPS, Findings, Row
 
 HOUR_MS = 3_600_000
+_MOST_RECORDED = 3
 
 
 def page(found: Findings) -> str:
@@ -65,6 +66,10 @@ def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
     """Why this group hurts and what would help, in a sentence or two."""
     first = causes[0]
     said = [f"{first['times']:,} times: {first['cause']}."]
+    recorded = found.recorded.get(row["group_id"], ())
+    if recorded and recorded[0]["cause"] != first["cause"]:
+        causes_seen = (f"{one['times']:,} times {one['cause']}" for one in recorded[:_MOST_RECORDED])
+        said.append(f"A recorder saw: {', '.join(causes_seen)}.")
     saved = found.savings.get(row["group_id"])
     if saved is not None and saved["consumer_saves_ms"] and saved["stops"]:
         kept = 1 - saved["consumer_stops"] / saved["stops"]

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kohort.analytics import kernels
 from kohort.analytics.numbers import dense
 from kohort.analytics.schema import HISTORY, Kind
 from kohort.model import Millis
 
 _POSITION_BITS = 42
 """Of a number that orders a group's records; leaves 21 bits for groups."""
-_FIRST = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
 
 
 class Runs:
@@ -75,71 +74,67 @@ class Runs:
             return
         names = self._gathered[0]
         columns = {name: np.concatenate([one[name] for one in self._gathered]) for name in names}
-        keys = self._keys(columns)
-        deleted = columns["committed"] < 0
-        gathered: dict[str, Any] = {
-            "key": keys,
-            "deleted": deleted,
-            "window_at": columns["at"] // self._window_ms * self._window_ms,
-            **{name: columns[name] for name in ("number", "partition", "shard", "position", "at")},
-        }
-        table = pa.table(gathered | {"committed": pa.array(columns["committed"], mask=deleted)})
-        # One thread: "first" and "last" mean the order of the rows, which is that of the log.
-        runs = table.group_by("key", use_threads=False).aggregate(
-            [
-                *((name, "first") for name in ("number", "partition", "shard", "window_at")),
-                *(("position", "min"), ("position", "max"), ("at", "min"), ("at", "max")),
-                *(("committed", "first", _FIRST), ("committed", "last", _FIRST)),
-                *(("committed", "count"), ("deleted", "sum")),
-            ]
-        )
+        pieces = self._pieces(columns)
+        windows = dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
+        # Both factors are dense, so that they fit 63 bits together.
+        runs = dense(pieces * (int(windows.max()) + 1) + windows)
         self._splits.clear()
         self._gathered, self._rows = [], 0
-        yield from self._history(runs)
+        yield from self._history(columns, runs, pieces)
 
-    def _keys(self, columns: dict[str, Any]) -> Any:
-        """One number per run. Its three parts are each made dense first, so they fit 63 bits together."""
+    def _pieces(self, columns: dict[str, Any]) -> Any:
+        """A number for what one group commits of one partition between two of the places where its runs end."""
         series = dense(columns["number"].astype(np.int64) << 32 | columns["partition"])
-        windows = dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
-        key = series * (int(windows.max()) + 1) + windows
         if not self._splits:
-            return key
+            return series
         ends = np.sort(
             np.array([group << _POSITION_BITS | at for group, all_at in self._splits.items() for at in all_at])
         )
         groups = np.array(self._group_of, np.int64)[columns["number"]]
-        pieces = np.searchsorted(ends, groups << _POSITION_BITS | columns["position"])
-        return dense(key) * (len(ends) + 1) + pieces
+        between = np.searchsorted(ends, groups << _POSITION_BITS | columns["position"])
+        return dense(series * (len(ends) + 1) + between)
 
-    def _history(self, runs: pa.Table) -> Iterator[pa.RecordBatch]:
-        rows = runs.num_rows
-        numbers = runs["number_first"].combine_chunks()
-        groups = pa.array([group for group, _ in self._names]).take(numbers)
-        topics = pa.array([topic for _, topic in self._names]).take(numbers)
+    def _history(self, columns: dict[str, Any], runs: Any, pieces: Any) -> Iterator[pa.RecordBatch]:
+        """A row for each run, whose commits follow each other as in the log."""
+        size = int(runs.max()) + 1
+        counts = np.zeros(size, np.int64)
+        firsts, lasts, earliest, latest = (np.empty(size, np.int64) for _ in range(4))
+        kernels.sum_up(runs, columns["at"], firsts, lasts, counts, earliest, latest)
+        first_offsets = columns["committed"][firsts]
+        deleted = first_offsets < 0
+        numbers = pa.array(columns["number"][firsts])
         known: dict[str, Any] = {
-            "kind": pa.repeat(Kind.COMMITS.value, rows),
-            "group_id": groups,
-            "topic": topics,
-            "commits": runs["committed_count"],
-            "deletions": runs["deleted_sum"],
+            "kind": pa.repeat(Kind.COMMITS.value, size),
+            "shard": columns["shard"][firsts],
+            "position": columns["position"][firsts],
+            "last_position": columns["position"][lasts],
+            "at": earliest,
+            "last_at": latest,
+            "group_id": pa.array([group for group, _ in self._names]).take(numbers),
+            "topic": pa.array([topic for _, topic in self._names]).take(numbers),
+            "partition": columns["partition"][firsts],
+            "window_at": earliest // self._window_ms * self._window_ms,
+            "commits": np.where(deleted, 0, counts),
+            "deletions": np.where(deleted, counts, 0),
+            "first_offset": pa.array(first_offsets, mask=deleted),
+            "last_offset": pa.array(columns["committed"][lasts], mask=deleted),
+            "outermost": _outermost(pieces[firsts], ~deleted),
         }
-        known |= {name: runs[column] for name, column in _RENAMED.items()}
-        columns = [_column(known.get(field.name), field, rows) for field in HISTORY]
-        yield from pa.Table.from_arrays(columns, schema=HISTORY).to_batches(max_chunksize=16384)
+        arrays = [_column(known.get(field.name), field, size) for field in HISTORY]
+        yield from pa.Table.from_arrays(arrays, schema=HISTORY).to_batches(max_chunksize=16384)
 
 
-_RENAMED = {
-    "shard": "shard_first",
-    "partition": "partition_first",
-    "window_at": "window_at_first",
-    "position": "position_min",
-    "last_position": "position_max",
-    "at": "at_min",
-    "last_at": "at_max",
-    "first_offset": "committed_first",
-    "last_offset": "committed_last",
-}
+def _outermost(pieces: Any, counted: Any) -> Any:
+    """Whether a run is its piece's first or last, of those that count."""
+    found = np.zeros(len(pieces), bool)
+    rows = np.flatnonzero(counted)
+    _, first = np.unique(pieces[rows], return_index=True)
+    _, last = np.unique(pieces[rows][::-1], return_index=True)
+    found[rows[first]] = found[rows[len(rows) - 1 - last]] = True
+    return found
 
 
 def _column(found: Any, field: pa.Field[Any], rows: int) -> Any:
-    return pa.nulls(rows, field.type) if found is None else found.cast(field.type)
+    if found is None:
+        return pa.nulls(rows, field.type)
+    return pa.array(found, field.type) if isinstance(found, np.ndarray) else found.cast(field.type)

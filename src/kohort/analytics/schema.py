@@ -64,6 +64,7 @@ _HISTORY: list[tuple[str, pa.DataType]] = [
     ("last_at", pa.int64()),
     ("first_offset", pa.int64()),
     ("last_offset", pa.int64()),
+    ("outermost", pa.bool_()),
     # groups
     ("alive", pa.bool_()),
     ("epoch", pa.int32()),
@@ -80,13 +81,13 @@ _HISTORY: list[tuple[str, pa.DataType]] = [
 ]
 HISTORY = pa.schema(_HISTORY)
 """`position` is the record's offset in its shard, for a run its first and `last_position` its last; `at` is a record's
-time, for a run its first commit's and `last_at` its last. `assigned` names partitions as `topic-partition`, with the
-topic's id instead of its name in consumer groups."""
+time, for a run its first commit's and `last_at` its last. `outermost` is a run that may lie next to a change of owner.
+`assigned` names partitions as `topic-partition`, with the topic's id instead of its name in consumer groups."""
 
 HISTORY_DDL = (
     "kind STRING, shard INT, position BIGINT, last_position BIGINT, at BIGINT, group_id STRING,"
     " topic STRING, partition INT, topic_id STRING, window_at BIGINT, commits BIGINT, deletions BIGINT,"
-    " last_at BIGINT, first_offset BIGINT, last_offset BIGINT,"
+    " last_at BIGINT, first_offset BIGINT, last_offset BIGINT, outermost BOOLEAN,"
     " alive BOOLEAN, epoch INT, protocol_type STRING, protocol STRING, leader_id STRING, member_id STRING,"
     " instance_id STRING, client_id STRING, client_host STRING, subscribed ARRAY<STRING>, assigned ARRAY<STRING>,"
     " members ARRAY<STRUCT<member_id: STRING, instance_id: STRING, client_id: STRING, client_host: STRING,"

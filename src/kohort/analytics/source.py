@@ -1,20 +1,22 @@
-"""Spark's way in: `spark.read.format("kohort_history")` gives the rows of a history, decoded where they are read.
+"""Where raw records of `__consumer_offsets` come from, and how reading them becomes tasks.
 
-From a cluster (`kafka.bootstrap.servers`, with all options of `format("kohort")`), or from a copy of a broker's data
-directory (`path`): the segments of `__consumer_offsets-*`, so that a cluster need not be asked at all.
+From a cluster, by the reader of `format("kohort")` and with all its options; or from a copy of brokers' data
+directories, the segments of `__consumer_offsets-*`, so that a cluster need not be asked at all. The driver plans, and
+tasks decode what they read in the same process: Spark's own way to such a reader takes three more processes of Python.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.errors import ConfigError
 from kohort.model import Millis, TopicPartition
@@ -24,9 +26,9 @@ from pyspark_kohort.columns import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 OFFSETS_TOPIC = "__consumer_offsets"
-WINDOW_MS = 60_000
 _READ_AT_ONCE = 16 << 20
 _BYTES_WORTH_A_TASK = 16 << 20
 _DEFAULTS = {
@@ -36,63 +38,74 @@ _DEFAULTS = {
     "maxrecordsperpartition": "1000000",
 }
 
-
-class HistorySource(DataSource):
-    """Beside `path` or the options of `format("kohort")`: `windowMs`, the time that one row of commits covers."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "kohort_history"
-
-    def schema(self) -> str:
-        return HISTORY_DDL
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        given = dict(self.options)
-        window_ms = int(given.pop("windowms", WINDOW_MS))
-        path = given.pop("path", None)
-        if path is not None:
-            return SegmentReader(path, window_ms)
-        given = _DEFAULTS | given
-        return ClusterReader(reading_options.parse(given, streaming=False), window_ms)
+Task = Callable[[], "Iterator[pa.RecordBatch]"]
+"""Raw records, those of one shard in the order of their offsets. Spark pickles it."""
 
 
-class ClusterReader(BatchReader):
-    """Our source's reader, whose rows are decoded before Spark sees them."""
-
-    def __init__(self, options: reading_options.Options, window_ms: Millis) -> None:
-        super().__init__(options, StructType([COLUMNS[name] for name in RAW.names]))
-        self._window_ms = window_ms
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from kohort.analytics.decoding import Decoder
-
-        return Decoder(self._window_ms).decode(super().read(partition))
+def cluster_tasks(given: dict[str, str]) -> list[Task]:
+    """What reads a cluster's topic. Takes options of `format("kohort")` in lower case, of which the broker is one."""
+    options = reading_options.parse(_DEFAULTS | given, streaming=False)
+    reader = BatchReader(options, StructType([COLUMNS[name] for name in RAW.names]))
+    return [partial(reader.read, part) for part in reader.partitions()]
 
 
-class SegmentReader(DataSourceReader):
-    """Segments of the topic in any directory below the path, a task for some small ones or for a large one.
+def segment_tasks(path: str, topic: str = OFFSETS_TOPIC) -> list[Task]:
+    """What reads a topic's segments in any directory below the path, a task for some small ones or for a large one.
 
-    They are at most 100 MB by default, and mostly much smaller: a cluster has fifty shards.
+    They are at most 100 MB by default, and mostly much smaller: a cluster has fifty shards. Raises ConfigError where
+    there are none.
     """
+    found = sorted(Path(path).glob(f"**/{topic}-*/*.log"))
+    if not found:
+        raise ConfigError(f"{path} has no segments of {topic} (directories {topic}-N).")
+    return [partial(read_segments, pack) for pack in _packed(found)]
 
-    def __init__(self, path: str, window_ms: Millis) -> None:
-        self._path = path
-        self._window_ms = window_ms
 
-    def partitions(self) -> Sequence[InputPartition]:
-        found = sorted(Path(self._path).glob(f"**/{OFFSETS_TOPIC}-*/*.log"))
-        if not found:
-            raise ConfigError(f"{self._path} has no segments of {OFFSETS_TOPIC} (directories {OFFSETS_TOPIC}-N).")
-        return [InputPartition(paths) for paths in _packed(found)]
+def has_segments(path: str, topic: str) -> bool:
+    """Whether some directory below the path has a segment of the topic."""
+    return next(Path(path).glob(f"**/{topic}-*/*.log"), None) is not None
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:
-            return iter(())
+
+def decoded_tasks(spark: SparkSession, tasks: Sequence[Task], window_ms: Millis) -> Mapped:
+    """Rows of the history, decoded where they are read."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from kohort.analytics.decoding import Decoder
 
-        raw = chain.from_iterable(read_segment(Path(path)) for path in partition.value)
-        return Decoder(self._window_ms).decode(raw)
+        return Decoder(window_ms).decode(_run(tasks, batches))
+
+    return Mapped(_numbered(spark, tasks), decode, HISTORY_DDL)
+
+
+def values_of_tasks(spark: SparkSession, tasks: Sequence[Task]) -> Mapped:
+    """The column `value` of what is read."""
+
+    def values(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (raw.select(["value"]) for raw in _run(tasks, batches))
+
+    return Mapped(_numbered(spark, tasks), values, "value BINARY")
+
+
+def _numbered(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
+    """A row for each task, in a partition of its own."""
+    return spark.range(0, len(tasks), 1, max(1, len(tasks)))
+
+
+def _run(tasks: Sequence[Task], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for n in batch.column(0).to_numpy():
+            yield from tasks[n]()
+
+
+def decoded_rows(raw: DataFrame, window_ms: Millis) -> Mapped:
+    """Rows of the history from the columns of `RAW`; also of a stream, whose batches are then summed up each alone."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from kohort.analytics.decoding import Decoder
+
+        return Decoder(window_ms).decode(batches)
+
+    return Mapped(raw.select(*RAW.names), decode, HISTORY_DDL)
 
 
 def _packed(segments: Iterable[Path]) -> list[list[str]]:
@@ -108,6 +121,11 @@ def _packed(segments: Iterable[Path]) -> list[list[str]]:
             packs[-1].append(str(segment))
             room -= size
     return packs
+
+
+def read_segments(paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """One behind the other."""
+    return chain.from_iterable(read_segment(Path(path)) for path in paths)
 
 
 def read_segment(path: Path) -> Iterator[pa.RecordBatch]:

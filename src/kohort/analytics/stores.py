@@ -1,8 +1,8 @@
 """Where tables go: plain Parquet, or tables of a lake whose commits hold the files that Spark has written.
 
-In each format Spark's tasks write Parquet files side by side. For Delta and Iceberg they go into a directory of this
-run, and one commit of the driver makes them what the table is from then on: readers see the last run or this one,
-never half of it, and earlier runs stay readable as earlier versions.
+In each format tasks write Parquet files side by side: Spark's rows by Spark, those of Arrow functions in Arrow. For
+Delta and Iceberg they go into a directory of this run, and one commit of the driver makes them what the table is from
+then on: readers see the last run or this one, never half of it, and earlier runs stay readable as earlier versions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kohort.analytics.arrow_functions import Mapped
+from kohort.analytics.landing import file_system, land
 from kohort.errors import KohortError
 from kohort.model import Millis
 
@@ -42,8 +44,8 @@ class Format(StrEnum):
 class Store(Protocol):
     """Keeps each table under its name, in place of what an earlier run wrote there. Two threads may keep at once."""
 
-    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
-        """Compute the frame once and keep its rows; gives the same rows, read back."""
+    def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
+        """Compute the rows once and keep them; gives the same rows, read back."""
         ...
 
 
@@ -70,8 +72,8 @@ class ParquetStore:
     def __init__(self, out: str) -> None:
         self._out = out
 
-    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
-        return _write(frame, f"{self._out}/{name}", partition_by)
+    def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
+        return _write(made, f"{self._out}/{name}", partition_by)
 
 
 class DeltaStore:
@@ -80,14 +82,14 @@ class DeltaStore:
     def __init__(self, out: str) -> None:
         self._out = out
 
-    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+    def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import TableNotFoundError
         from deltalake.transaction import AddAction, create_table_with_add_actions
         from pyspark.sql.pandas.types import to_arrow_schema
 
         table, run = f"{self._out}/{name}", _fresh()
-        read = _write(frame, f"{table}/{run}", partition_by)
+        read = _write(made, f"{table}/{run}", partition_by)
         added = [
             AddAction(f"{run}/{one.path}", one.size, one.partition, one.at, True, json.dumps({"numRecords": one.rows}))
             for one in _files(f"{table}/{run}")
@@ -114,12 +116,12 @@ class IcebergStore:
         self._catalog = catalog
         self._committing = threading.Lock()  # a catalog is no thing for two threads
 
-    def keep(self, frame: DataFrame, name: str, partition_by: str | None = None) -> DataFrame:
+    def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         location = f"{self._out}/{name}"
         target = f"{location}/{_fresh()}"
-        read = _write(frame, target, None)
+        read = _write(made, target, None)
         schema = to_arrow_schema(read.schema)
         files = [f"{target}/{one.path}" for one in _files(target)]
         with self._committing:
@@ -160,11 +162,14 @@ def _fresh() -> str:
     return f"run-{uuid.uuid4().hex}"
 
 
-def _write(frame: DataFrame, target: str, partition_by: str | None) -> DataFrame:
-    """Compute the frame and write it; the same rows, read back.
+def _write(made: DataFrame | Mapped, target: str, partition_by: str | None) -> DataFrame:
+    """Compute the rows and write them; the same rows, read back.
 
     The schema is told: a partition that has no rows has no directory, and a frame without rows may have no file.
     """
+    if isinstance(made, Mapped) and file_system(target) is not None:
+        return land(made, target, partition_by)
+    frame = made.rows() if isinstance(made, Mapped) else made
     writer = frame.write.mode("overwrite")
     (writer.partitionBy(partition_by) if partition_by else writer).parquet(target)
     return frame.sparkSession.read.schema(frame.schema).parquet(target)

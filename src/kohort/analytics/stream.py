@@ -1,4 +1,4 @@
-"""The same decoder in a structured stream: commit rates and lag of groups while they happen.
+"""The same decoder in a structured stream: commit rates, lag, rebalances and flapping members while they happen.
 
 Records are decoded and summed up within each batch, and what is kept between batches is native aggregation of Spark, a
 few numbers per group or partition and window; Python keeps nothing.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.analytics.job import decoded
-from kohort.analytics.schema import RAW, Kind
-from kohort.analytics.source import OFFSETS_TOPIC
+from kohort.analytics.schema import Kind
+from kohort.analytics.source import OFFSETS_TOPIC, decoded_rows
 from kohort.model import TopicPartition
 from pyspark_kohort import options as reading_options
 from pyspark_kohort.cluster import Cluster
@@ -31,7 +30,7 @@ def live(spark: SparkSession, bootstrap: str, starting: str = "latest") -> DataF
         .option("startingOffsets", starting)
         .load()
     )
-    return decoded(raw.select(*RAW.names), _DECODED_WINDOW_MS).selectExpr("*", "timestamp_millis(at) AS time")
+    return decoded_rows(raw, _DECODED_WINDOW_MS).rows().selectExpr("*", "timestamp_millis(at) AS time")
 
 
 def commit_rates(history: DataFrame, window: str = "1 minute", late: str = "2 minutes") -> DataFrame:
@@ -56,6 +55,51 @@ def committed(history: DataFrame, window: str = "1 minute", late: str = "2 minut
         .agg(f.max_by("last_offset", "last_position").alias("committed"), f.sum("commits").alias("commits"))
         .select("group_id", "topic", "partition", f.col("window.end").alias("end"), "committed", "commits")
     )
+
+
+def rebalances(history: DataFrame, window: str = "1 minute", late: str = "2 minutes") -> DataFrame:
+    """How many generations or group epochs each group came to in each window; many are a group that thrashes."""
+    from pyspark.sql import functions as f
+
+    return (
+        history.where(f"kind IN ('{Kind.GENERATION}', '{Kind.EPOCH}') AND alive")
+        .withWatermark("time", late)
+        .groupBy(f.window("time", window), "group_id")
+        .agg(f.count("*").alias("rebalances"), f.max("epoch").alias("epoch"))
+        .select(
+            "group_id", f.col("window.start").alias("begin"), f.col("window.end").alias("end"), "rebalances", "epoch"
+        )
+    )
+
+
+def lives(history: DataFrame, window: str = "1 hour", late: str = "2 minutes") -> DataFrame:
+    """Under how many member ids each member was seen in each window: three and more are one that flaps.
+
+    It is known as the table `flapping` knows it, by its instance id, or its client's id and host. Of thousands of ids
+    the count is near, not exact.
+    """
+    from pyspark.sql import functions as f
+
+    seen = (
+        history.where(f"kind IN ('{Kind.GENERATION}', '{Kind.MEMBER}') AND alive")
+        .withWatermark("time", late)
+        .selectExpr(
+            *("time", "group_id"),
+            f"explode(if(kind = '{Kind.GENERATION}', transform(members, m -> {_SEEN.format(of='m.')}),"
+            f" array({_SEEN.format(of='')}))) AS seen",
+        )
+    )
+    return (
+        seen.groupBy(f.window("time", window), "group_id", "seen.member_name", "seen.client_host")
+        .agg(f.approx_count_distinct("seen.member_id").alias("lives"))
+        .select("group_id", "member_name", "client_host", f.col("window.end").alias("end"), "lives")
+    )
+
+
+_SEEN = (
+    "named_struct('member_id', {of}member_id, 'member_name', coalesce({of}instance_id, {of}client_id),"
+    " 'client_host', {of}client_host)"
+)
 
 
 def with_lag(batch: DataFrame, bootstrap: str) -> DataFrame:

@@ -32,9 +32,10 @@ Batches = Iterable[pa.RecordBatch]
 def dark(batches: Batches) -> Iterator[pa.RecordBatch]:
     """Handovers, each with the last commit before it and the first one behind.
 
-    Takes handovers (`previous_owner` is set) and runs of commits, which never lie on both sides of a handover.
-    `dark_ms` is what lies between those two commits; `excess_ms` leaves out the time that lies between any two, and is
-    the first handover's where several fall between the same two commits, so that sums count no time twice.
+    Takes handovers, which have no commits; runs of commits, those next to a handover among them, none of which lies on
+    both sides of one; and of each partition what all its commits amount to, at the position -1. `dark_ms` is what lies
+    between the two commits; `excess_ms` leaves out the time that lies between any two, and is the first handover's
+    where several fall between the same two commits, so that sums count no time twice.
     """
     return _whole(batches, _dark)
 
@@ -61,16 +62,19 @@ def _dark(table: pa.Table) -> pa.Table:
     numbers = dense(codes(table["group_id"]), codes(table["topic"]), table["partition"].to_numpy())
     order = np.lexsort((table["position"].to_numpy(), numbers))
     series, at, last_at = numbers[order], table["at"].to_numpy()[order], table["last_at"].to_numpy()[order]
-    is_run = (table["commits"].to_numpy() > 0)[order]
+    commits, is_whole = table["commits"].to_numpy()[order], table["position"].to_numpy()[order] < 0
+    is_run = (commits > 0) & ~is_whole
     before, behind = _neighbours(is_run)
-    handed = np.flatnonzero(~is_run)
+    handed = np.flatnonzero(commits == 0)
     mine, before, behind = series[handed], before[handed], behind[handed]
     left, known_before = last_at[before], (before >= 0) & (series[before] == mine)
     behind = np.minimum(behind, len(series) - 1)
     taken, known_behind = at[behind], is_run[behind] & (series[behind] == mine)
     known = known_before & known_behind
 
-    usual = _usual(series, at, last_at, table["commits"].to_numpy()[order])
+    usual = _usual(
+        series[is_whole], at[is_whole], last_at[is_whole], commits[is_whole], int(numbers.max(initial=-1)) + 1
+    )
     again = np.zeros(len(handed), bool)
     again[1:] = known_before[1:] & known_before[:-1] & (mine[1:] == mine[:-1]) & (left[1:] == left[:-1])
     excess = np.where(known & ~again, np.maximum(taken - left - usual[mine], 0), 0).astype(np.int64)
@@ -92,14 +96,11 @@ def _neighbours(is_run: Any) -> tuple[Any, Any]:
     return before, behind
 
 
-def _usual(series: Any, at: Any, last_at: Any, commits: Any) -> Any:
-    """For each series the time that usually lies between two of its commits. Rows without commits do not count."""
-    runs, size = commits > 0, int(series.max(initial=-1)) + 1
-    first, last, count = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64), np.zeros(size, np.int64)
-    np.minimum.at(first, series[runs], at[runs])
-    np.maximum.at(last, series[runs], last_at[runs])
-    np.add.at(count, series[runs], commits[runs])
-    return np.where(count > 0, last - np.where(count > 0, first, 0), 0) / np.maximum(count - 1, 1)
+def _usual(series: Any, first: Any, last: Any, commits: Any, size: int) -> Any:
+    """For each of so many series the time that usually lies between two of its commits; 0 for one without."""
+    found = np.zeros(size)
+    found[series] = (last - first) / np.maximum(commits - 1, 1)
+    return found
 
 
 def _lag(table: pa.Table) -> pa.Table:

@@ -12,9 +12,15 @@ from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import remark, say
 from kohort.errors import ConfigError, KohortError
+from kohort.recorder import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kohort.analytics.arrow_functions import Mapped
+    from kohort.analytics.job import Settings, Told
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +43,9 @@ def analyse(
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="Of the tables: parquet, delta or iceberg.")
     ] = "parquet",
+    journal_only: Annotated[
+        bool, typer.Option("--journal-only", help="Read the journal of rebalances alone: causes to the point, no lag.")
+    ] = False,
     window_minutes: Annotated[int, typer.Option(min=1, help="Of commit rates and lag.")] = 10,
     master: Annotated[
         str | None, typer.Option(help="Spark's; default: all cores of this host, or what spark-submit says.")
@@ -51,32 +60,65 @@ def analyse(
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
     try:
         from kohort.analytics import job
-        from kohort.analytics.ends import ends_of_cluster
         from kohort.analytics.stores import Format, store
     except ImportError as missing:
         raise KohortError(f"The analysis needs {missing.name}: pip install 'kohort[analytics]'.") from missing
     if form not in list(Format):
         raise ConfigError(f"--format {form} is unknown: there are {', '.join(Format)}.")
+    if journal_only and raw is not None:
+        raise ConfigError("--raw is an archive of __consumer_offsets: --journal-only reads a cluster or --segments.")
     tables = store(Format(form), out)
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
     journal = servers is not None and job.has_journal(servers)
     settings = job.Settings(window_ms=window_minutes * 60_000)
     remark("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
-        known = (lambda: spark.read.parquet(ends)) if ends is not None else None
-        if segments is not None:
-            history = job.from_segments(spark, segments, settings)
-        elif raw is not None:
-            history = job.from_raw(spark.read.parquet(raw), settings)
+        events = _events(spark, servers if journal else None, segments)
+        if journal_only:
+            if events is None:
+                raise KohortError(f"{segments or servers} has no journal: no topic {JOURNAL_TOPIC}.")
+            job.analyse_journal(events, tables, settings, told=progress.told)
         else:
-            assert servers is not None
-            history = job.from_cluster(spark, servers, settings)
-            known = known or (lambda: ends_of_cluster(spark, servers, settings.window_ms, progress.told))
-        events = job.journal_of_cluster(spark, servers) if servers is not None and journal else None
-        job.analyse(history, tables, settings, ends=known, journal=events, told=progress.told)
+            known = _ends(spark, ends, servers, settings, progress.told)
+            history = _history(spark, servers, segments, raw, settings)
+            job.analyse(history, tables, settings, ends=known, journal=events, told=progress.told)
         progress.told("report")
         _report(spark, Path(out))
     return 0
+
+
+def _history(
+    spark: "SparkSession", servers: str | None, segments: str | None, raw: str | None, settings: "Settings"
+) -> "Mapped":
+    """From the one of them that was given."""
+    from kohort.analytics import job
+
+    if segments is not None:
+        return job.from_segments(spark, segments, settings)
+    if raw is not None:
+        return job.from_raw(spark.read.parquet(raw), settings)
+    assert servers is not None
+    return job.from_cluster(spark, servers, settings)
+
+
+def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame | None":
+    """The journal, where there is one."""
+    from kohort.analytics import job
+
+    if segments is not None:
+        return job.journal_of_segments(spark, segments)
+    return None if servers is None else job.journal_of_cluster(spark, servers)
+
+
+def _ends(
+    spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", told: "Told"
+) -> "Callable[[], DataFrame] | None":
+    """Where topics ended: from a directory, else from the cluster, if one is asked."""
+    from kohort.analytics.ends import ends_of_cluster
+
+    if ends is not None:
+        return lambda: spark.read.parquet(ends)
+    return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, told)
 
 
 def _report(spark: "SparkSession", out: Path) -> None:

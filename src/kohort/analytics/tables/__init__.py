@@ -8,7 +8,7 @@ functions over Arrow columns make the view (`kohort.analytics.timelines`).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kohort.analytics.tables import members, owners, rebalancing, throughput
+from kohort.analytics.tables import journaled, members, owners, rebalancing, throughput
 from kohort.analytics.tables.through import Through
 
 
@@ -30,9 +30,11 @@ def _steps(*modules: Mapping[str, str | Through]) -> tuple[Step, ...]:
     return tuple(Step(name, made) for views in modules for name, made in views.items())
 
 
-RUNS = Step("_runs", throughput.RUNS)
-"""What both of the others begin with."""
+RUNS = throughput.RUNS
+"""The view `_runs`, with which both of the others begin."""
 REBALANCES = _steps(members.VIEWS, owners.VIEWS, rebalancing.VIEWS)
 THROUGHPUT = _steps(throughput.VIEWS)
 """Needs nothing of `REBALANCES`, nor they of it: they may be made side by side."""
+JOURNALED = _steps(journaled.VIEWS)
+"""Instead of both, from the view `journal` alone."""
 TABLES = tuple(step.name for step in (*REBALANCES, *THROUGHPUT) if step.kept)

@@ -33,7 +33,10 @@ VIEWS: dict[str, str | Through] = {
         FROM _handovers WHERE previous_owner IS NOT NULL
         UNION ALL
         SELECT group_id, NULL, position, at, NULL, topic, partition, NULL, NULL, NULL, last_at, commits
-        FROM _runs""",
+        FROM _runs WHERE outermost
+        UNION ALL
+        SELECT group_id, NULL, -1L, min(at), NULL, topic, partition, NULL, NULL, NULL, max(last_at), sum(commits)
+        FROM _runs GROUP BY group_id, topic, partition""",
         by=("topic", "partition"),
         function=timelines.dark,
         schema=timelines.DARK_DDL,

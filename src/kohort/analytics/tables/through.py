@@ -1,13 +1,8 @@
 """A view that Arrow functions make where SQL would sort and join too much."""
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+from kohort.analytics.arrow_functions import ArrowFunction
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from kohort.analytics import timelines
 from kohort.analytics.tables.through import Through
 
 RUNS = """
-    SELECT group_id, topic, partition, shard, position, last_position, at, last_at, window_at, commits, last_offset
+    SELECT group_id, topic, partition, shard, position, last_position, at, last_at, window_at, commits, last_offset,
+      outermost
     FROM history WHERE kind = 'commits' AND commits > 0"""
 
 VIEWS: dict[str, str | Through] = {

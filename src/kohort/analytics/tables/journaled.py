@@ -1,0 +1,57 @@
+"""The same tables from the journal alone: what brokers with a recorder wrote of each rebalance when it was over.
+
+It knows causes and the moments at which members stopped and read on, to the millisecond; it has no commits, so there is
+no lag and no rate. Where both are at hand the tables are made of `__consumer_offsets`, and `journal` lies beside them.
+"""
+
+from kohort.analytics.tables import members, owners, rebalancing
+from kohort.analytics.tables.through import Through
+
+VIEWS: dict[str, str | Through] = {
+    # Who is named by the first record is there since before it, or came with it: `came` tells.
+    "_seen": """
+        SELECT group_id, generation, ended_at AS at, member.*, true AS there,
+          array_contains(came, member.member_id) AS came
+        FROM journal LATERAL VIEW explode(after) AS member
+        UNION ALL
+        SELECT group_id, generation, ended_at, member.*, false, false
+        FROM journal LATERAL VIEW explode(filter(before, m -> array_contains(went, m.member_id))) AS member""",
+    "memberships": """
+        SELECT group_id, CAST(NULL AS STRING) AS group_type, member_id, max(instance_id) AS instance_id,
+          max(client_id) AS client_id, max(client_host) AS client_host, min(if(there, at, NULL)) AS joined_at,
+          min(if(there, NULL, at)) AS left_at, CAST(NULL AS BIGINT) AS joined_position,
+          CAST(NULL AS BIGINT) AS left_position, min(if(there, generation, NULL)) AS first_epoch,
+          max(if(there, generation, NULL)) AS last_epoch, CAST(NULL AS INT) AS most_partitions
+        FROM _seen GROUP BY group_id, member_id HAVING joined_at IS NOT NULL""",
+    **{name: members.VIEWS[name] for name in ("_comings", "_returns", "flapping")},
+    # A pause that was not over when the record was written has no length.
+    "dark": """
+        SELECT group_id, CAST(NULL AS STRING) AS group_type, CAST(generation AS BIGINT) AS position,
+          coalesce(p.assigned_at, ended_at) AS at, generation AS epoch, p.topic, p.partition, p.previous_owner, p.owner,
+          coalesce(p.previous_owner <> p.owner, false) AS moved, p.revoked_at AS last_commit_at,
+          p.first_read_at AS first_commit_at, p.dark_ms, coalesce(p.dark_ms, 0L) AS excess_ms
+        FROM journal LATERAL VIEW explode(partitions) AS p
+        WHERE p.previous_owner IS NOT NULL AND p.owner IS NOT NULL""",
+    "moves": owners.VIEWS["moves"],
+    "_stops": """
+        SELECT group_id, epoch, count_if(moved) AS moved, count(*) AS stopped, sum(excess_ms) AS excess_ms,
+          max(dark_ms) AS longest_dark_ms
+        FROM dark GROUP BY group_id, epoch""",
+    "rebalances": """
+        SELECT j.group_id, CAST(NULL AS STRING) AS group_type, CAST(j.generation AS BIGINT) AS position,
+          j.ended_at AS at, j.generation AS epoch, j.protocol AS assignor, coalesce(j.size, size(j.after)) AS members,
+          j.came, j.went, CAST(NULL AS INT) AS partitions,
+          greatest(coalesce(j.generation - lag(j.generation) OVER (PARTITION BY j.group_id ORDER BY j.ended_at) - 1, 0),
+            0) AS missing,
+          if(j.follow_up_of IS NOT NULL, 'cooperative follow-up', coalesce(j.cause, 'unknown')) AS cause,
+          coalesce(s.moved, 0L) AS moved, coalesce(s.stopped, 0L) AS stopped, 0L AS needless,
+          coalesce(s.excess_ms, 0L) AS excess_ms, s.longest_dark_ms
+        FROM journal j LEFT JOIN _stops s ON j.group_id = s.group_id AND j.generation = s.epoch""",
+    "thrashing": rebalancing.VIEWS["thrashing"],
+    # What the page counts.
+    "_history": """
+        SELECT 'commits' AS kind, group_id, topic, partition, at, at AS last_at, 0L AS commits FROM dark
+        UNION ALL
+        SELECT 'journal', group_id, NULL, NULL, coalesce(started_at, ended_at), ended_at, 0L FROM journal""",
+}
+"""By name, in order; those with an underscore only lead to the others."""

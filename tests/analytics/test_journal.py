@@ -1,0 +1,100 @@
+"""The tables from the journal alone: what a recorder wrote, and nothing that only commits tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kohort.analytics.findings import gather
+from kohort.analytics.job import Settings, analyse_journal, journal_of_segments
+from kohort.analytics.report import headline, page
+from kohort.analytics.stores import ParquetStore
+from kohort.coordinator.events import MemberFacts
+from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord, Trigger
+from kohort.wire.records import encode_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+AT = 1_767_225_600_000
+MINUTE = 60_000
+STEADY = MemberFacts("steady-1", "steady", "/10.0.0.1")
+
+
+def _life(number: int) -> MemberFacts:
+    """One that comes back under a new id each time."""
+    return MemberFacts(f"nervous-{number}", "nervous", "/10.0.0.2")
+
+
+def _records() -> list[RebalanceRecord]:
+    """A member comes and goes four times; each time half of the partitions go to it and back."""
+    made = []
+    for n in range(8):
+        at, comes, nervous = AT + n * 2 * MINUTE, n % 2 == 0, _life(n // 2)
+        before, after = ((STEADY,), (STEADY, nervous)) if comes else ((STEADY, nervous), (STEADY,))
+        source, target = (STEADY, nervous) if comes else (nervous, STEADY)
+        change = PartitionChange("flights", 1, source.member_id, target.member_id, at, at + 40, at + 100)
+        cause = Trigger("member joined", nervous.member_id) if comes else Trigger("session expired", nervous.member_id)
+        made.append(
+            RebalanceRecord(
+                *("delays", 2 + n, at, at + 50),
+                triggers=(cause,),
+                protocol="range",
+                before=before,
+                after=after,
+                partitions=(change,),
+            )
+        )
+    return made
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("journal")
+    shard = home / "data" / f"{JOURNAL_TOPIC}-0"
+    shard.mkdir(parents=True)
+    pairs = [(record.group_id.encode(), record.to_json()) for record in _records()]
+    (shard / f"{0:020d}.log").write_bytes(encode_pairs([*pairs, (b"delays", b"no record of a journal")], AT))
+    journal = journal_of_segments(spark, str(home / "data"))
+    assert journal is not None
+    analyse_journal(journal, ParquetStore(str(home / "out")), Settings())
+    found = gather(spark)
+    assert headline(found) == (
+        "Rebalances kept partitions waiting for 0.0 partition-hours; delays, one of 1 groups, accounts for 100%"
+    )
+    assert "session expired" in page(found)
+    return home / "out"
+
+
+def _rows(table: Path) -> list[dict[str, Any]]:
+    return pq.read_table(table).to_pylist()
+
+
+def test_each_rebalance_has_the_cause_and_the_dark_time_that_the_recorder_saw(tables: Path) -> None:
+    found = sorted(_rows(tables / "rebalances"), key=lambda row: row["at"])
+    assert [row["cause"] for row in found] == ["member joined", "session expired"] * 4
+    assert {(row["moved"], row["stopped"], row["excess_ms"], row["missing"]) for row in found} == {(1, 1, 100, 0)}
+    assert sorted(row["dark_ms"] for row in _rows(tables / "moves")) == [100] * 8
+
+
+def test_members_live_from_their_first_record_to_the_one_that_lacks_them(tables: Path) -> None:
+    found = {row["member_id"]: (row["joined_at"], row["left_at"]) for row in _rows(tables / "memberships")}
+    assert found.pop("steady-1") == (AT + 50, None)
+    lives = {f"nervous-{n}": (AT + 4 * n * MINUTE + 50, AT + (4 * n + 2) * MINUTE + 50) for n in range(4)}
+    assert found == lives
+
+
+def test_who_keeps_coming_and_going_flaps_and_its_group_thrashes(tables: Path) -> None:
+    (flapping,) = _rows(tables / "flapping")
+    assert (flapping["member_name"], flapping["returns"], flapping["mean_away_ms"]) == ("nervous", 3, 2 * MINUTE)
+    (thrashing,) = _rows(tables / "thrashing")
+    assert (thrashing["group_id"], thrashing["rebalances"]) == ("delays", 8)
+
+
+def test_directories_without_a_journal_have_none(spark: SparkSession, tmp_path: Path) -> None:
+    assert journal_of_segments(spark, str(tmp_path)) is None
