@@ -29,6 +29,7 @@ from kohort.wire.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.wire.records import Record, batches, decode_records, encode_batch
 from tests.broker.peer import talking_to
@@ -68,6 +69,22 @@ async def so(reached: Callable[[], bool]) -> None:
 def leaders(broker: Broker, name: str) -> list[int]:
     topic = broker.topics.named(name)
     return [] if topic is None else [broker.leadership.leader(topic, n).node_id for n in range(topic.partitions)]
+
+
+async def test_every_broker_names_the_same_leaders_and_coordinators(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as brokers:
+        brokers[0].topics.create("orders", 6)
+        groups = [f"g{number}" for number in range(20)]
+        expected = [leaders(brokers[0], OFFSETS_TOPIC)[group_partition(group, 4)] for group in groups]
+        await so(lambda: leaders(brokers[1], "orders") == leaders(brokers[0], "orders"))
+        for broker in brokers:
+            async with talking_to(broker) as peer:
+                request = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
+                found = (await peer.ask(request, 6, FindCoordinatorResponse)).coordinators
+                assert [one.node_id for one in found] == expected
+                asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+                (topic,) = (await peer.ask(asked, 12, MetadataResponse)).topics
+                assert [one.leader_id for one in topic.partitions] == leaders(brokers[0], "orders")
 
 
 async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_path: Path) -> None:
