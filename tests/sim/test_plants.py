@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from kohort.sim import INVARIANTS, Violation, World, draw
-from tests.sim import consumer_plants, durability_plants, file_plants, member_plants, plants
+from tests.sim import cluster_plants, consumer_plants, durability_plants, file_plants, member_plants, plants
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT
 
 SEEDS = 2_000
-assert plants and consumer_plants and durability_plants and file_plants and member_plants  # they fill PLANTS
+assert plants and cluster_plants and consumer_plants and durability_plants and file_plants and member_plants  # PLANTS
 
 
 def first_violation(hint: int) -> tuple[int, Violation] | None:

@@ -218,8 +218,8 @@ class Broker:
         """What takes every frame that comes."""
         return Dispatch(self).handle
 
-    def new_group_shard(self) -> GroupShard:
-        """An empty shard with this broker's settings."""
+    def new_group_shard(self, partition: int) -> GroupShard:
+        """An empty shard of that partition with this broker's settings."""
         shard = GroupShard(
             self._group_config,
             lambda: str(self.fresh_id()),

@@ -266,7 +266,7 @@ class Shard:
             self._commit = None
             # A broker that stops loads nothing any more: waiting for it would be for nothing.
             self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self._machine = self._broker.new_group_shard()
+            self._machine = self._broker.new_group_shard(self.partition)
             if self._log.stopped is None:
                 self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 loop = asyncio.get_running_loop()
@@ -289,7 +289,7 @@ class Shard:
     def lead(self, partition_log: PartitionLog) -> None:
         """Replay the partition, in slices that let other work go on; at once where it is empty."""
         self._log = partition_log
-        self._machine = self._broker.new_group_shard()
+        self._machine = self._broker.new_group_shard(self.partition)
         self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self._log.stable_offset == self._log.start_offset:
             self._loaded()
@@ -319,7 +319,7 @@ class Shard:
                 break
             except OSError as error:
                 log.error("cannot load shard=%d, trying again: %s", self.partition, error)
-                self._machine = self._broker.new_group_shard()
+                self._machine = self._broker.new_group_shard(self.partition)
                 wait_s = _LOAD_AGAIN_S
         log.info("loaded shard=%d records=%d", self.partition, count)
         self._loading = None

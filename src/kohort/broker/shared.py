@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,11 @@ class _Seen:
 class Shared(Following):
     """A broker's part in its cluster."""
 
+    look_every_s = _LOOK_EVERY_S
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    kill: Callable[[int], None] = staticmethod(lambda process_id: os.kill(process_id, signal.SIGKILL))
+    """With the clock, all that it takes from outside beside the directory and the loop."""
+
     def __init__(self, broker: "Broker", store: ClusterStore) -> None:
         super().__init__(broker, store)
         self._directory = store.directory
@@ -52,15 +58,15 @@ class Shared(Following):
     # Life
 
     async def join(self) -> None:
-        give_up_at = time.monotonic() + _JOIN_WITHIN_S
+        give_up_at = self.clock() + _JOIN_WITHIN_S
         while True:
             try:
                 image = self._directory.change(lambda image: self._without_dead(image).joined(self._me))
                 break
             except OSError as error:
-                if time.monotonic() > give_up_at:
+                if self.clock() > give_up_at:
                     raise KohortError(f"cannot join the cluster in {self._directory.path}: {error}") from error
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await asyncio.sleep(self.look_every_s)
         self._store.follow(image)
         self._catch_up(lead=False)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -73,7 +79,7 @@ class Shared(Following):
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(self.look_every_s)
             try:
                 self._look()
             except OSError as error:  # of the directory, or somebody is just changing the image
@@ -118,7 +124,7 @@ class Shared(Following):
 
     def _end_if_still(self, node_id: int) -> None:
         """A process that stands still would write when it goes on; only its end releases what it leads."""
-        beat, now = self._directory.last_beat(node_id), time.monotonic()
+        beat, now = self._directory.last_beat(node_id), self.clock()
         lease_ms = self._broker.config.number("broker.session.timeout.ms")
         seen = self._seen.get(node_id)
         # Had this broker stood still itself, it would have seen nothing.
@@ -126,12 +132,12 @@ class Shared(Following):
             self._seen[node_id] = _Seen(beat, now, now)
             return
         seen.at = now
-        if beat is None or (now - seen.since) * 2000 < lease_ms or beat.age_ms() < lease_ms:
+        if beat is None or (now - seen.since) * 2000 < lease_ms or self._directory.now_ms() - beat.at_ms < lease_ms:
             return
         log.error("broker %d (process %d) stood still for %d ms: it is killed", node_id, beat.process_id, lease_ms)
         self._seen.pop(node_id)
-        if beat.process_id != os.getpid():
+        if beat.process_id != self._directory.process_id:
             try:
-                os.kill(beat.process_id, signal.SIGKILL)
+                self.kill(beat.process_id)
             except OSError as error:
                 log.error("cannot kill process %d: %s; do it by hand", beat.process_id, error)

@@ -82,7 +82,9 @@ class MemberDriver:
         self._purpose = f"member {next(_members)}"
         self._coordinator: Connection | None = None
         self._finding: asyncio.Task[None] | None = None
-        self._timers: dict[MemberTimer, asyncio.TimerHandle] = {}
+        self._timers: dict[MemberTimer, tuple[Millis, asyncio.TimerHandle]] = {}
+        """What is armed, and for when; `_due` may have moved since."""
+        self._due: dict[MemberTimer, Millis | None] = {}
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._held_back: set[int] = set()
         self._commits: dict[int, asyncio.Future[None]] = {}
@@ -159,7 +161,7 @@ class MemberDriver:
         self._closed = True
         self._cluster.unwatch(self)
         self._pulse.close()
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._answers.clear()
@@ -253,15 +255,27 @@ class MemberDriver:
         return int(self._loop.time() * 1000)
 
     def _set_timer(self, timer: MemberTimer, at: Millis | None) -> None:
-        armed = self._timers.pop(timer, None)
+        # Each poll moves a deadline on: what is armed already looks again when it fires.
+        self._due[timer] = at
+        if at is None:
+            return
+        armed = self._timers.get(timer)
         if armed is not None:
-            armed.cancel()
-        if at is not None:
-            # One more, since what is due at 12.9 ms must not be looked at when the clock reads 12.
-            self._timers[timer] = self._loop.call_at((at + 1) / 1000, self._fire, timer)
+            if armed[0] <= at:
+                return
+            armed[1].cancel()
+        # One more, since what is due at 12.9 ms must not be looked at when the clock reads 12.
+        self._timers[timer] = at, self._loop.call_at((at + 1) / 1000, self._fire, timer)
 
     def _fire(self, timer: MemberTimer) -> None:
         self._timers.pop(timer, None)
+        at = self._due.get(timer)
+        if at is None:
+            return
+        if self._now() < at:
+            self._set_timer(timer, at)
+            return
+        self._due[timer] = None
         self.handle(TimerFired(timer))
 
     def _stood_still(self, seconds: float) -> None:

@@ -32,9 +32,10 @@ def do(world: World, step: Step) -> bool:
         return True
     if what == "bit-flip":
         disk = world.site.disk
-        if isinstance(disk, FilesDisk):
-            disk.rot += 1
-        return isinstance(disk, FilesDisk)
+        if type(disk) is not FilesDisk:
+            return False  # what several brokers share is open all the time
+        disk.rot += 1
+        return True
     if what.startswith("broker-"):
         return _broker(world, what, who, float(step.value))
     if what.startswith("disk-") or what == "slow-network":
@@ -81,6 +82,12 @@ def _member(world: World, step: Step) -> bool:
                 )
             world.habits[number].topics, world.habits[number].pattern = tuple(step.value.split(",")), ""
             application.subscribe(world.habits[number].topics)
+        case "weigh":
+            habits = world.habits[number]
+            habits.weight = int(step.value)
+            if habits.protocol != "consumer" or application.habits.protocol != "consumer":
+                return False
+            application.weigh(habits.weight)
         case "poll-stop":
             application.polls = False
             world.after(float(step.value) + application.habits.max_poll / 1000, partial(_poll_again, world, number))
@@ -109,8 +116,9 @@ def _block(world: World, name: str, what: str, seconds: float) -> None:
 def _broker(world: World, what: str, number: int, seconds: float) -> bool:
     site = world.site
     process = site.processes[number]
-    if number != site.owner or not process.runs:
+    if not site.serves(number) or not process.runs:
         return False
+    site.fails(number, LEASE if what == "broker-stop" else min(seconds, 10.0))
     match what:
         case "broker-kill" | "broker-vanish":
             site.kill(number, silently=what == "broker-vanish")
@@ -119,7 +127,6 @@ def _broker(world: World, what: str, number: int, seconds: float) -> bool:
         case "broker-stop":
             process.stop()
             world.after(seconds, partial(_broker_wakes, world, number))
-    site.patience = LEASE if what == "broker-stop" else min(seconds, 10.0)
     return True
 
 
@@ -128,7 +135,7 @@ def _broker_wakes(world: World, number: int) -> None:
     process = world.site.processes[number]
     if process.alive and not process.runs:
         process.go_on()
-        if world.site.owner != number:
+        if not world.site.serves(number):
             world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
 
 

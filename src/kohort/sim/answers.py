@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from struct import Struct as Packer
 from typing import Any
@@ -34,13 +34,14 @@ class Answers:
 
     def take(self, end: End, data: bytes) -> None:
         """Bytes arrived at that end."""
-        for frame in frames(self._rest, end.number, data):
-            if end.number % 2:
+        number = end.number
+        for frame in frames(self._rest, number, data):
+            if number % 2:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
-                self._asked[end.number, correlation_id] = key, version
+                self._asked[number, correlation_id] = key, version
                 continue
             (correlation_id,) = _SIZE.unpack_from(frame)
-            key, version = self._asked.pop((end.number + 1, correlation_id))
+            key, version = self._asked.pop((number + 1, correlation_id))
             for one in _answered(key, version, frame[_SIZE.size :]):
                 self.codes[one] += 1
 
@@ -58,10 +59,16 @@ def _answered(key: int, version: int, answer: bytes) -> tuple[Answered, ...]:
 _NUMBER = bytes(_SIZE.size)
 
 
-def frames(rest: dict[int, bytes], number: int, data: bytes) -> Iterator[bytes]:
+def frames(rest: dict[int, bytes], number: int, data: bytes) -> Iterable[bytes]:
     """The whole frames that have arrived on a connection; `rest` keeps what is left of it."""
     if number in rest:
         data = rest.pop(number) + data
+    elif len(data) >= _SIZE.size and _SIZE.unpack_from(data)[0] == len(data) - _SIZE.size:
+        return (data[_SIZE.size :],)  # nearly always
+    return _cut(rest, number, data)
+
+
+def _cut(rest: dict[int, bytes], number: int, data: bytes) -> Iterator[bytes]:
     while len(data) >= _SIZE.size:
         (size,) = _SIZE.unpack_from(data)
         if size < 0 or len(data) < _SIZE.size + size:

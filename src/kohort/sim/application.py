@@ -40,7 +40,14 @@ class Habits:
     """Records that it processes between two polls."""
     protocol: str = "classic"
     pattern: str = ""
-    """A regular expression of topics that it wants, instead of any by name; of the consumer protocol only."""
+    """A regular expression of topics that it wants, instead of any by name; of the consumer protocol only, as is what
+    follows."""
+    remote: str = ""
+    """The broker's assignor that it asks for."""
+    local: str = ""
+    """Assignors by which it offers to compute for its group."""
+    weight: int = 0
+    """How much it wants beside others; 0 to say nothing of it."""
 
     def wants(self, topic: str) -> bool:
         """Whether it asked for that topic."""
@@ -102,20 +109,30 @@ class Application:
         """Generation and assignment as the witness last saw them."""
         self._committed: dict[TopicPartition, int] = {}
         self._tags = 0
-        self._wake: asyncio.Future[None] | None = None
+        self._commits_at = 0.0
+        self._next_poll: asyncio.TimerHandle | None = None
+        self._done: asyncio.Future[None] | None = None
 
     # What the world tells it
 
     def leave(self) -> None:
         """Give everything up and end."""
         self._leaving = True
-        _wake(self._wake)
+        if self._next_poll is not None:  # else it is about to begin, or commits
+            self._next_poll.cancel()
+            self._end()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Want other topics."""
         self.habits.topics, self.habits.pattern = topics, ""
         if self.membership is not None and not self._leaving:
             self.membership.subscribe(topics)
+
+    def weigh(self, weight: int) -> None:
+        """Want so much beside others."""
+        self.habits.weight = weight
+        if self.membership is not None and not self._leaving:
+            self.membership.set_weight(weight)
 
     # Its life
 
@@ -158,25 +175,55 @@ class Application:
             options["partition_assignment_strategy"] = habits.assignors
             options["session_timeout_ms"] = habits.session
             options["heartbeat_interval_ms"] = habits.heartbeat
+            return options
+        if habits.remote:
+            options["group_remote_assignor"] = habits.remote
+        if habits.local:
+            options["group_local_assignors"] = habits.local
+        if habits.weight:
+            options["group_member_weight"] = float(habits.weight)
         return options
 
     async def _work(self, membership: Membership) -> None:
+        """Poll until it leaves, or is out of its group. A poll is one event: most of what happens is polls."""
+        if self._leaving:
+            return
         loop = asyncio.get_running_loop()
-        commits_at = loop.time()
-        while not self._leaving:
-            self._wake = loop.create_future()
-            loop.call_later(self.habits.poll_every / 1000, _wake, self._wake)
-            await self._wake
-            if membership.error is not None:
-                self.over = membership.error
-                return
-            if not self.polls or self._leaving:
-                continue
+        self._done = loop.create_future()
+        self._commits_at = loop.time()
+        self._poll_later(loop)
+        await self._done
+
+    def _poll_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_poll = loop.call_later(self.habits.poll_every / 1000, self._poll, loop)
+
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        membership = self.membership
+        assert membership is not None
+        self._next_poll = None
+        if membership.error is not None:
+            self.over = membership.error
+            self._end()
+            return
+        if self.polls:
             membership.alive()
             self._process()
-            if loop.time() >= commits_at:
-                commits_at = loop.time() + self.habits.commit_every / 1000
-                await self._commit(self.positions)
+            if loop.time() >= self._commits_at:
+                self._commits_at = loop.time() + self.habits.commit_every / 1000
+                loop.create_task(self._commit_and_go_on(loop), name="commit")
+                return
+        self._poll_later(loop)
+
+    async def _commit_and_go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        await self._commit(self.positions)
+        if self._leaving:
+            self._end()
+        else:
+            self._poll_later(loop)
+
+    def _end(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
 
     def _process(self) -> None:
         for partition, position in self.positions.items():
@@ -241,8 +288,3 @@ class Application:
         for partition in partitions:
             self.positions.pop(partition, None)
             self._committed.pop(partition, None)
-
-
-def _wake(sleeper: asyncio.Future[None] | None) -> None:
-    if sleeper is not None and not sleeper.done():
-        sleeper.set_result(None)

@@ -58,9 +58,13 @@ class Disk:
     is_exclusive: ClassVar[bool] = False
     """Whether whoever has it open must die before another can open it."""
 
-    def open(self, dice: Random) -> SimulatedStore:
-        """The store of a broker's next life."""
+    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
+        """The store of that broker's next life; its clock is in seconds."""
         return DiskStore(self, dice)
+
+    def newest(self, partition: PartitionId) -> int:
+        """The epoch at which alone that partition may be written."""
+        return self.epoch
 
     def sound(self, partition: PartitionId) -> bytes:
         """The partition's whole batches; what a crash tore behind them is gone from the disk when this returns."""

@@ -1,7 +1,8 @@
 """A plan drawn from a seed. Each seed leaves most kinds of steps out, so that rare combinations get room (swarm).
 
-Most seeds are a busy quarter of an hour at most. One in `CALM_EVERY` is a long day: many groups whose members have long
-sessions, hours in which nothing happens, and now and then an accident. What only time brings out comes there.
+Most seeds are a busy minute or two, some a quarter of an hour. One in `CALM_EVERY` is a long day: many groups whose
+members have long sessions, hours in which nothing happens, and now and then an accident. What only time brings out
+comes there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from kohort.sim.strangers import REQUESTS
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
 PATTERNS = ["[a-p].*", "orders|clicks", "[b-z].*s", "pay.*|audit"]
 TOPICS = ["orders", "payments", "clicks", "audit"]
+REMOTE = ["uniform", "range", "rack", "lag", "rate", "weighted", "weighted"]
+LOCAL = ["range", "roundrobin", "sticky", "cooperative-sticky", "sticky,range"]
+WEIGHTS = [1, 2, 5, 20]
 
 _MEMBERS = (
     "leave",
@@ -65,7 +69,7 @@ class Pace:
 
 _COUNTS = (1, 1, 2, 3)
 _BUSY = Pace(
-    seconds=(60.0, 120.0, 120.0, 300.0, 900.0),
+    seconds=(30.0, 60.0, 60.0, 60.0, 120.0),
     groups=_COUNTS,
     sessions=(6_000, 10_000, 30_000),
     polls=(500, 1_000, 3_000),
@@ -90,6 +94,9 @@ _HOLDS = (9_000, 600_000, 600_000, 600_000)
 """How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear, or far longer."""
 CALM_EVERY = 30
 """One seed in so many is a calm world."""
+LONG_EVERY, LONG_SECONDS = 40, 900.0
+"""One in so many lasts so long: what needs the time comes there. Accidents come by parts of a world's time, so a short
+world has as many of them, and ten cost what one long one does."""
 PLAIN_EVERY = 4
 """One seed in so many has brokers that answer heartbeats at once and wait for sessions, as Apache Kafka does."""
 
@@ -99,7 +106,10 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     dice = Random(f"plan {seed}")
     plan = Plan(seed)
     pace = _CALM if longest > 3_600.0 and seed % CALM_EVERY == CALM_EVERY - 1 else _BUSY
-    plan.seconds = min(dice.choice(pace.seconds), longest)
+    seconds = dice.choice(pace.seconds)
+    if pace is _BUSY and seed % LONG_EVERY == LONG_EVERY - 2:
+        seconds = LONG_SECONDS
+    plan.seconds = min(seconds, longest)
     plan.brokers = dice.choice([1, 2, 2, 3])
     plan.pieces = dice.choice([0.0, 0.0, 0.3])
     if pace is _BUSY and plan.seconds >= 300 and dice.random() < 0.7:
@@ -112,6 +122,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}
     _members(plan, pace, dice)
     _steps(plan, pace, dice)
+    _more(plan, Random(f"more {seed}"))
     return plan
 
 
@@ -130,6 +141,8 @@ def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
     if pace is _CALM:
         settings |= {"group.max.session.timeout.ms": "7200000", "connections.max.idle.ms": "10800000"}
         settings["group.heartbeat.hold.ms"] = str(dice.choice(_HOLDS))
+        # What a broker does by the clock, whatever happens: as often as in a minute of production's.
+        settings |= {"log.cleaner.backoff.ms": "600000", "group.consumer.load.interval.ms": "600000"}
     if files:
         # Small segments, and a cleaner that is never content: there is always a compaction that a crash can meet.
         settings["offsets.topic.segment.bytes"] = dice.choice(["1024", "4096", "104857600"])
@@ -202,6 +215,26 @@ def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
         groups = sorted({one.group for one in plan.members})
         steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in crowded]
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
+
+
+def _more(plan: Plan, dice: Random) -> None:
+    """What came later than all else, by dice of its own: what was drawn before stays as it was."""
+    if not (plan.files or plan.is_calm) and dice.random() < 0.2:
+        plan.cluster, plan.brokers = True, max(plan.brokers, dice.choice([2, 3, 3]))
+    for group in sorted({one.group for one in plan.members}):
+        remote = dice.choice(REMOTE) if dice.random() < 0.4 else ""
+        local = dice.choice(LOCAL) if dice.random() < 0.25 else ""
+        for number, habits in enumerate(plan.members):
+            if habits.group != group:
+                continue
+            habits.remote, habits.local = remote, local
+            if remote != "weighted":
+                continue
+            habits.weight = dice.choice(WEIGHTS)
+            for _ in range(dice.choice([0, 0, 1, 3])):
+                at = round(dice.uniform(0.0, plan.seconds), 3)
+                plan.steps.append(Step(at, "weigh", number, str(dice.choice(WEIGHTS))))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
 
 
 def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:

@@ -6,8 +6,7 @@ it, with bits flipped in it. At each opening the recovered log is held to what w
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -15,19 +14,16 @@ from random import Random
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.log import CorruptBatch, FileStore, Topic
 from kohort.log.api import Pending
-from kohort.log.disk import Disk as FileWriter
-from kohort.log.disk import FilesNotSynced, Write
 from kohort.log.partition import SegmentedLog
-from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.log.partition_files import PartitionFiles
 from kohort.log.queue import Taken
 from kohort.model import UUID
-from kohort.sim.disk import CLUSTER_ID, Disk, PartitionId
+from kohort.sim.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
+from kohort.sim.failing_writer import FailingWriter, PowerLostError, change_a_bit
 from kohort.sim.violation import Violation
 from kohort.wire.records import batches
 
 _READ = 1 << 20
-_LIKELY_DAMAGED = 0.3
-"""How often what a crash leaves of a write is not what was written."""
 
 
 class FilesDisk(Disk):
@@ -48,7 +44,7 @@ class FilesDisk(Disk):
         self.damaged: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
         """Told of all that is left of a partition that lost some."""
 
-    def open(self, dice: Random) -> FilesStore:
+    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
         for _ in range(self.rot):
             self._flip_a_bit(dice)
         self.rot = 0
@@ -58,49 +54,102 @@ class FilesDisk(Disk):
         files = [path for path in sorted(self.path.glob(f"{OFFSETS_TOPIC}-*/*.log")) if path.stat().st_size]
         if files:
             path = dice.choice(files)
-            _change(path, dice.randrange(path.stat().st_size), dice)
+            change_a_bit(path, dice.randrange(path.stat().st_size), dice)
             ids = {one.name: one.topic_id for one in self.topics.values()}
             self.flipped.add((ids[OFFSETS_TOPIC], int(path.parent.name.rpartition("-")[2])))
 
 
-class FilesStore(FileStore):
-    """The store of one process."""
+class WitnessedFiles(PartitionFiles):
+    """The store of one process on files, which tells its disk what is durable."""
 
-    def __init__(self, disk: FilesDisk, dice: Random) -> None:
-        super().__init__(disk.path, cluster_id=CLUSTER_ID)
+    disk: FilesDisk
+    epoch: int
+
+    def begin(self, disk: FilesDisk, dice: Random) -> None:
+        """Write by what the disk does from now on."""
         self.files.disk.close()
-        self.files.disk = self._writer = _Writer(disk, dice)
+        self.files.disk = self._writer = FailingWriter(disk, dice)
         disk.epoch += 1
         self.disk = disk
         self.epoch = disk.epoch
         self._under_way: Taken | None = None
         self._lives = True
-        for topic in disk.topics.values():
-            if topic.name not in self.topics():
-                super().create_topic(topic)
-        offsets = self.topics().get(OFFSETS_TOPIC)
-        for number in range(0 if offsets is None else offsets.partitions):
-            assert offsets is not None
-            self._look_at(offsets, number)
 
     @property
     def stopped(self) -> bool:
         """Some partition takes no appends any more."""
         return any(log.stopped for log in self._logs.values())
 
-    def _look_at(self, topic: Topic, number: int) -> None:
+    def look_at(self, partition: PartitionId, log: SegmentedLog) -> None:
         """What recovery left is all that was ever acknowledged, and perhaps what was under way."""
-        partition = topic.topic_id, number
-        log, disk = self.partition(*partition), self.disk
+        disk = self.disk
         end = disk.ends.get(partition, 0)
         if partition in disk.flipped:
             disk.damaged(partition, b"".join(_sound(log, log.start_offset)))
         elif log.stable_offset < end:
-            raise Violation("S7", f"{topic.name}-{number} ended at {end}, and after recovery at {log.stable_offset}")
+            raise Violation("S7", f"{log.name} ended at {end}, and after recovery at {log.stable_offset}")
         else:
             for data in _sound(log, end):
-                disk.written(partition, data, self.epoch)
+                disk.written(partition, data, self.epoch_of(log))
         disk.ends[partition] = log.stable_offset
+
+    def epoch_of(self, log: SegmentedLog) -> int:
+        """The epoch at which this process writes to that log."""
+        return self.epoch
+
+    # Appends
+
+    def take(self) -> Taken | None:
+        self._under_way = super().take()
+        return self._under_way
+
+    def sync(self, pending: Pending) -> None:
+        """Raises OSError where the disk fails: then anything of it may be found later."""
+        assert isinstance(pending, Taken)
+        super().sync(pending)
+        by_name = {topic.name: topic.topic_id for topic in self.disk.topics.values()}
+        for log, queued in pending.logs:
+            assert isinstance(log, SegmentedLog)
+            if log.name.topic in by_name and queued:
+                partition = by_name[log.name.topic], log.name.partition
+                data = b"".join(bytes(part) for one in queued for part in one.parts)
+                self.disk.written(partition, data, self.epoch_of(log))
+                self.disk.ends[partition] = queued[-1].headers[-1].next_offset
+        self._under_way = None
+
+    def fail(self, pending: Pending, error: OSError) -> None:
+        super().fail(pending, error)
+        self._under_way = None
+
+    def close(self) -> None:
+        self._lives = False
+        super().close()
+
+    def power_lost(self) -> None:
+        """The process is gone. If a sync was under way, some of its bytes are on the disk, or others in their place."""
+        if not self._lives:
+            return
+        self._lives = False
+        if self._under_way is not None:
+            self._writer.dies = True
+            with suppress(PowerLostError):
+                super().sync(self._under_way)
+        self._release(clean=False)
+
+
+class FilesStore(WitnessedFiles, FileStore):
+    """The store of a broker that has the disk alone."""
+
+    def __init__(self, disk: FilesDisk, dice: Random) -> None:
+        FileStore.__init__(self, disk.path, cluster_id=CLUSTER_ID)
+        self.begin(disk, dice)
+        for topic in disk.topics.values():
+            if topic.name not in self.topics():
+                super().create_topic(topic)
+        offsets = self.topics().get(OFFSETS_TOPIC)
+        for number in range(0 if offsets is None else offsets.partitions):
+            assert offsets is not None
+            self.look_at((offsets.topic_id, number), self.partition(offsets.topic_id, number))
 
     # Topics and configs
 
@@ -120,94 +169,10 @@ class FilesStore(FileStore):
         super().keep_configs(kind, name, configs)
         self.disk.configs[kind, name] = configs
 
-    # Appends
-
-    def take(self) -> Taken | None:
-        self._under_way = super().take()
-        return self._under_way
-
-    def sync(self, pending: Pending) -> None:
-        """Raises OSError where the disk fails: then anything of it may be found later."""
-        assert isinstance(pending, Taken)
-        super().sync(pending)
-        for log, queued in pending.logs:
-            topic = self.topics().get(log.name.topic)
-            if topic is not None and queued:
-                partition = topic.topic_id, log.name.partition
-                self.disk.written(partition, b"".join(bytes(part) for one in queued for part in one.parts), self.epoch)
-                self.disk.ends[partition] = queued[-1].headers[-1].next_offset
-        self._under_way = None
-
-    def fail(self, pending: Pending, error: OSError) -> None:
-        super().fail(pending, error)
-        self._under_way = None
-
-    def close(self) -> None:
-        self._lives = False
-        super().close()
-
-    def power_lost(self) -> None:
-        """The process is gone. If a sync was under way, some of its bytes are on the disk, or others in their place."""
-        if not self._lives:
-            return
-        self._lives = False
-        if self._under_way is not None:
-            self._writer.dies = True
-            with suppress(_PowerLostError):
-                super().sync(self._under_way)
-        self.abandon()
-
-
-class _PowerLostError(OSError):
-    """Nothing behind this byte was written."""
-
-
-class _Writer(FileWriter):
-    """Production's writes and syncs, and what goes wrong with them."""
-
-    def __init__(self, disk: FilesDisk, dice: Random) -> None:
-        super().__init__(disk.path, MAX_OPEN_FILES)
-        self.dies = False
-        """The next write is the last one, and not whole."""
-        self._disk = disk
-        self._dice = dice
-
-    def write(self, writes: Sequence[Write]) -> None:
-        failure = self._disk.failure
-        if self.dies:
-            self._write_some(writes)
-            raise _PowerLostError
-        if failure == errno.ENOSPC:
-            self._write_some(writes)
-            raise OSError(failure, "the simulated disk is full")
-        super().write(writes)
-        if failure is not None:
-            raise FilesNotSynced(OSError(failure, "the simulated disk fails"), [file for file, _, _ in writes])
-
-    def _write_some(self, writes: Sequence[Write]) -> None:
-        """Some whole, one in part; of what a crash leaves, a part may be something else."""
-        dice = self._dice
-        whole = dice.randrange(len(writes) + 1)
-        super().write(writes[:whole])
-        for file, position, parts in writes[whole : whole + 1]:
-            data = b"".join(bytes(part) for part in parts)
-            size = dice.randrange(len(data))
-            super().write([(file, position, [data[:size]])])
-            if size and dice.random() < _LIKELY_DAMAGED:
-                _change(file.path, position + dice.randrange(size), dice)
-
 
 def _behind(offset: int, base_offset: int, next_offset: int, end: int, count: int) -> int:
     """Where the next batch begins; what no checksum covers is believed only where it can be true."""
     return next_offset if offset <= base_offset < next_offset <= end else offset + count
-
-
-def _change(path: Path, position: int, dice: Random) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        (byte,) = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ 1 << dice.randrange(8)]))
 
 
 def _sound(log: SegmentedLog, offset: int) -> Iterator[bytes]:

@@ -46,6 +46,8 @@ class Plan:
     """How likely a write arrives in two pieces."""
     files: bool = False
     """Whether the log lies in files, as production's, or in simulated memory."""
+    cluster: bool = False
+    """Whether all brokers serve at once, over one directory, and move what they lead."""
     metadata_age: Millis = 10_000
     """When members notice new partitions at the latest."""
     steps: list[Step] = field(default_factory=list)
@@ -94,6 +96,7 @@ def dump(plan: Plan) -> str:
     """The plan as lines that `load` reads."""
     lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}"]
     lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
+    lines += ["cluster 1"] * plan.cluster
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, habits in enumerate(plan.members):
@@ -119,8 +122,8 @@ def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
         case "seed" | "brokers" | "metadata_age":
             setattr(plan, word, int(rest))
-        case "files":
-            plan.files = bool(int(rest))
+        case "files" | "cluster":
+            setattr(plan, word, bool(int(rest)))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
         case "set":

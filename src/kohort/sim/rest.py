@@ -42,15 +42,10 @@ def _calm(world: World) -> None:
     disk.failure, disk.slowness = None, 0.0005
     if isinstance(disk, FilesDisk):
         disk.rot = 0
-    site.patience = 0.0
     # What an operator asked of a machine that is gone may still be waited for, longer than a coordinator is looked for.
     world.operator.kill()
     world.crowd.kill()
-    for process in site.processes:
-        process.go_on()
-    for number, process in enumerate(site.processes):
-        if process.alive and number != site.owner:
-            site.kill(number)
+    site.be_calm()
     for number, process in enumerate(world.processes):
         process.go_on()
         if process.lives and not process.alive and not _is_out(world, number):
@@ -188,9 +183,9 @@ def _stays_quiet(world: World) -> None:
     world.pass_time(_QUIET)
     if begun := _rebalanced(world, before):
         raise Violation("L2", f"a quiet group rebalanced: {begun}")
-    owner = world.site.owner
-    if owner is not None and world.violation is None:
-        world.site.kill(owner)
+    victim = world.site.victim
+    if victim is not None and world.violation is None:
+        world.site.kill(victim)
         world.pass_time(_QUIET)
         if begun := _rebalanced(world, before):
             raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
@@ -233,6 +228,5 @@ def _leaves_nothing(world: World) -> None:
 
 
 def _queued(world: World) -> str:
-    broker = world.site.active
-    waits = 0 if broker is None else broker.store.queued_bytes
+    waits = sum(broker.store.queued_bytes for broker in world.site.running.values())
     return f"{waits} bytes wait in the log's queue" if waits else ""

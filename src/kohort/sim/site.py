@@ -13,7 +13,9 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from kohort.broker.leadership import Leadership
 from kohort.broker.server import Broker, BrokerOptions
+from kohort.broker.shared import Shared
 from kohort.coordinator import GroupShard
 from kohort.model import Millis
 from kohort.sim.disk import Disk, SimulatedStore
@@ -23,11 +25,13 @@ from kohort.sim.process import Process
 
 FIRST_PORT = 9001
 SHARDS = 3
+LOOK_EVERY = 0.5
+"""Seconds between two looks of a broker at its cluster: production's 20 ms would be most of what happens here."""
 LEASE = 3.0
 """Seconds after which a broker that is not heard of loses the disk to another."""
 
-Watch = Callable[[GroupShard, Callable[[], bool]], GroupShard]
-"""Makes a coordinator that is looked at; the second argument says whether its broker still owns the disk."""
+Watch = Callable[[GroupShard, int, Callable[[], bool]], GroupShard]
+"""Makes a coordinator of that partition that is looked at; the last argument says whether its broker still owns it."""
 
 
 class SimulatedBroker(Broker):
@@ -35,9 +39,17 @@ class SimulatedBroker(Broker):
 
     watch: Watch
     owns: Callable[[], bool]
+    kill: Callable[[int], None]
+    """Ends the process of another broker."""
 
-    def new_group_shard(self) -> GroupShard:
-        return self.watch(super().new_group_shard(), self.owns)
+    def new_group_shard(self, partition: int) -> GroupShard:
+        return self.watch(super().new_group_shard(partition), partition, self.owns)
+
+    def _new_leadership(self) -> Leadership:
+        leadership = super()._new_leadership()
+        if isinstance(leadership, Shared):
+            leadership.clock, leadership.kill, leadership.look_every_s = self._loop.time, self.kill, LOOK_EVERY
+        return leadership
 
 
 class Site:
@@ -68,6 +80,8 @@ class Site:
         self.starting: Callable[[], None] = lambda: None
         """Called when a broker begins a life."""
         self._idle_since: float | None = None
+        self._back_at: dict[int, float] = {}
+        """When each broker that ended shall begin again; only of those that serve together."""
         self._stores: dict[int, SimulatedStore] = {}
         self._agenda = agenda
         self._dice = dice
@@ -86,16 +100,39 @@ class Site:
             return None
         return self.running.get(self.owner)
 
-    def idle_since(self, now: float) -> float:
-        """For how many seconds no broker has been seen to run."""
-        if self.active is not None or self._idle_since is None:
-            self._idle_since = now
-        return now - self._idle_since
+    @property
+    def victim(self) -> int | None:
+        """The broker whose end groups notice."""
+        return self.owner
 
-    def end_if_useless(self) -> None:
-        """An operator sees that partitions of the broker were stopped by their disk, and ends it."""
+    def begin(self) -> None:
+        """The world starts."""
+        self.start(0)
+
+    def look_after(self, now: float) -> None:
+        """What an operator does, now and then: partitions of a broker were stopped by their disk, or none serves."""
         if self.active is not None and self.owner is not None and self._stores[self.owner].stopped:
             self.kill(self.owner)
+        if self.active is not None or self._idle_since is None:
+            self._idle_since = now
+        if self.wanted and self.active is None and now - self._idle_since > self.patience:
+            self.take_over()
+
+    def serves(self, number: int) -> bool:
+        """Whether that broker is not one that merely has not noticed yet that it is over."""
+        return number == self.owner
+
+    def fails(self, number: int, seconds: float) -> None:
+        """That broker is about to end, or to stand still; nobody replaces it for so long."""
+        self.patience = seconds
+
+    def be_calm(self) -> None:
+        """No more faults: whoever still believes to serve ends."""
+        self.patience = 0.0
+        for number, process in enumerate(self.processes):
+            process.go_on()
+            if process.alive and not self.serves(number):
+                self.kill(number)
 
     def start(self, number: int) -> None:
         """That broker takes the disk; whoever had it finds out when it writes."""
@@ -108,22 +145,32 @@ class Site:
         self.owner = number
         self.takeovers += 1
         self.starting()
-        process.start(partial(self._serve, number)).blocking = partial(self._blocking, number)
+        self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        self.processes[number].start(partial(self._serve, number)).blocking = partial(self._blocking, number)
 
     async def _serve(self, number: int) -> None:
         loop = self.processes[number].loop
         assert loop is not None
-        store = self._stores[number] = self.disk.open(self._dice)
+        store = self._stores[number] = self.disk.open(self._dice, number + 1, loop.time)
         wrong = self.clocks[number]
         broker = SimulatedBroker(
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
         )
-        broker.owns = lambda: store.epoch == self.disk.epoch
+        broker.owns = partial(self._owns, number, store)
+        # What has lost its lease answers nobody, as over PostgreSQL: else it would tell what is no longer true.
+        broker.fenced = lambda: not self._owns(number, store)
+        broker.kill = lambda process_id: self.kill(process_id - 1)
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
         broker.watch = self._watch
         await broker.start()
         self.running[number] = broker
+
+    def _owns(self, number: int, store: SimulatedStore) -> bool:
+        """Whether what that life of the broker writes counts."""
+        return self._stores.get(number) is store and self.serves(number)
 
     def _blocking(self, number: int, work: Callable[[], Any]) -> tuple[float, Callable[[], Any]]:
         """What the broker's threads do takes the disk's time."""

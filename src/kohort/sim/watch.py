@@ -35,18 +35,10 @@ class Watch:
         """Called when the members of a classic group are told their generation, which is not written yet."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """The topics that there are."""
-        self._made = 0
 
-    def new_life(self) -> None:
-        """A broker starts: its coordinators are made in the order of their partitions."""
-        self._made = 0
-        self.live.clear()
-
-    def watched(self, machine: GroupShard, owns: Callable[[], bool]) -> GroupShard:
+    def watched(self, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> GroupShard:
         """The machine, and somebody who looks. `owns` says whether its broker still has the log."""
-        number = self._made if self._made < self.shards else None
-        self._made += 1
-        stand_in: Any = Watched(self, machine, number, owns)
+        stand_in: Any = Watched(self, machine, partition, owns)
         result: GroupShard = stand_in
         return result
 
@@ -70,7 +62,7 @@ class Watch:
         shadow = self.shadows[partition]
         records = shadow.written(pairs)
         live = self.live.get(partition)
-        if live is None:
+        if live is None or not live.owns():
             return
         live.unsynced -= len(records)
         if live.unsynced == 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.groups import group_partition
 from kohort.coordinator import Behind, Effects, GroupShard, GroupState, Held, Record, RequestContext, Timer, Token
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -39,19 +38,30 @@ if TYPE_CHECKING:
 class Watched:
     """One coordinator."""
 
-    def __init__(self, watch: Watch, machine: GroupShard, partition: int | None, owns: Callable[[], bool]) -> None:
+    def __init__(self, watch: Watch, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> None:
         self.machine = machine
         self.unsynced = 0
         """Records that were appended and are not durable yet."""
         self._seen = Seen(watch.states, lambda: watch.join_phase_over())
         self._watch = watch
         self._partition = partition
-        self._owns = owns
+        self.owns = owns
+        """Whether its broker still has the log."""
         self._serves = False
         self._touched: tuple[str, Millis] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.machine, name)
+
+    # Asked for with each request, so not by way of `__getattr__`.
+
+    @property
+    def has_news(self) -> bool:
+        return self.machine.has_news
+
+    @property
+    def holds_end_at(self) -> Millis | None:
+        return self.machine.holds_end_at
 
     @property
     def timers(self) -> dict[Timer, Millis]:
@@ -63,15 +73,11 @@ class Watched:
     def loaded(self, now: Millis) -> Effects:
         """It has replayed what the log holds: that is what was durable."""
         watch = self._watch
-        partition = self._partition
-        for group_id in (*self.machine.groups, *self.machine.consumer_groups):
-            partition = group_partition(group_id, watch.shards)
-        if partition is not None and self._owns():
-            shadow = watch.shadows[partition]
+        if self.owns():
+            shadow = watch.shadows[self._partition]
             same(self.machine, shadow.shard, "as loaded")
             same(shadow.compacted(), shadow.shard, "compacted")
-            watch.live[partition] = self
-            self._partition = partition
+            watch.live[self._partition] = self
         self._serves = True
         groups: list[AnyGroup] = [*self.machine.groups.values(), *self.machine.consumer_groups.values()]
         for group in groups:
@@ -81,8 +87,8 @@ class Watched:
     def resign(self) -> Effects:
         """It is nobody's coordinator any more."""
         self._serves = False
-        for partition in [number for number, live in self._watch.live.items() if live is self]:
-            del self._watch.live[partition]
+        if self._watch.live.get(self._partition) is self:
+            del self._watch.live[self._partition]
         return self.machine.resign()
 
     # Requests

@@ -28,6 +28,7 @@ from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
 from kohort.sim.answers import Answers
 from kohort.sim.application import Application
+from kohort.sim.cluster_files import ClusterDisk
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
 from kohort.sim.fates import is_fair
@@ -42,6 +43,7 @@ from kohort.sim.rest import check_rest
 from kohort.sim.shadow import Shadow, pairs_of
 from kohort.sim.site import SHARDS, Site
 from kohort.sim.stage import alone
+from kohort.sim.together import Together
 from kohort.sim.violation import Violation
 from kohort.sim.watch import Watch
 from kohort.sim.words import in_words
@@ -71,11 +73,11 @@ class World:
         self.network.weather.pieces = plan.pieces
         self.ledger = Ledger()
         self.watch = Watch(self.ledger, SHARDS, self.note)
-        disk = FilesDisk() if plan.files else Disk()
-        self.site = Site(
+        disk = ClusterDisk() if plan.cluster else FilesDisk() if plan.files else Disk()
+        self.site = (Together if plan.cluster else Site)(
             self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
         )
-        self.site.starting = self.watch.new_life
+        self.site.starting = self.watch.live.clear
         self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):
@@ -117,7 +119,8 @@ class World:
 
     def run(self) -> Outcome:
         """Let it all happen."""
-        in_files = TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if self.plan.files else nullcontext()
+        is_on_files = isinstance(self.site.disk, FilesDisk)
+        in_files = TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if is_on_files else nullcontext()
         with alone(self.plan.seed, self._failed), in_files as path:
             if isinstance(self.site.disk, FilesDisk):
                 self.site.disk.path = Path(path or "")
@@ -125,7 +128,7 @@ class World:
         return self._outcome()
 
     def _live(self) -> None:
-        self.site.start(0)
+        self.site.begin()
         for step in self.plan.steps:
             self.after(step.at, partial(self._step, step))
         self.after(1.0, self._look_after)
@@ -168,16 +171,14 @@ class World:
     def _join_phase_over(self) -> None:
         """Between the answer to JoinGroup and the assignment a group hangs on what only its coordinator knows."""
         self.after(0.0, self.interrupt)
-        if self.ambushes and not self.resting and self.site.owner is not None:
+        if self.ambushes and not self.resting and (victim := self.site.victim) is not None:
             self.ambushes -= 1
-            self.site.patience = 0.0
-            self.after(self.dice.uniform(0.0005, 0.006), partial(self.site.kill, self.site.owner))
+            self.site.fails(victim, 0.0)
+            self.after(self.dice.uniform(0.0005, 0.006), partial(self.site.kill, victim))
 
     def _look_after(self) -> None:
         """What supervisors of processes do: start again what ended and shall live."""
-        self.site.end_if_useless()
-        if self.site.wanted and self.site.active is None and self.site.idle_since(self.now) > self.site.patience:
-            self.site.take_over()
+        self.site.look_after(self.now)
         for number, application in enumerate(self.applications):
             if application is not None and (application.left or application.over):
                 if application.over is not None:
@@ -219,8 +220,8 @@ class World:
 
     def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
         disk = self.site.disk
-        if epoch != disk.epoch:
-            raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {disk.epoch}")
+        if epoch != (newest := disk.newest(partition)):
+            raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {newest}")
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self.watch.written(partition[1], pairs_of(data))

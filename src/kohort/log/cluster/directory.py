@@ -15,7 +15,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,13 @@ class Beat:
     at_ms: int
     """By the monotonic clock, which all processes of a host share."""
 
-    def age_ms(self) -> int:
-        """How long ago that was."""
-        return _monotonic_ms() - self.at_ms
-
 
 class ClusterDirectory:
     """One broker's hold on the directory that it shares."""
+
+    process_id = os.getpid()
+    now_ms: Callable[[], int] = staticmethod(lambda: time.monotonic_ns() // 1_000_000)
+    """The clock of beats. A simulation has another one, and processes that are none."""
 
     def __init__(self, path: Path, node_id: int, cluster_id: str | None = None) -> None:
         """Create it if need be, or take over a broker's that was alone. Raises DataDirectoryInUse, BadDataDirectory."""
@@ -149,7 +149,7 @@ class ClusterDirectory:
 
     def beat(self) -> None:
         """Say that this broker works."""
-        self._life.write(f"{os.getpid():>12d} {_monotonic_ms():>20d}\n".encode())
+        self._life.write(f"{self.process_id:>12d} {self.now_ms():>20d}\n".encode())
 
     def lives(self, node_id: int) -> bool:
         """Whether the process of that broker exists; it may stand still."""
@@ -182,7 +182,3 @@ def read_image(directory: Path) -> ClusterImage:
 
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
-
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

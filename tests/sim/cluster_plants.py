@@ -1,0 +1,34 @@
+"""Bugs of brokers that share a directory, which only worlds with such brokers can find; see planting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from kohort.broker.following import Following
+from kohort.broker.groups import Groups
+from kohort.log.cluster import ClusterDirectory
+from tests.sim.planting import plant
+
+
+@plant("S9", "S7", "S10", "S13", hint=2)
+def a_broker_that_lives_is_taken_for_dead(patch: MonkeyPatch) -> None:
+    patch.setattr(ClusterDirectory, "lives", lambda self, node_id: False)
+
+
+@plant("S9", "S7", "S10", "S13", "L2", hint=2)
+def a_shard_that_is_given_away_goes_on_serving(patch: MonkeyPatch) -> None:
+    def keep(self: Groups, partitions: Iterable[int]) -> None:
+        pass
+
+    patch.setattr(Groups, "give_up", keep)
+
+
+@plant("L1", "L2", "L6", "S3", hint=2)
+def what_a_broker_is_given_is_never_loaded(patch: MonkeyPatch) -> None:
+    def nothing(self: Any, before: Any, image: Any) -> None:
+        pass
+
+    patch.setattr(Following, "_lead_more", nothing)

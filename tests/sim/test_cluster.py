@@ -1,0 +1,57 @@
+"""Worlds made by hand whose brokers are a cluster: what its groups notice when coordinators move."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.sim import Plan, Step, World
+from kohort.sim.application import Habits
+from kohort.sim.cluster_files import ClusterDisk
+
+JOIN_AND_LEAVE = 2
+"""Rebalances of a group whose members come together and, at the end of the world, go together."""
+
+
+def world(*accidents: Step) -> World:
+    """Two members in each of four groups, over three brokers."""
+    members = [
+        Habits(group=f"g{number // 2}", topics=("orders",), session=30_000, heartbeat=3_000) for number in range(8)
+    ]
+    plan = Plan(
+        seed=1,
+        seconds=90.0,
+        brokers=3,
+        cluster=True,
+        settings={"group.initial.rebalance.delay.ms": "3000"},
+        topics={"orders": 6},
+        members=members,
+        rates=[1.0] * len(members),
+        steps=[*(Step(5.0 + number / 10, "start", number) for number in range(len(members))), *accidents],
+    )
+    return World(plan)
+
+
+@pytest.mark.parametrize("how", ["broker-kill", "broker-vanish", "broker-term", "broker-stop"])
+def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(how: str) -> None:
+    # One that stands still is ended by the others after broker.session.timeout.ms.
+    run = world(Step(32.0, how, 1, "10.0"))
+    outcome = run.run()
+    assert outcome.violation is None
+    assert outcome.faults == {how: 1}
+    assert outcome.rebalances == 4 * JOIN_AND_LEAVE
+    disk = run.site.disk
+    assert isinstance(disk, ClusterDisk)
+    assert max(disk.opened.values()) >= 2, "the dead broker's partitions went to others, and one came back to it"
+
+
+def test_a_broker_that_stands_still_for_a_moment_keeps_what_it_leads() -> None:
+    run = world(Step(32.0, "broker-stop", 1, "2.0"))
+    outcome = run.run()
+    assert outcome.violation is None
+    assert run.site.processes[1].lives == 1
+    assert outcome.rebalances == 4 * JOIN_AND_LEAVE
+
+
+def test_a_cluster_is_the_same_world_to_the_byte() -> None:
+    one, other = (world(Step(32.0, "broker-vanish", 0, "10.0")).run() for _ in range(2))
+    assert (one.trace, one.events) == (other.trace, other.events)
