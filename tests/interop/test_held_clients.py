@@ -96,7 +96,7 @@ async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, t
     async with broker:
         trial = Trial(scenario="held", broker="", client=client, protocol=protocol, partitions=4, commit_ms=500)
         order = await asyncio.to_thread(prepare, trial, f"127.0.0.1:{broker.port}")
-        stage = Stage(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0)
+        stage = Stage(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
         try:
             await asyncio.to_thread(rebalance, stage)
             await be_quiet(broker, stage, HEARTBEATS[68 if protocol == "consumer" else 12])
