@@ -51,8 +51,8 @@ interop: $(VENV)/.develop ## other people's clients against our broker and again
 interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka
 	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))
 
-chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10, then kill -9 a broker KILLS=200 times; a judge compares all that was promised with what is read
-	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over files, or STORE=postgres), then kill -9 a broker KILLS=200 times; a judge compares all that was promised with what is read
+	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import read_image
-from tests.cluster.postgres import postgres
+from kohort.log.postgres.home import read_image as read_from_database
+from tests.cluster.postgres import PostgresServer, postgres
 from tests.interop.kohort import kohort
 from tests.interop.process import ServerProcess, until
 
@@ -68,6 +70,23 @@ class RunningCluster:
         until(timeout, "the cluster settles", lambda: len(self.image.nodes) == brokers and self.image.settled)
 
 
+class OverPostgres(RunningCluster):
+    """A running `kohort cluster` over a database."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return read_from_database(str(self.data))
+
+    def process_id(self, node_id: int) -> int:
+        named = b"--node-id\0%d\0" % node_id
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == self.process.pid and named in (entry / "cmdline").read_bytes():
+                    return int(entry.name)
+        return -1
+
+
 StartCluster = Callable[..., AbstractContextManager[RunningCluster]]
 
 
@@ -77,18 +96,55 @@ def start_cluster(tmp_path: Path) -> StartCluster:
 
     @contextlib.contextmanager
     def start(*options: str, brokers: int = 3, **settings: str) -> Iterator[RunningCluster]:
-        settings = {"offsets_topic_num_partitions": "9", "group_initial_rebalance_delay_ms": "100", **settings}
-        named = [part for name, value in settings.items() for part in ("--set", f"{name.replace('_', '.')}={value}")]
+        named = _named(settings)
         data = tmp_path / "data"
         command = kohort("cluster", "--brokers", str(brokers), "--data", str(data), *named, *options)
-        process = ServerProcess(command)
-        with contextlib.ExitStack() as stack:
-            stack.callback(process.kill)
-            ready = process.wait_for(r"^ready (\S+)$", timeout=60.0)
-            cluster = RunningCluster(ready[1], data, process)
-            stack.callback(cluster.wake)
+        with _running(command, lambda bootstrap, process: RunningCluster(bootstrap, data, process)) as cluster:
             yield cluster
-            code = process.stop(30.0)
-            assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
 
     return start
+
+
+@pytest.fixture
+def start_over_postgres(postgres: PostgresServer) -> StartCluster:
+    """The same over a database, a fresh one unless it is given."""
+
+    @contextlib.contextmanager
+    def start(*options: str, dsn: str | None = None, **settings: str) -> Iterator[OverPostgres]:
+        dsn = dsn or postgres.fresh_database()
+        command = kohort("cluster", "--brokers", "3", "--postgres", dsn, *_named(settings), *options)
+        with _running(command, lambda bootstrap, process: OverPostgres(bootstrap, Path(dsn), process)) as cluster:
+            yield cluster
+
+    return start
+
+
+@pytest.fixture(params=["files", "postgres"])
+def start_over_either(request: pytest.FixtureRequest) -> StartCluster:
+    """For what must be the same over both stores."""
+    fixture = "start_cluster" if request.param == "files" else "start_over_postgres"
+    start: StartCluster = request.getfixturevalue(fixture)
+    return start
+
+
+Cluster = TypeVar("Cluster", bound=RunningCluster)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], running: Callable[[str, ServerProcess], Cluster]) -> Iterator[Cluster]:
+    process = ServerProcess(command)
+    with contextlib.ExitStack() as stack:
+        stack.callback(process.kill)
+        ready = process.wait_for(r"^ready (\S+)$", timeout=60.0)
+        cluster = running(ready[1], process)
+        stack.callback(cluster.wake)
+        yield cluster
+        code = process.stop(60.0)
+        assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
+
+
+def _named(settings: Mapping[str, str]) -> list[str]:
+    usual = {"offsets_topic_num_partitions": "9", "group_initial_rebalance_delay_ms": "100"}
+    return [
+        part for name, value in {**usual, **settings}.items() for part in ("--set", f"{name.replace('_', '.')}={value}")
+    ]

@@ -57,7 +57,7 @@ class PostgresServer:
             user=self._user,
             cwd=self._home,
         )
-        until(20.0, "the server answers", self._answers)
+        until(60.0, "the server answers", self._answers)
 
     def stop(self) -> None:
         """It hangs up on everybody (a fast shutdown)."""
@@ -86,7 +86,7 @@ class PostgresServer:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(number)
-            process.wait(20.0)
+            process.wait(60.0)
 
     def _answers(self) -> bool:
         try:
@@ -101,8 +101,8 @@ def running_postgres() -> Iterator[PostgresServer]:
     """Raises Unavailable."""
     with tempfile.TemporaryDirectory(prefix="kohort-pg-") as home:
         server = PostgresServer(Path(home))
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()

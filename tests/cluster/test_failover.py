@@ -128,9 +128,9 @@ async def generation(cluster: RunningCluster) -> tuple[str, int]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
-    start_cluster: StartCluster, protocol: str
+    start_over_either: StartCluster, protocol: str
 ) -> None:
-    with start_cluster() as cluster:
+    with start_over_either() as cluster:
         await topic_of(cluster)
         async with Readers(cluster, 3, group_protocol=protocol).running() as readers:
             await produce(cluster, 0, 300)

@@ -7,90 +7,30 @@ import contextlib
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.log.cluster import ClusterImage
 from kohort.log.postgres.home import read_image
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, encode_batch
-from tests.cluster.conftest import RunningCluster
+from tests.cluster.conftest import StartCluster
 from tests.cluster.postgres import PostgresServer, running_postgres
-from tests.cluster.test_failover import Readers, connected, coordinator, generation, produce, topic_of
+from tests.cluster.test_failover import Readers, connected, produce, topic_of
 from tests.cluster.wire import wire_to
 from tests.interop.kohort import kohort, running_kohort
 from tests.interop.process import ServerProcess, until
 
 pytestmark = pytest.mark.timeout(240)
 
-SETTINGS = ("--set", "offsets.topic.num.partitions=9", "--set", "group.initial.rebalance.delay.ms=100")
-
-
-class OverPostgres(RunningCluster):
-    """A running `kohort cluster` over a database."""
-
-    @property
-    def image(self) -> ClusterImage:
-        return read_image(str(self.data))
-
-    def process_id(self, node_id: int) -> int:
-        named = b"--node-id\0%d\0" % node_id
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == self.process.pid and named in (entry / "cmdline").read_bytes():
-                    return int(entry.name)
-        return -1
-
-
-Start = Callable[..., AbstractContextManager[OverPostgres]]
-
-
-@pytest.fixture
-def start(postgres: PostgresServer) -> Start:
-    @contextlib.contextmanager
-    def started(*options: str, dsn: str | None = None) -> Iterator[OverPostgres]:
-        dsn = dsn or postgres.fresh_database()
-        process = ServerProcess(kohort("cluster", "--brokers", "3", "--postgres", dsn, *SETTINGS, *options))
-        with contextlib.ExitStack() as stack:
-            stack.callback(process.kill)
-            ready = process.wait_for(r"^ready (\S+)$", timeout=60.0)
-            cluster = OverPostgres(ready[1], Path(dsn), process)
-            stack.callback(cluster.wake)
-            yield cluster
-            code = process.stop(60.0)
-            assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
-
-    return started
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(start: Start, protocol: str) -> None:
-    with start() as cluster:
-        await topic_of(cluster)
-        async with Readers(cluster, 3, group_protocol=protocol).running() as readers:
-            await produce(cluster, 0, 300)
-            await readers.until_read(300)
-            owned = readers.assigned
-            killed = coordinator(cluster)
-            cluster.signal(killed, signal.SIGKILL)
-            await produce(cluster, 300, 300)
-            await readers.until_read(600)
-            assert killed not in cluster.image.nodes
-            assert (readers.assigned, readers.lost) == (owned, 0), "nobody's partitions moved"
-            assert await generation(cluster) == ("Stable", 3)
-        values = [one[3] for one in readers.read]
-        assert len(values) == len(set(values)) == 600, "nothing is read twice by a group that did not rebalance"
-
 
 @pytest.mark.parametrize("abruptly", [False, True])
-async def test_a_database_that_restarts_costs_nothing_but_time(start: Start, *, abruptly: bool) -> None:
-    with running_postgres() as server, start(dsn=server.dsn()) as cluster:
+async def test_a_database_that_restarts_costs_nothing_but_time(
+    start_over_postgres: StartCluster, *, abruptly: bool
+) -> None:
+    with running_postgres() as server, start_over_postgres(dsn=server.dsn()) as cluster:
         await topic_of(cluster)
         async with Readers(cluster, 3).running() as readers:
             await produce(cluster, 0, 120)
@@ -106,8 +46,8 @@ async def test_a_database_that_restarts_costs_nothing_but_time(start: Start, *, 
         assert len(cluster.image.nodes) == 3
 
 
-async def test_a_zombie_acknowledges_nothing_and_ends(start: Start) -> None:
-    with start("--set", "broker.lease.ms=1000", "--restart") as cluster:
+async def test_a_zombie_acknowledges_nothing_and_ends(start_over_postgres: StartCluster) -> None:
+    with start_over_postgres("--set", "broker.lease.ms=1000", "--restart") as cluster:
         await topic_of(cluster)
         image = cluster.image
         topic = image.named("t")

@@ -13,7 +13,7 @@ import pytest
 
 from kohort.log import DataDirectoryInUse, Topic
 from kohort.log.cluster import Node, PartitionId
-from kohort.log.postgres import BadDatabase, ClusterDatabase, Fenced, PostgresStore
+from kohort.log.postgres import BadDatabase, ClusterDatabase, ConnectionBroke, Fenced, PostgresStore
 from kohort.model import UUID
 from tests.cluster.postgres import PostgresServer
 from tests.cluster.wire import Wire, wire_to
@@ -89,6 +89,8 @@ def test_of_two_brokers_that_believe_they_lead_one_is_acknowledged(join: Open) -
     take_over(second, 1)  # between what it took and its sync; nobody has told it
     with pytest.raises(Fenced):
         first.sync(pending)
+    with pytest.raises(ConnectionBroke):  # whoever took over hung up on it
+        first.create_topic(Topic(uuid4(), "more", 1))
     with pytest.raises(Fenced, match="declared dead"):
         first.create_topic(Topic(uuid4(), "more", 1))
     successor = second.partition(topic_id, 0)
@@ -97,6 +99,15 @@ def test_of_two_brokers_that_believe_they_lead_one_is_acknowledged(join: Open) -
     append(successor, b"c")
     flush(second)
     assert values(successor) == [b"a", b"c"]
+
+
+def test_who_takes_over_does_not_wait_for_one_that_stands_still_with_the_images_lock(join: Open) -> None:
+    first, second = join(1), join(2)
+    with psycopg.connect(first.home.dsn, application_name="kohort broker 1 image") as still:
+        still.execute("SELECT image FROM kohort.cluster FOR UPDATE")
+        take_over(second, 1)
+        with pytest.raises(psycopg.OperationalError):
+            still.execute("SELECT 1")
 
 
 def test_a_partition_that_was_given_away_takes_nothing_of_its_old_leader(join: Open) -> None:

@@ -38,6 +38,15 @@ class Wire:
         """Nothing passes any more, and nobody is told."""
         self._flowing.clear()
 
+    def flow(self) -> None:
+        """Everything passes again, what was held first."""
+        self._flowing.set()
+
+    def break_connections(self) -> None:
+        """Both ends are told, whatever is under way."""
+        broken, self._sockets = self._sockets, []
+        _end(*broken)
+
     def close(self) -> None:
         self._flowing.set()
         for one in (self._listener, *self._sockets):
@@ -52,7 +61,12 @@ class Wire:
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX)
-            server.connect(self._server)
+            try:
+                server.connect(self._server)
+            except OSError:  # it is down
+                client.close()
+                server.close()
+                continue
             self._sockets += [client, server]
             deaf = threading.Event()
             threading.Thread(target=self._requests, args=(client, server, deaf), daemon=True).start()

@@ -11,20 +11,24 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from kohort.broker.following import Following
+from kohort.broker.lease import BEATS, Lease
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
 from kohort.log.api import DataDirectoryInUse, LogStore
 from kohort.log.cluster import ClusterImage, PartitionId
 from kohort.log.cluster.locks import is_held
+from kohort.log.cluster.unsure import Fenced
 from kohort.log.partition import SegmentedLog
-from kohort.log.postgres import Beat, ClusterDatabase, Fenced, PostgresStore
+from kohort.log.postgres import Beat, ClusterDatabase, PostgresStore
 from kohort.log.postgres.session import Connection, Session
 
 if TYPE_CHECKING:
@@ -32,10 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.broker")
 
-_BEATS = 6
-"""In each lease."""
-_FENCED_FROM = 0.9
-"""Of the lease: what was about to be answered has the rest of it."""
 _LATE_MS = 5
 """So long after a lease has ended others look."""
 _JOIN_WITHIN_S = 10.0
@@ -67,8 +67,8 @@ class Leased(Following):
         self._logs = store
         self._home = store.home
         self._lease_ms = broker.config.number("broker.lease.ms")
-        self._fenced_at = 0.0
-        """By the monotonic clock; the keeper moves it."""
+        self._lease = Lease(self._lease_ms)
+        """Of the monotonic clock; the keeper renews it."""
         self._loop = asyncio.get_running_loop()
         self._keeper: threading.Thread | None = None
         self._closing = threading.Event()
@@ -80,7 +80,7 @@ class Leased(Following):
 
     def fenced(self) -> bool:
         """Whether another may lead by now what this broker leads."""
-        return time.monotonic() >= self._fenced_at
+        return self._lease.fenced(time.monotonic())
 
     # Life
 
@@ -98,7 +98,7 @@ class Leased(Following):
                 if began > give_up_at:
                     raise KohortError(f"cannot join the cluster in the database: {error}") from error
             await asyncio.sleep(_AGAIN_S)
-        self._fenced_at = began + _FENCED_FROM * self._lease_ms / 1000
+        self._lease.renewed(began)
         self._keeper = threading.Thread(target=self._keep, args=(image.version,), name="kohort-keeper", daemon=True)
         self._keeper.start()
         self._store.follow(image)
@@ -128,12 +128,12 @@ class Leased(Following):
             began = time.monotonic()
             try:
                 news = keeper.beat(began)
-                self._fenced_at = began + _FENCED_FROM * self._lease_ms / 1000
+                self._lease.renewed(began)
                 if news is not None:
                     self._tell(partial(self._news, news))
                 keeper.listen()
             except Fenced as error:
-                self._fenced_at = began
+                self._lease.lost()
                 self._tell(partial(self._over, str(error)))
                 break
             except OSError as error:
@@ -228,15 +228,25 @@ class _Keeper:
             self._rest_s = self._until_next(beat, now)
             image: ClusterImage | None = None
             if beat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
-                with connection.transaction():
-                    image, dead = self._home.take_over(connection, beat.late)
-                if dead:
-                    log.warning("the lease of broker %s ended; the others lead its partitions now", dead)
+                image = self._take_over(connection, beat.late)
             elif beat.version != self._version:
                 image = self._home.fetch(connection)
             if image is not None:
                 self._version = image.version
             return image
+
+    def _take_over(self, connection: Connection, late: Sequence[int]) -> ClusterImage | None:
+        """The image without them; None where somebody holds it. Raises psycopg.Error where the connection broke."""
+        try:
+            with connection.transaction():
+                image, dead = self._home.take_over(connection, late)
+        except psycopg.errors.LockNotAvailable as error:
+            log.warning("the lease of broker %s ended, but nobody can be changed yet: %s", late, error)
+            self._rest_s = _AGAIN_S
+            return None
+        if dead:
+            log.warning("the lease of broker %s ended; the others lead its partitions now", dead)
+        return image
 
     def listen(self) -> None:
         """Wait until there is a new image, or the next beat is due."""
@@ -246,7 +256,7 @@ class _Keeper:
 
     def _until_next(self, beat: Beat, now: float) -> float:
         """Seconds; it looks when a lease ends that nobody renews, so that no group waits for longer than that."""
-        rest_s = self._lease_ms / 1000 / _BEATS
+        rest_s = self._lease_ms / 1000 / BEATS
         if beat.late:  # until this broker has looked for long enough
             rest_s = min(rest_s, max(0.0, self._looks_since + self._lease_ms / 1000 - now))
         if beat.next_ms is not None:

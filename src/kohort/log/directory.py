@@ -194,9 +194,11 @@ def _lock(path: Path) -> int:
     descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
+        if not isinstance(error, BlockingIOError):  # a file system without locks
+            raise
         who = f"process {owner}" if owner else "another process"
         detail = f"is in use by {who}; stop it, or choose another directory"
         raise DataDirectoryInUse(f"the data directory {path} {detail}") from None

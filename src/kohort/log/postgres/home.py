@@ -13,8 +13,9 @@ from uuid import uuid4
 from kohort.log.api import DataDirectoryInUse
 from kohort.log.cluster.encoding import decode_image, encode_image
 from kohort.log.cluster.image import ClusterImage, Node, Transition
+from kohort.log.cluster.unsure import DatabaseTrouble, Fenced
 from kohort.log.memory import fresh_cluster_id
-from kohort.log.postgres.session import BadDatabase, Connection, DatabaseTrouble, Fenced, Session
+from kohort.log.postgres.session import PROGRAM, BadDatabase, Connection, Session
 from kohort.log.postgres.tables import CHANNEL, CREATE, FORMAT, LIVES, UPGRADES
 from kohort.model import UUID
 
@@ -22,6 +23,12 @@ log = logging.getLogger("kohort.log")
 
 _CHANGE_MS = 3_000
 """The most that a change of the image takes; the event loop waits for it."""
+_PATIENCE_MS = 500
+"""Whoever takes over waits so long for a lock, and tries again after its next beat."""
+_HANG_UP = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND usename = current_user AND application_name ~ %s
+"""
 _CREATE_LOCK = 0x6B6F686F7274
 """Whoever makes the tables holds this advisory lock."""
 
@@ -54,7 +61,7 @@ class ClusterDatabase:
         self.life = uuid4()
         """Names this process, so that a later one of its node id is another."""
         self._joined = False
-        self._session = Session(dsn, f"broker {node_id}", _CHANGE_MS)
+        self._session = Session(dsn, f"broker {node_id} image", _CHANGE_MS)
         try:
             self.cluster_id = _enter(self._session, cluster_id)
         except BaseException as error:
@@ -139,6 +146,9 @@ class ClusterDatabase:
     def take_over(self, connection: Connection, late: Sequence[int]) -> tuple[ClusterImage, list[int]]:
         """In a transaction: those whose leases have ended, and still have, are brokers no more."""
         connection.execute("SET LOCAL synchronous_commit = on")
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(_PATIENCE_MS),))
+        # One that was cut off or stands still may be in a transaction, and hold what has to be changed.
+        connection.execute(_HANG_UP, (f"^{PROGRAM} broker ({'|'.join(map(str, late))}) ",))
         _locked(connection)
         rows = connection.execute(
             "SELECT node_id FROM kohort.leases WHERE node_id = ANY(%s) AND until < clock_timestamp() FOR UPDATE",

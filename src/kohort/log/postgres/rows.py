@@ -1,19 +1,18 @@
 """Batches as rows: written by one sync, read when a partition is taken over, dropped by retention and compaction."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.log.cluster.image import PartitionId
+from kohort.log.postgres.arrays import Byteas, Int4s, Int8s, Uuids
 from kohort.log.postgres.drawers import Term, find_drawer
 from kohort.log.postgres.home import ClusterDatabase
-from kohort.log.postgres.session import Connection, ConnectionBroke, NoDrawer, Session
+from kohort.log.postgres.session import Connection, Session
 from kohort.model import UUID
 
 _COPY_FROM = 1 << 20
 """Bytes from which COPY is cheaper than parameters of a statement."""
-_AGAIN_S = 0.1
 _WITHIN_HOURS = 48
 """So long, at most, do rows that retention dropped wait for their drawer's end."""
 Row = tuple[UUID, int, int, int, bytes]
@@ -36,74 +35,50 @@ class Appends:
         return sum(len(row[4]) for row in self.rows)
 
 
-class Writer:
-    """Appends of one broker, one sync after the other."""
+class RowTable:
+    """The `Table` of one broker."""
 
     def __init__(self, home: ClusterDatabase, session: Session) -> None:
         self._home = home
         self._session = session
-        self._syncs = 0
-        self.give_up: Callable[[], bool] = lambda: False
-        """Whether to try no more: what was written then is for the next broker to find out."""
 
-    def write(self, appends: Appends) -> None:
-        """Durable when it returns, all or nothing. Raises DatabaseTrouble: then nothing of it is in, but for what
-        `give_up` says.
-        """
-        number = self._syncs + 1
-        while True:
-            try:
-                self._write(appends, number)
-                break
-            except NoDrawer:
-                with self._session.transaction() as connection:
-                    for wanted in set(appends.terms):
-                        find_drawer(connection, wanted)
-            except ConnectionBroke:
-                if self._find_out() == number:
-                    break
-        self._syncs = number
-
-    def _write(self, appends: Appends, number: int) -> None:
+    def append(self, appends: Appends, number: int) -> None:
         who = (self._home.node_id, self._home.life, number)
-        claimed: list[Any] = [list(column) for column in zip(*appends.partitions, strict=True)]
+        topics, numbers, epochs, bases, nexts = zip(*appends.partitions, strict=True)
+        claimed = (Uuids(topics), Int4s(numbers), Int4s(epochs), Int8s(bases), Int8s(nexts))
         if appends.size < _COPY_FROM:
-            rows: list[Any] = [list(column) for column in zip(*appends.rows, strict=True)]
-            retentions = [None if one is None else one.retention_ms for one in appends.terms]
-            hours = [None if one is None else one.hours for one in appends.terms]
+            topics, numbers, bases, nexts, bodies = zip(*appends.rows, strict=True)
+            rows = (Uuids(topics), Int4s(numbers), Int8s(bases), Int8s(nexts), Byteas(bodies))
+            retentions = Int8s(0 if one is None else one.retention_ms for one in appends.terms)
+            hours = Int4s(0 if one is None else one.hours for one in appends.terms)
             with self._session.doing() as connection:
                 connection.execute(
-                    "SELECT kohort.append(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[],"
-                    " %s::uuid[], %s::int[], %s::bigint[], %s::bigint[], %b::bytea[], %s::bigint[], %s::int[])",
+                    "SELECT kohort.append(%s, %s, %s, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)",
                     (*who, *claimed, *rows, retentions, hours),
                     prepare=True,
                 )
             return
         with self._session.transaction() as connection:
             connection.execute(
-                "SELECT kohort.claim(%s, %s, %s, %s::uuid[], %s::int[], %s::int[], %s::bigint[], %s::bigint[])",
+                "SELECT kohort.claim(%s, %s, %s, %b, %b, %b, %b, %b)",
                 (*who, *claimed),
             )
             drawers = {wanted: find_drawer(connection, wanted) for wanted in set(appends.terms)}
             copy_rows(connection, appends.rows, [drawers[wanted] for wanted in appends.terms])
 
-    def _find_out(self) -> int:
-        """The number of the last sync that is in. It waits until the server has ended what a dropped connection left
-        under way, for that holds the broker's row. Raises Fenced's like where it has none any more.
-        """
-        while True:
-            try:
-                with self._session.transaction() as connection:
-                    row = connection.execute(
-                        "SELECT last_sync FROM kohort.brokers WHERE node_id = %s AND life = %s FOR UPDATE",
-                        (self._home.node_id, self._home.life),
-                    ).fetchone()
-                # Without a row the next attempt is refused, and says so.
-                return -1 if row is None else int(row[0])
-            except ConnectionBroke:
-                if self.give_up():
-                    raise
-                time.sleep(_AGAIN_S)
+    def last_append(self) -> int | None:
+        # It waits until the server has ended what a dropped connection left under way, for that holds the broker's row.
+        with self._session.transaction() as connection:
+            row = connection.execute(
+                "SELECT last_sync FROM kohort.brokers WHERE node_id = %s AND life = %s FOR UPDATE",
+                (self._home.node_id, self._home.life),
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def make_drawers(self, appends: Appends) -> None:
+        with self._session.transaction() as connection:
+            for wanted in set(appends.terms):
+                find_drawer(connection, wanted)
 
 
 def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int]) -> None:

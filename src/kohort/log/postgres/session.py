@@ -10,12 +10,16 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from kohort.errors import KohortError
+from kohort.log.cluster.unsure import ConnectionBroke, DatabaseTrouble, Fenced, NoDrawer
+from kohort.log.postgres.arrays import register
 from kohort.log.postgres.tables import FENCED, NO_DRAWER, STALE
 
 log = logging.getLogger("kohort.log")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+PROGRAM = "kohort"
+"""How the names of all sessions begin."""
 _CONNECT_S = 3
 _IDLE_IN_TRANSACTION_MS = 5_000
 """A broker whose host is gone must not hold its locks for longer."""
@@ -23,22 +27,6 @@ _IDLE_IN_TRANSACTION_MS = 5_000
 
 class BadDatabase(KohortError):
     """The database cannot be used: not there, not ours, of another version."""
-
-
-class DatabaseTrouble(OSError):
-    """The database did not do what was asked: nothing of it happened, unless the connection broke meanwhile."""
-
-
-class ConnectionBroke(DatabaseTrouble):
-    """Nobody knows whether it happened."""
-
-
-class Fenced(DatabaseTrouble):
-    """This broker was declared dead, or a partition is another's."""
-
-
-class NoDrawer(DatabaseTrouble):
-    """There is no table yet for rows that go by time; see `kohort.log.postgres.drawers`."""
 
 
 class Session:
@@ -54,7 +42,7 @@ class Session:
             self._conninfo = make_conninfo(
                 dsn,
                 connect_timeout=_CONNECT_S,
-                application_name=f"kohort {name}",
+                application_name=f"{PROGRAM} {name}",
                 keepalives_idle=2,
                 keepalives_interval=1,
                 keepalives_count=3,
@@ -72,6 +60,7 @@ class Session:
         if self._connection is None or self._connection.closed:
             try:
                 self._connection = psycopg.connect(self._conninfo, autocommit=True)
+                register(self._connection)
                 self._connection.execute(
                     "SELECT set_config('statement_timeout', %s, false), set_config('synchronous_commit', %s, false),"
                     " set_config('idle_in_transaction_session_timeout', %s, false)",

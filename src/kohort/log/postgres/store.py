@@ -5,6 +5,7 @@ shell; from then on each sync writes both, the files first. Files that are lost 
 """
 
 import shutil
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from kohort.log.api import Topic
 from kohort.log.cluster.image import PartitionId, Transition
 from kohort.log.cluster.locks import FileLock
 from kohort.log.cluster.store import SharedStore
+from kohort.log.cluster.unsure import Writer
 from kohort.log.config import LogConfig
 from kohort.log.directory import write_durably
 from kohort.log.names import START_OFFSET, segment_path
@@ -21,7 +23,7 @@ from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
 from kohort.log.postgres.drawers import clear_drawers, term
 from kohort.log.postgres.home import ClusterDatabase
-from kohort.log.postgres.rows import Appends, Extent, Writer, forget_deleted, move_start, read_extents, read_rows
+from kohort.log.postgres.rows import Appends, Extent, RowTable, forget_deleted, move_start, read_extents, read_rows
 from kohort.log.postgres.workshop import RowWorkshop
 from kohort.log.queue import Taken
 from kohort.log.recovery import Recovered, recover
@@ -61,7 +63,7 @@ class PostgresStore(SharedStore):
         self._load_session = home.session("loader", _LOAD_MS)
         self._clean_session = home.session("cleaner", _LOAD_MS)
         self._drawers_session = home.session("drawers", _LOAD_MS)
-        self.writer = Writer(home, self._sync_session)
+        self.writer = Writer(RowTable(home, self._sync_session))
         self._extents: tuple[int, dict[PartitionId, Extent]] = -1, {}
         """What this broker leads in the tables, as of a version of the image."""
         self._ids: dict[SegmentedLog, PartitionId] = {}
@@ -205,7 +207,8 @@ class PostgresStore(SharedStore):
             if not log.deleted:
                 self._add(appends, log, queued)
         if appends.partitions:
-            self.writer.write(appends)
+            for seconds in self.writer.write(appends):
+                time.sleep(seconds)
 
     def _add(self, appends: Appends, log: SegmentedLog, queued: list[Queued]) -> None:
         topic_id, number = self._ids[log]

@@ -72,7 +72,7 @@ ALTER TABLE kohort.batches ALTER COLUMN body SET STORAGE EXTERNAL;
 """
 
 _KEPT = """
-CREATE TABLE kohort.batches_kept PARTITION OF kohort.batches FOR VALUES IN (0);
+CREATE TABLE kohort.batches_kept PARTITION OF kohort.batches FOR VALUES IN (0) WITH (toast_tuple_target = 8160);
 """
 
 _FUNCTIONS = f"""
@@ -99,8 +99,8 @@ END $$;
 
 -- The drawer of rows that are written now: their segment may grow for as many hours yet.
 CREATE FUNCTION kohort.drawer(retention_ms bigint, hours int) RETURNS int LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN hours IS NULL THEN 0
-    ELSE (floor((extract(epoch FROM now()) * 1000 + retention_ms) / 3600000 / hours)::int + 2) * hours END
+  SELECT CASE WHEN hours = 0 THEN 0
+    ELSE (floor((extract(epoch FROM now()) * 1000 + retention_ms) / 3600000 / nullif(hours, 0))::int + 2) * hours END
 $$;
 
 -- Have that drawer. Who appends or reads does not wait for it: to attach a table takes a weak lock.
@@ -110,7 +110,7 @@ BEGIN
   IF hour = 0 OR to_regclass('kohort.' || name) IS NOT NULL THEN RETURN; END IF;
   PERFORM pg_advisory_xact_lock(hashtext('kohort.' || name));
   IF to_regclass('kohort.' || name) IS NOT NULL THEN RETURN; END IF;
-  EXECUTE format('CREATE TABLE kohort.%I (LIKE kohort.batches INCLUDING ALL)', name);
+  EXECUTE format('CREATE TABLE kohort.%I (LIKE kohort.batches INCLUDING ALL) WITH (toast_tuple_target = 8160)', name);
   EXECUTE format('ALTER TABLE kohort.batches ATTACH PARTITION kohort.%I FOR VALUES IN (%s)', name, hour);
 END $$;
 

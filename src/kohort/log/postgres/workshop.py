@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kohort.log.cluster.image import PartitionId
+from kohort.log.cluster.unsure import Fenced
 from kohort.log.postgres.rows import replace_rows
-from kohort.log.postgres.session import Fenced, Session
+from kohort.log.postgres.session import Session
 from kohort.log.segment import Segment
 from kohort.log.segment_files import SegmentFiles
 from kohort.log.workshop import FileWorkshop
