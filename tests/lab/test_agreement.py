@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Sequence
 
 import pytest
@@ -17,17 +16,17 @@ from kohort.lab.processing import Dark
 from kohort.lab.trial import Trial
 
 _APART_MS = 20
-_TRIES = 4
+_TRIES = 8
 """The two look at the same darkness from both ends of a socket, so a busy machine moves them apart, never together."""
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
-def test_the_recorder_and_the_members_see_a_partition_dark_for_the_same_time(protocol: str) -> None:
+def test_the_recorder_and_the_members_see_every_partition_dark_for_the_same_time(protocol: str) -> None:
     seen_apart = []
     for _ in range(_TRIES):
         told, seen = _dark_ms(protocol)
         assert seen and told.keys() == seen.keys()
-        seen_apart.append(statistics.median(abs(told[one] - seen[one]) for one in seen))
+        seen_apart.append(max(abs(told[one] - seen[one]) for one in seen))
         if seen_apart[-1] <= _APART_MS:
             return
     pytest.fail(f"never within {_APART_MS} ms: {seen_apart}")
