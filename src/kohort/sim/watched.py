@@ -211,8 +211,9 @@ class Watched:
     def tell(self, now: Millis) -> Effects:
         """Members hear the news."""
         effects = self.machine.tell(now)
-        written = {getattr(record.key, "group_id", None) for record in effects.records}
-        return self._take(effects, written.pop() if len(written) == 1 else None, now)
+        concerned = {getattr(record.key, "group_id", None) for record in effects.records}
+        concerned |= {group_id for timer in effects.timers if (group_id := getattr(timer, "group_id", None))}
+        return self._take(effects, concerned.pop() if len(concerned) == 1 else None, now)
 
     def release(self, token: Token, behind: Behind, now: Millis) -> Effects:
         """A request waits behind a held heartbeat."""
