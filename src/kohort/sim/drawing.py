@@ -90,8 +90,10 @@ _CALM = Pace(
     lulls=(2, 6, 24),
     outages=(0.05, 2.0, 45.0, 300.0, 2_000.0),
 )
-_HOLDS = (9_000, 600_000, 600_000, 600_000)
-"""How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear, or far longer."""
+_DEAR_HOLD, _DEAR_SECONDS = 9_000, 2 * 3600.0
+_HOLDS = (_DEAR_HOLD, 600_000, 600_000, 600_000)
+"""How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear and the day short, or
+far longer."""
 CALM_EVERY = 30
 """One seed in so many is a calm world."""
 LONG_EVERY, LONG_SECONDS = 40, 900.0
@@ -117,6 +119,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     plan.metadata_age = dice.choice(pace.metadata_ages)
     plan.files = dice.random() < 0.15
     plan.settings = _settings(pace, dice, files=plan.files)
+    if pace is _CALM and plan.settings["group.heartbeat.hold.ms"] == str(_DEAR_HOLD):
+        plan.seconds = _DEAR_SECONDS
     if seed % PLAIN_EVERY == PLAIN_EVERY - 1:  # no dice: every other world stays as it was
         plan.settings |= {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
     plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kohort.client import membership
+from kohort.client import driver, membership
 from kohort.model import UUID
 
 _log = logging.getLogger("kohort")
@@ -24,6 +24,8 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
     # A member of a consumer group gives itself an id that nobody can guess; here the seed can.
     fresh_id = membership.__dict__["uuid4"]
     membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
+    pulse = driver.__dict__["Pulse"]
+    driver.__dict__["Pulse"] = _NoPulse
     ears = _Ears(failed)
     _log.addHandler(ears)
     _log.setLevel(logging.ERROR)
@@ -39,6 +41,17 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
         _log.propagate = propagates
         random.setstate(state)
         membership.__dict__["uuid4"] = fresh_id
+        driver.__dict__["Pulse"] = pulse
+
+
+class _NoPulse:
+    """Production's notices that a loop stood still, and says so in the log: of a day, it would be most of what happens."""
+
+    def __init__(self, patience_s: float, on_still: Callable[[float], None]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class _Ears(logging.Handler):
