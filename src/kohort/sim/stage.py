@@ -45,7 +45,7 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
 
 
 class _NoPulse:
-    """Production's notices that a loop stood still, and says so in the log: of a day, it would be most of what happens."""
+    """Production's notices that a loop stood still, and says so: of a day, that would be most of what happens."""
 
     def __init__(self, patience_s: float, on_still: Callable[[float], None]) -> None:
         pass
