@@ -90,7 +90,7 @@ func main() {
 	}
 	first := map[string][]int32{topic: {0}}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(bootstrap), kgo.ClientID(name),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ClientID(name),
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
 		kgo.SessionTimeout(time.Duration(session) * time.Millisecond), kgo.HeartbeatInterval(400 * time.Millisecond),
 		kgo.ConsumeResetOffset(reset), kgo.FetchMaxWait(200 * time.Millisecond),

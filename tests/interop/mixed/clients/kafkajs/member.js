@@ -49,7 +49,7 @@ const revoke = event => {
 }
 
 const main = async () => {
-  const kafka = new Kafka({ clientId: name, brokers: [bootstrap], logLevel: logLevel.WARN })
+  const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), logLevel: logLevel.WARN })
   const consumer = kafka.consumer({
     groupId,
     partitionAssigners: [assigner],
