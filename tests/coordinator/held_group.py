@@ -79,9 +79,9 @@ class HeldGroup:
         self.answers.update(self.shell.handle(request, f"leave of {member_id}", 3).replies)
         self._tell()
 
-    def release(self, member_id: str) -> None:
-        """The member sends a commit, which waits behind its heartbeat."""
-        effects = self.shell.shard.release(member_id, Behind.REQUEST, self.shell.now)
+    def release(self, member_id: str, behind: Behind = Behind.REQUEST) -> None:
+        """The member sends a commit, or its next heartbeat, which waits behind the one that is held."""
+        effects = self.shell.shard.release(member_id, behind, self.shell.now)
         self.answers.update(self.shell.apply(effects).replies)
         self._tell()
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kohort.coordinator import Behind
+from kohort.errors import ErrorCode
 from kohort.wire.join_group import JoinGroupResponse
 from tests.coordinator.held_group import RESTART, HeldGroup
 
@@ -65,6 +67,18 @@ def test_when_one_member_has_to_be_told_all_are(group: HeldGroup) -> None:
     assert group.told() == [impatient]
     group.join(impatient)
     assert set(group.told()) == {impatient, other}
+
+
+def test_a_member_whose_next_heartbeat_comes_is_told_by_that_one_with_the_others(group: HeldGroup) -> None:
+    # The Java client sends them by the clock, answered or not: with ten members somebody always does.
+    leaver, punctual, other = group.members
+    group.leave(leaver)
+    group.release(punctual, Behind.OWN_HEARTBEAT)
+    assert group.answer_to(punctual) == ErrorCode.NONE
+    group.beat(punctual)
+    assert not group.told()
+    group.join()
+    assert set(group.told()) == {punctual, other}
 
 
 def test_members_of_a_cooperative_assignor_are_told_at_once() -> None:

@@ -49,6 +49,12 @@ def heartbeat_or_hold(groups: Groups, request: HeartbeatRequest, now: Millis, to
     return held
 
 
+def hears_by_its_next(groups: Groups, held: Held, code: ErrorCode) -> bool:
+    """Whether a member whose next heartbeat is here need not hear of the rebalance by its last: all hear together."""
+    group = groups.classic(held.request.group_id)
+    return code is ErrorCode.REBALANCE_IN_PROGRESS and group is not None and group.rebalance.collecting
+
+
 def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCode, now: Millis) -> bool:
     """Whether a heartbeat that would be answered `code` is refused, because a commit of its member cut its hold short.
 

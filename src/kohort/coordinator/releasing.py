@@ -5,7 +5,7 @@ from kohort.coordinator.consumer.heartbeat import tell
 from kohort.coordinator.consumer.holding import held_for_nothing, served_plainly
 from kohort.coordinator.effects import Effects, Token
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.holding import asks_again
+from kohort.coordinator.holding import asks_again, hears_by_its_next
 from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.membership import heartbeat, standing
 from kohort.coordinator.timers import HoldsEnd
@@ -81,7 +81,9 @@ def _now(groups: Groups, held: Held, now: Millis, behind: Behind | None = None) 
     request = held.request
     if isinstance(request, HeartbeatRequest):
         code = _code(groups, request, now)
-        if asks_again(groups, held, behind, code, now):
+        if behind is Behind.OWN_HEARTBEAT and hears_by_its_next(groups, held, code):
+            code = ErrorCode.NONE
+        elif asks_again(groups, held, behind, code, now):
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=code)
     group = groups.consumer(request.group_id)
