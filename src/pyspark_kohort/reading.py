@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kohort.errors import KohortError
-from pyspark_kohort import plan
+from pyspark_kohort import plan, worker
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.options import OnCorrupt, Options
 from pyspark_kohort.plan import Range
@@ -42,6 +42,7 @@ class RangeReader:
                 f"{socket.gethostname()} has no {error.name} for {sys.executable}: what kohort[spark] installs must be"
                 " there wherever executors run (see docs/spark.md, On a cluster)."
             ) from None
+        worker.settle()
         return read_ranges(
             partition.value,
             to_arrow_schema(self._schema, timezone="UTC"),

@@ -1,8 +1,12 @@
 """A Spark session with the settings that this source is fast with."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from pyspark_kohort import home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +23,8 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
     """The session, made or found; `settings` are Spark's and win over ours.
 
     Spark runs its Python processes with `python3` from the PATH, where it finds neither this package nor the right
-    versions when it was started from a virtual environment; so unless the user chose one, they get this interpreter.
+    versions when it was started from a virtual environment; so unless the user chose one, they get this interpreter. On
+    this host alone (`local`) they also find PySpark compiled (`home`), unless the user chose a SPARK_HOME.
     """
     from pyspark.sql import SparkSession
 
@@ -29,4 +34,19 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
         builder = builder.master(master)
     for key, value in (SETTINGS | (settings or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    # A cluster's executors may have no such folder, and those of a local one would keep their work in it.
+    with _compiled() if (master or "").partition("[")[0] == "local" else contextlib.nullcontext():
+        return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _compiled() -> Iterator[None]:
+    """The JVM takes its home from the environment when it is started."""
+    if "SPARK_HOME" in os.environ or (chosen := home.made()) is None:
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(chosen)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from pyspark_kohort import worker
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.sink_options import SinkOptions
 
@@ -54,6 +55,7 @@ class TopicWriter:
     def _write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         from pyspark_kohort.writing import write_rows
 
+        worker.settle()
         context = TaskContext.get()
         assert context is not None
         task = context.partitionId()

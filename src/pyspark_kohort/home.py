@@ -1,0 +1,67 @@
+"""A home for Spark in which the Python processes that it starts find PySpark compiled.
+
+Spark puts `python/lib/pyspark.zip` of its home first on the path of each of them. There is no bytecode in that file, so
+each one compiles PySpark anew before it does anything, which takes it a second of CPU; and Spark gives a query up whose
+process has not called back within 10 s. This home has links to all that is in Spark's own, and in that file's place a
+folder with links to the packages, as pip has installed and compiled them.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+
+def made() -> Path | None:
+    """The home, kept in the user's cache from its first use on.
+
+    None where Spark has not come by pip, or where nothing can be kept.
+    """
+    spark, gateway = _folder("pyspark"), _folder("py4j")
+    if os.name != "posix" or not (spark / "python/lib/pyspark.zip").is_file():
+        return None
+    key = hashlib.sha256(f"{spark} {gateway}".encode()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort"
+    home = cache / f"spark-{version('pyspark')}-{key}"
+    try:
+        if not home.is_dir():
+            cache.mkdir(parents=True, exist_ok=True)
+            _make(home, spark, gateway)
+    except OSError:
+        return None
+    return home
+
+
+def _folder(package: str) -> Path:
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
+
+
+def _make(home: Path, spark: Path, gateway: Path) -> None:
+    """All of it at once: several programs may be at it."""
+    draft = Path(tempfile.mkdtemp(dir=home.parent))
+    try:
+        _link_all(spark, draft, but="python")
+        (draft / "python/lib").mkdir(parents=True)
+        _link_all(spark / "python", draft / "python", but="lib")
+        _link_all(spark / "python/lib", draft / "python/lib", but="pyspark.zip")
+        packages = draft / "python/lib/pyspark.zip"
+        packages.mkdir()
+        (packages / "pyspark").symlink_to(spark)
+        (packages / "py4j").symlink_to(gateway)
+        draft.rename(home)
+    except OSError:
+        shutil.rmtree(draft)
+        if not home.is_dir():
+            raise
+
+
+def _link_all(source: Path, target: Path, *, but: str) -> None:
+    for entry in source.iterdir():
+        if entry.name != but:
+            (target / entry.name).symlink_to(entry)
