@@ -7,8 +7,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
@@ -18,12 +19,14 @@ from confluent_kafka.cimpl import NewTopic
 from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from pyspark_kohort.connection import Connection
 from pyspark_kohort.fetch import disconnect
+from tests.examples.postgres import Unavailable, running_postgres
 from tests.interop.process import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = list[tuple[int, bytes | None, bytes | None]]
+Member = Callable[..., Any]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,6 +68,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for query in made.streams.active:
         query.stop()
     made.stop()
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Spark's own files in a place that is ours: executors of a local cluster work below it, in `work`."""
+    home = tmp_path / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    return home
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +176,16 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     return found
 
 
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    """A PostgreSQL, one per test process."""
+    try:
+        with running_postgres() as found:
+            yield found
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+
+
 @pytest.fixture
 def new_topic(bootstrap: str) -> Callable[[int], Topic]:
     return lambda partitions: Topic(bootstrap, partitions)
@@ -176,5 +200,15 @@ def rows(count: int, partitions: int) -> Rows:
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Callable[[str], str]:
-    return lambda name: str(tmp_path / name)
+def group() -> str:
+    return f"readers-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def member(request: pytest.FixtureRequest, group: str) -> Member:
+    """Makes readers that are members of the test's group, by each of the two protocols."""
+    fast = {"kafka.heartbeat.interval.ms": "100"} if request.param == "classic" else {}
+    fast |= {"kafka.group.id": group, "kafka.group.protocol": request.param, "groupMode": "member"}
+    from tests.spark.query import reader
+
+    return lambda topic, **options: reader(topic, **(fast | options))

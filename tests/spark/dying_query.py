@@ -3,8 +3,8 @@
     python -m tests.spark.dying_query '{"bootstrap": ..., "topic": ..., "home": ..., "sink": ..., "step": ...}'
 
 It reads until nothing is left, and then ends with 0. Killed is its process group (driver, JVM and the reader's process;
-Python workers end with their JVM), or at the steps `worker` and `executor` one of these, of a task in the middle of its
-rows. At the step `broker` it waits, before it reads, for the test to have killed that.
+Python workers end with their JVM), at the step `reading` by a task in the middle of its rows; at the steps `worker` and
+`executor` one of these, likewise. At the step `broker` it waits, before it reads, for the test to have killed that.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def writer_of(asked: dict[str, str]) -> Callable[[DataFrame, int], None]:
 
 
 def losing(what: str, home: str) -> Callable[[Any], Any]:
-    """For a Python worker: the first task of the batch that gets so far loses its worker or its executor."""
+    """For a Python worker: the batch's first task that gets so far loses its worker, its executor, or the driver."""
 
     def lose(batches: Any) -> Any:
         from pyspark import TaskContext
@@ -79,6 +79,8 @@ def losing(what: str, home: str) -> Callable[[Any], Any]:
             if context.getLocalProperty("streaming.sql.batchId") == str(DIES_IN_BATCH) and first(Path(home, "lost")):
                 daemon = os.getppid()
                 jvm = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+                if what == "reading":
+                    os.killpg(os.getpgid(jvm), signal.SIGKILL)
                 os.kill(os.getpid() if what == "worker" else jvm, signal.SIGKILL)
 
     return lose
@@ -108,7 +110,7 @@ def main() -> None:
         "checkpointLocation": f"{home}/checkpoint",
     } | json.loads(asked.get("options", "{}"))
     stream = spark.readStream.format("kohort").options(**options).load().select("value", "topic", "partition", "offset")
-    if step in ("worker", "executor"):
+    if step in ("worker", "executor", "reading"):
         stream = stream.mapInArrow(losing(step, home), stream.schema)
     write = writer_of(asked)
     ran = 0

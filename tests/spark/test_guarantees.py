@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -18,7 +17,6 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from tests.examples.postgres import Unavailable, running_postgres
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
 from tests.interop.process import until
@@ -87,15 +85,6 @@ def plain_files(home: Path) -> Store:
     return Store(lambda: pytest.fail("a query writes these"), read)
 
 
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    try:
-        with running_postgres() as found:
-            yield found
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-
-
 STATIC = {"staticMembership": "true"}  # who comes back need not wait for its own session to end
 
 
@@ -105,7 +94,7 @@ def test_a_driver_that_dies_at_every_step_is_exactly_once_in_postgresql(bootstra
     table = f"t{uuid.uuid4().hex}"
     store = stores.postgres(dsn, table)
     queries = Queries(topic, home, sink="postgres", dsn=dsn, table=table)
-    for step in ("planned", "copied", "written", "marked"):
+    for step in ("planned", "reading", "copied", "written", "marked"):
         assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
         assert sum(store.read().values()) < 1_000
     assert queries.run("never", **STATIC) == 0, queries.log("never")
@@ -141,21 +130,14 @@ def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap:
 
 
 @pytest.mark.thorough
-def test_an_executor_that_dies_is_replaced_and_its_rows_come_once(
-    bootstrap: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Two executors, each a JVM of its own, as on a cluster. They work below Spark's home, so it has to be ours.
-    pyspark = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
-    (home / "spark").mkdir()
-    for entry in pyspark.iterdir():
-        (home / "spark" / entry.name).symlink_to(entry)
-    monkeypatch.setenv("SPARK_HOME", str(home / "spark"))
+def test_an_executor_that_dies_is_replaced_and_its_rows_come_once(bootstrap: str, home: Path, spark_home: Path) -> None:
+    # Two executors, each a JVM of its own, as on a cluster.
     topic = Topic(bootstrap, 3)
     topic.produce(rows(600, 3))
     queries = Queries(topic, home, sink="parquet", master="local-cluster[2,1,1024]")
     assert queries.run("executor") == 0, queries.log("executor")
     assert (home / "lost").exists()
-    assert len(list((home / "spark" / "work").glob("app-*/*"))) > 2, "no executor was replaced"
+    assert len(list((spark_home / "work").glob("app-*/*"))) > 2, "no executor was replaced"
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyspark
 import pytest
 
 from pyspark_kohort.columns import COLUMNS
@@ -85,6 +90,21 @@ def test_a_batch_reads_what_was_produced(spark: SparkSession, new_topic: NewTopi
     assert sorted(row.offset for row in ranged.load().collect()) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
 
 
+def test_a_worker_has_its_imports_compiled_and_out_of_the_collectors_sight(
+    spark: SparkSession, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    topic.produce(rows(1, 1))
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__], "frozen": [gc.get_freeze_count()]})
+
+    (found,) = source(spark, topic).mapInArrow(look, "file string, frozen bigint").collect()
+    assert Path(found.file).is_file(), "inside of a zip file, where nothing is compiled"
+    assert found.frozen > 10_000
+
+
 def test_a_wrong_option_is_one_sentence(spark: SparkSession, new_topic: NewTopic) -> None:
     topic = new_topic(1)
     with pytest.raises(Exception, match=r"Did you mean maxOffsetsPerTrigger\?"):
@@ -109,6 +129,34 @@ def test_available_now_ends_with_no_lag_and_a_restart_goes_on(
     finish(start(spark, topic, group, other, available_now=True))
     assert counted(spark, tmp_path, other) == dict.fromkeys(topic.written, 1)
     assert sum(counted(spark, other).values()) == 700
+
+
+def test_a_query_of_spark_sql_kafka_goes_on_as_a_member_where_it_stopped(
+    spark: SparkSession, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, group = new_topic(2), f"taken-over-{uuid.uuid4().hex[:8]}"
+    topic.produce(rows(20, 2))
+    left_by_theirs(tmp_path / "checkpoint", f'{{"{topic.name}":{{"0":4,"1":7}}}}')
+    query = start(spark, topic, group, tmp_path, available_now=True)
+    finish(query)
+    assert counted(spark, tmp_path) == dict.fromkeys({at for at in topic.written if at[1] >= (4, 7)[at[0]]}, 1)
+    assert topic.lag(group) == 0
+    told = query.lastProgress
+    assert told is not None
+    assert '"@lag": 0' in json.dumps(told["sources"][0]["latestOffset"])
+
+
+def left_by_theirs(checkpoint: Path, offset: str) -> None:
+    """What a query with the JVM connector leaves behind after its first batch, in Spark's files."""
+    files = {
+        "metadata": json.dumps({"id": str(uuid.uuid4())}),
+        "offsets/0": f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":1790000000000,"conf":{{}}}}\n{offset}',
+        "commits/0": 'v1\n{"nextBatchWatermarkMs":0}',
+        "sources/0/0": f"0v1\n{offset}",
+    }
+    for name, text in files.items():
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(text)
 
 
 def test_two_queries_share_a_group(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.examples.postgres import Unavailable, running_postgres
 from tests.spark.sinks import stores
 from tests.spark.sinks.stores import Store
-
-
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    try:
-        with running_postgres() as found:
-            yield found
-    except Unavailable as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(params=["parquet", "postgres", "delta", "iceberg"])

@@ -14,7 +14,10 @@ from kohort.model import TopicPartition
 from pyspark_kohort.sinks.fence import Fence, admitted
 from tests.spark.sinks.stores import SCHEMA, A, B, Store, counted, rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),  # for its PostgreSQL, which is one per test process
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 
 def ones(*ranges: tuple[TopicPartition, int, int]) -> Mapping[tuple[int, int], int]:
