@@ -92,8 +92,8 @@ _CALM = Pace(
 )
 _DEAR_HOLD, _DEAR_SECONDS = 9_000, 2 * 3600.0
 _HOLDS = (_DEAR_HOLD, 600_000, 600_000, 600_000)
-"""How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear and the day short, or
-far longer."""
+"""How long heartbeats are held in calm worlds: production's default, at which a group-hour is dear and the day short,
+or far longer."""
 CALM_EVERY = 30
 """One seed in so many is a calm world."""
 LONG_EVERY, LONG_SECONDS = 40, 900.0
