@@ -11,7 +11,14 @@ from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.holding import answer_or_hold, hears_last, hold_quietly, is_silent, says_at_most_offers, waits_for
+from kohort.coordinator.consumer.holding import (
+    answer_or_hold,
+    hears_last,
+    hold_quietly,
+    is_silent,
+    says_at_most_offers,
+    waits_for,
+)
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
 from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.partitions import Partitions

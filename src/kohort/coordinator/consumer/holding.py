@@ -246,9 +246,7 @@ def _give_up_earlier(
     earlier = groups.holds.by_group.get(request.group_id, {}).get(member.member_id)
     if earlier is not None:
         groups.holds.drop(earlier)
-        out.replies[earlier.token] = _nothing_new(
-            member, earlier.request, groups.settings(request.group_id).heartbeat_interval_ms
-        )
+        out.replies[earlier.token] = served_plainly(groups, member, earlier)
 
 
 def hears_last(group: ConsumerGroup, member: ConsumerMember) -> bool:
@@ -283,7 +281,7 @@ def held_for_nothing(
     elif released:
         between = _between_commits(groups.holds.pace(group_id, member_id), held, usual, now)
         interval = between if interval >= usual else interval
-    response = _nothing_new(member, held.request, interval)
+    response = _nothing_new(member, held, interval)
     _tell_interval(groups, group_id, response, interval)
     groups.holds.forget_pace(group_id, member_id)
     return response
@@ -308,13 +306,13 @@ def _between_commits(pace: Pace, held: Held, usual: Millis, now: Millis) -> Mill
 
 
 def served_plainly(groups: Groups, member: ConsumerMember, held: Held) -> ConsumerGroupHeartbeatResponse:
-    """The answer where members that share a connection release each other."""
-    return _nothing_new(member, held.request, groups.settings(held.request.group_id).heartbeat_interval_ms)
+    """The answer where members that share a connection release each other, or their client has left the connection."""
+    return _nothing_new(member, held, groups.settings(held.request.group_id).heartbeat_interval_ms)
 
 
-def _nothing_new(
-    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, interval_ms: Millis
-) -> ConsumerGroupHeartbeatResponse:
+def _nothing_new(member: ConsumerMember, held: Held, interval_ms: Millis) -> ConsumerGroupHeartbeatResponse:
+    request = held.request
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
     return ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.epoch,
