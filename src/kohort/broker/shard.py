@@ -267,7 +267,7 @@ class Shard:
             # A broker that stops loads nothing any more: waiting for it would be for nothing.
             self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._machine = self._broker.new_group_shard(self.partition)
-            if self._log.stopped is None:
+            if self._log.stopped is None and not self._broker.stopping:
                 self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 loop = asyncio.get_running_loop()
                 # On a full disk the next append fails too, and each load is work: they come at most so often.
