@@ -67,6 +67,22 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
     assert "127.0.0.1:1" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--segments", "a", "--raw", "b"), "--segments and --raw both say what to read"),
+        (("--raw", "b", "--journal-only"), "--raw is an archive of __consumer_offsets"),
+        (("--segments", "a", "--journal-only"), "a has no journal: no topic __kohort_rebalances"),
+        (("--format", "csv"), "--format csv is unknown"),
+    ],
+)
+def test_what_does_not_go_together_is_a_sentence(arguments: tuple[str, ...], said: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+
+
 @pytest.mark.thorough
 def test_spark_submit_runs_the_same_job_with_its_own_master(tmp_path: Path) -> None:
     write(tmp_path / "made", Scale(commits=3_000, groups=3, days=1, window_ms=3_600_000, shards=2), lambda line: None)

@@ -61,7 +61,6 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     pairs = [(record.group_id.encode(), record.to_json()) for record in _records()]
     (shard / f"{0:020d}.log").write_bytes(encode_pairs([*pairs, (b"delays", b"no record of a journal")], AT))
     journal = journal_of_segments(spark, str(home / "data"))
-    assert journal is not None
     analyse_journal(journal, ParquetStore(str(home / "out")), Settings())
     found = gather(spark)
     assert headline(found) == (
@@ -94,7 +93,3 @@ def test_who_keeps_coming_and_going_flaps_and_its_group_thrashes(tables: Path) -
     assert (flapping["member_name"], flapping["returns"], flapping["mean_away_ms"]) == ("nervous", 3, 2 * MINUTE)
     (thrashing,) = _rows(tables / "thrashing")
     assert (thrashing["group_id"], thrashing["rebalances"]) == ("delays", 8)
-
-
-def test_directories_without_a_journal_have_none(spark: SparkSession, tmp_path: Path) -> None:
-    assert journal_of_segments(spark, str(tmp_path)) is None

@@ -84,8 +84,10 @@ def from_raw(raw: DataFrame, settings: Settings) -> Mapped:
     return decoded_rows(raw, settings.window_ms)
 
 
-def has_journal(bootstrap: str) -> bool:
-    """Whether the cluster keeps a journal. Raises KohortError where no broker answers."""
+def has_journal(bootstrap: str | None, segments: str | None = None) -> bool:
+    """Whether the cluster keeps a journal, or it is among those copies. Raises KohortError where no broker answers."""
+    if bootstrap is None:
+        return segments is not None and has_segments(segments, JOURNAL_TOPIC)
     cluster = Cluster(reading_options.parse(_journal(bootstrap), streaming=False).broker)
     try:
         return bool(cluster.partitions(reading_options.Topics(pattern=JOURNAL_TOPIC)))
@@ -98,10 +100,8 @@ def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame:
     return spark.read.format("kohort").options(**_journal(bootstrap)).schema("value BINARY").load()
 
 
-def journal_of_segments(spark: SparkSession, path: str) -> DataFrame | None:
-    """The same from copies of brokers' data directories; None where the journal is not among them."""
-    if not has_segments(path, JOURNAL_TOPIC):
-        return None
+def journal_of_segments(spark: SparkSession, path: str) -> DataFrame:
+    """The same from copies of brokers' data directories. Raises ConfigError where the journal is not among them."""
     return values_of_tasks(spark, segment_tasks(path, JOURNAL_TOPIC)).rows()
 
 
@@ -142,6 +142,8 @@ def analyse(
         steps.keep(savings(spark), "savings")
         if journal is not None:
             steps.keep(journal_rows(journal), "journal")
+        else:
+            spark.catalog.dropTempView("journal")  # that an earlier analysis of this session may have left
         throughput.result()
 
 

@@ -69,14 +69,15 @@ def analyse(
         raise ConfigError("--raw is an archive of __consumer_offsets: --journal-only reads a cluster or --segments.")
     tables = store(Format(form), out)
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
-    journal = servers is not None and job.has_journal(servers)
+    journal = job.has_journal(servers, segments)
+    if journal_only and not journal:
+        raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
     settings = job.Settings(window_ms=window_minutes * 60_000)
     remark("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
-        events = _events(spark, servers if journal else None, segments)
+        events = _events(spark, servers, segments) if journal else None
         if journal_only:
-            if events is None:
-                raise KohortError(f"{segments or servers} has no journal: no topic {JOURNAL_TOPIC}.")
+            assert events is not None
             job.analyse_journal(events, tables, settings, told=progress.told)
         else:
             known = _ends(spark, ends, servers, settings, progress.told)
@@ -101,13 +102,14 @@ def _history(
     return job.from_cluster(spark, servers, settings)
 
 
-def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame | None":
-    """The journal, where there is one."""
+def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame":
+    """The journal, which is there."""
     from kohort.analytics import job
 
     if segments is not None:
         return job.journal_of_segments(spark, segments)
-    return None if servers is None else job.journal_of_cluster(spark, servers)
+    assert servers is not None
+    return job.journal_of_cluster(spark, servers)
 
 
 def _ends(

@@ -37,4 +37,3 @@ THROUGHPUT = _steps(throughput.VIEWS)
 """Needs nothing of `REBALANCES`, nor they of it: they may be made side by side."""
 JOURNALED = _steps(journaled.VIEWS)
 """Instead of both, from the view `journal` alone."""
-TABLES = tuple(step.name for step in (*REBALANCES, *THROUGHPUT) if step.kept)
