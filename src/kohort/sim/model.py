@@ -61,7 +61,7 @@ class Model:
         self._coordinator = self._load()
 
     def _load(self) -> Watched:
-        self._watch.new_life()
+        self._watch.live.clear()
         machine = GroupShard(GroupConfig(), self._fresh_id)
         coordinator = Watched(self._watch, machine, 0, lambda: True)
         for key_bytes, value_bytes in self._log:
