@@ -60,7 +60,7 @@ async def test_what_was_changed_counts_after_a_restart_over_what_the_start_says(
     first.change_config(source, {NAME: "2000", "log.segment.bytes": "4096"})
     await first.stop()
     again = await start_broker(options)
-    assert (again.config.number(NAME), again.max_batch_bytes(again.topics.create("t"))) == (2000, 2000)
+    assert (again.config.number(NAME), again.rules.max_batch_bytes(again.topics.create("t"))) == (2000, 2000)
     assert again.live_config.setters(NAME)[0] == Setter(source, NAME, "2000")
     again.change_config(source, {})
     await again.stop()
