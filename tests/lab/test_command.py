@@ -63,7 +63,26 @@ def _processes(address: str) -> list[str]:
     return [one for one in found if address in one]
 
 
-@pytest.mark.parametrize("wrong", [("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x")])
+def test_counts_in_rocksdb_are_restored_and_questions_are_answered_meanwhile(tmp_path: Path) -> None:
+    more = ("--state-keys", "50", "--store", "rocksdb", "--warmup", "--tick-ms", "20")
+    (told,) = _lab("scale-in", "--protocol", "consumer", *more, out=tmp_path)
+    assert (told["duplicated"], told["committed_again"], told["skipped"], told["unsettled"]) == (0, 0, 0, 0)
+    # Who leaves has written what it counted, and the other one reads that: all of it, or what it lacks where it had
+    # these partitions before.
+    assert told["restored"] > 0
+    asked = told["answered"]
+    assert asked["fresh"] > asked["stale"] + asked["none"]
+    assert (asked["none"] > 0) == (asked["longest_ms"] > 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x"), ("table", "--row", "bunce"),
+        ("bounce", "--store", "rocksdb"), ("bounce", "--store", "disk", "--state-keys", "1"),
+        ("bounce", "--store", "rocksdb", "--state-keys", "1", "--client", "java"),
+    ],
+)  # fmt: skip
 def test_what_there_is_not_is_told_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
     done = _run(*wrong, "--out", str(tmp_path))
     assert done.returncode == 2
