@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId
+from kohort.log.cluster.image import Transition
 from kohort.log.cluster.store import SharedStore
 
 if TYPE_CHECKING:
@@ -115,12 +116,17 @@ class Following:
             broker.parked_fetches.moved(logs)
             await broker.writer.drain()
             closed = [one for one in ones if not self._store.compacts(one)]  # the others' turn comes with the next look
-            self._store.give_up(closed, lambda image: image.given(closed))
+            self._store.close_stopped(closed)
+            self._store.given_up(closed, await self._change(lambda image: image.given(closed)))
             log.info("gave %d partitions to other brokers", len(closed))
         except OSError as error:
             log.warning("cannot give partitions to other brokers yet: %s", error)
         finally:
             self._giving = None
+
+    async def _change(self, transition: Transition) -> ClusterImage:
+        """The image changed. Raises OSError."""
+        return self._store.home.change(transition)
 
     async def _leave(self) -> None:
         """Give everything away."""
@@ -130,6 +136,7 @@ class Following:
         led = [one for one, _ in self._store.image.led_by(node_id)]
         self._store.stop_leading(led)
         try:
-            self._store.give_up(led, lambda image: image.gone(node_id))
+            self._store.close_stopped(led)
+            self._store.given_up(led, await self._change(lambda image: image.gone(node_id)))
         except OSError as error:
             log.warning("left the cluster without a word, the others will see it: %s", error)

@@ -25,6 +25,7 @@ from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
 from kohort.log.api import DataDirectoryInUse, LogStore
 from kohort.log.cluster import ClusterImage, PartitionId
+from kohort.log.cluster.image import Transition
 from kohort.log.cluster.locks import is_held
 from kohort.log.cluster.unsure import Fenced
 from kohort.log.partition import SegmentedLog
@@ -117,6 +118,9 @@ class Leased(Following):
         await self._leave()
         await asyncio.to_thread(self._keeper.join)
         await asyncio.to_thread(self._loader.shutdown)
+
+    async def _change(self, transition: Transition) -> ClusterImage:
+        return await asyncio.to_thread(self._home.change_aside, transition)
 
     # The keeper's thread
 

@@ -77,7 +77,7 @@ class SharedStore(PartitionFiles):
         )
 
     def stop_leading(self, ones: Collection[PartitionId]) -> None:
-        """Take nothing more for these; `give_up` follows when what is queued is settled."""
+        """Take nothing more for these; `close_stopped` follows when what is queued is settled."""
         self._giving.update(ones)
 
     def compacts(self, one: PartitionId) -> bool:
@@ -85,8 +85,8 @@ class SharedStore(PartitionFiles):
         log = self._logs.get(one)
         return log is not None and log.compacting
 
-    def give_up(self, ones: Collection[PartitionId], transition: Transition) -> None:
-        """Close partitions that were stopped, and let others have them by that transition."""
+    def close_stopped(self, ones: Collection[PartitionId]) -> None:
+        """Close partitions that were stopped; `given_up` follows when the image says that others have them."""
         for one in ones:
             log = self._logs.pop(one, None)
             if log is not None:
@@ -95,7 +95,11 @@ class SharedStore(PartitionFiles):
                 with self.files.writing:
                     self._close(log)
         self.files.do_chores()
-        self.follow(self.home.change(transition))
+
+    def given_up(self, ones: Collection[PartitionId], image: ClusterImage) -> None:
+        """Others have these by that image."""
+        if image.version > self.image.version:
+            self.follow(image)
         self._giving.difference_update(ones)
 
     def remove_deleted(self) -> None:

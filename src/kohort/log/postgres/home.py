@@ -25,6 +25,7 @@ _CHANGE_MS = 3_000
 """The most that a change of the image takes; the event loop waits for it."""
 _PATIENCE_MS = 500
 """Whoever takes over waits so long for a lock, and tries again after its next beat."""
+_LATE = "SELECT node_id FROM kohort.leases WHERE node_id = ANY(%s) AND until < clock_timestamp()"
 _HANG_UP = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND usename = current_user AND application_name ~ %s
@@ -62,6 +63,7 @@ class ClusterDatabase:
         """Names this process, so that a later one of its node id is another."""
         self._joined = False
         self._session = Session(dsn, f"broker {node_id} image", _CHANGE_MS)
+        self._aside = self.session("giver", _CHANGE_MS)
         try:
             self.cluster_id = _enter(self._session, cluster_id)
         except BaseException as error:
@@ -76,6 +78,7 @@ class ClusterDatabase:
 
     def close(self) -> None:
         self._session.close()
+        self._aside.close()
 
     # The image
 
@@ -97,6 +100,11 @@ class ClusterDatabase:
         Raises DatabaseTrouble; Fenced where this broker was declared dead.
         """
         with self._session.transaction() as connection:
+            return self.change_over(connection, transition)
+
+    def change_aside(self, transition: Transition) -> ClusterImage:
+        """The same in another thread, one at a time."""
+        with self._aside.transaction() as connection:
             return self.change_over(connection, transition)
 
     def change_over(self, connection: Connection, transition: Transition) -> ClusterImage:
@@ -148,13 +156,10 @@ class ClusterDatabase:
         connection.execute("SET LOCAL synchronous_commit = on")
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(_PATIENCE_MS),))
         # One that was cut off or stands still may be in a transaction, and hold what has to be changed.
-        connection.execute(_HANG_UP, (f"^{PROGRAM} broker ({'|'.join(map(str, late))}) ",))
+        if still := _late(connection, _LATE, late):
+            connection.execute(_HANG_UP, (f"^{PROGRAM} broker ({'|'.join(map(str, still))}) ",))
         _locked(connection)
-        rows = connection.execute(
-            "SELECT node_id FROM kohort.leases WHERE node_id = ANY(%s) AND until < clock_timestamp() FOR UPDATE",
-            (list(late),),
-        ).fetchall()
-        dead = [row[0] for row in rows]
+        dead = _late(connection, f"{_LATE} FOR UPDATE", late)
 
         def without(image: ClusterImage) -> ClusterImage:
             for node_id in dead:
@@ -223,6 +228,10 @@ def read_image(dsn: str) -> ClusterImage:
         raise BadDatabase(f"cannot read the database: {error}") from None
     finally:
         session.close()
+
+
+def _late(connection: Connection, statement: str, of: Sequence[int]) -> list[int]:
+    return [row[0] for row in connection.execute(statement.encode(), (list(of),)).fetchall()]
 
 
 def _locked(connection: Connection) -> ClusterImage:

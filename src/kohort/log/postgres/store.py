@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from kohort.log.api import Topic
-from kohort.log.cluster.image import PartitionId, Transition
+from kohort.log.cluster.image import PartitionId
 from kohort.log.cluster.locks import FileLock
 from kohort.log.cluster.store import SharedStore
 from kohort.log.cluster.unsure import Writer
@@ -123,9 +123,9 @@ class PostgresStore(SharedStore):
         self._logs[one] = log
         return True
 
-    def give_up(self, ones: Collection[PartitionId], transition: Transition) -> None:
+    def close_stopped(self, ones: Collection[PartitionId]) -> None:
         left = [self._directory(self._logs[one].name) for one in ones if one in self._logs]
-        super().give_up(ones, transition)
+        super().close_stopped(ones)
         for directory in left:
             if directory.exists():
                 self._move_aside(directory)
