@@ -69,7 +69,7 @@ class Pace:
 
 _COUNTS = (1, 1, 2, 3)
 _BUSY = Pace(
-    seconds=(30.0, 60.0, 60.0, 60.0, 120.0),
+    seconds=(60.0, 60.0, 60.0, 60.0, 120.0),
     groups=_COUNTS,
     sessions=(6_000, 10_000, 30_000),
     polls=(500, 1_000, 3_000),
