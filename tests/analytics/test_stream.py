@@ -12,7 +12,8 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kohort.analytics.stream import commit_rates, committed, live, with_lag
+from kohort.analytics.stream import commit_rates, committed, live, lives, rebalances, with_lag
+from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
 
 if TYPE_CHECKING:
@@ -56,3 +57,27 @@ def test_rate_and_lag_of_a_group_come_out_of_the_stream(
     assert sum(row["commits"] for row in spark.table("rates").collect()) == 3
     rows = with_lag(spark.table("positions"), bootstrap).orderBy("end").collect()
     assert (rows[-1]["topic"], rows[-1]["committed"], rows[-1]["end_offset"], rows[-1]["lag"]) == (topic, 9, 20, 11)
+
+
+def test_rebalances_and_members_that_return_come_out_of_the_stream(
+    spark: SparkSession, any_broker: Broker, tmp_path: Path
+) -> None:
+    lived = {protocol: live_twice(any_broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
+    history = live(spark, any_broker.bootstrap, starting="earliest")
+    for name, frame in (("rebalanced", rebalances(history)), ("lived", lives(history))):
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(name)
+            .outputMode("complete")
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    for one in lived.values():
+        # Two members came, each of whom was alone.
+        mine = spark.table("rebalanced").where(f"group_id = '{one.group}'").collect()
+        assert sum(row["rebalances"] for row in mine) >= 2
+        rows = spark.table("lived").where(f"group_id = '{one.group}'").collect()
+        assert {row["member_name"] for row in rows} == {"rdkafka"}
+        assert sum(row["lives"] for row in rows) >= 2
