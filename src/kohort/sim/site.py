@@ -113,10 +113,11 @@ class Site:
         """What an operator does, now and then: partitions of a broker were stopped by their disk, or none serves."""
         if self.active is not None and self.owner is not None and self._stores[self.owner].stopped:
             self.kill(self.owner)
-        if self.active is not None or self._idle_since is None:
-            self._idle_since = now
-        if self.wanted and self.active is None and now - self._idle_since > self.patience:
-            self.take_over()
+        if self.wanted and self.active is None:
+            # From the first outage on: later ones are short, and so there are more of them.
+            self._idle_since = now if self._idle_since is None else self._idle_since
+            if now - self._idle_since > self.patience:
+                self.take_over()
 
     def serves(self, number: int) -> bool:
         """Whether that broker is not one that merely has not noticed yet that it is over."""
