@@ -1,7 +1,7 @@
 """Rows as Parquet files, written by the tasks that make them, in Arrow: Spark never sees a row.
 
-By way of Spark a row of the history costs 28 us: from Arrow to Spark's row, to its writer's columns. Here a file's
-columns are those of the batches, at a twentieth of that.
+By way of Spark a row of the history costs 28 us of CPU: from Arrow to Spark's row, to its writer's columns. Here a
+file's columns are those of the batches, and it costs 1.8 us.
 
 Tasks write into a directory that no reader looks into. What they report, which is once per task whatever failed or ran
 twice, the driver moves to its place; the rest goes.
