@@ -43,9 +43,18 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
     assert max(_restoring(outcome, "m3")) < _LONG_MS / 2
 
 
-@pytest.mark.parametrize("protocol", ["consumer", pytest.param("cooperative", marks=pytest.mark.thorough)])
-def test_no_count_goes_back_when_copies_take_over(protocol: str, broker: LabBroker) -> None:
-    trial = replace(_TRIAL, protocol=protocol, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500)
+@pytest.mark.parametrize(
+    ("protocol", "store"),
+    [
+        ("consumer", "rocksdb"),
+        pytest.param("consumer", "memory", marks=pytest.mark.thorough),
+        pytest.param("cooperative", "rocksdb", marks=pytest.mark.thorough),
+    ],
+)
+def test_no_count_goes_back_when_copies_take_over(protocol: str, store: str, broker: LabBroker) -> None:
+    trial = replace(
+        _TRIAL, protocol=protocol, store=store, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500
+    )
     outcome = played(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     assert None not in measured.walls
