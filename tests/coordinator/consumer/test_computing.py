@@ -123,9 +123,9 @@ def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due()
     for member_id in ("a", "b"):
         joined = offered(shell, member_id, 0, **full)
         assert joined is not None and joined.takes_offers
-    asked = offered(shell, "b", joined.member_epoch)
-    assert asked is not None and asked.computation is not None
     group = shell.shard.consumer_groups["g"]
+    asked = offered(shell, "b", group.members["b"].epoch)
+    assert asked is not None and asked.computation is not None
     passed_over_at = shell.now + 60_000
     while offered(shell, "a", group.members["a"].epoch) is not None:
         shell.now += 100  # the first may come too early to be held
