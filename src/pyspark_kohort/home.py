@@ -47,6 +47,8 @@ def _make(home: Path, spark: Path, gateway: Path) -> None:
     draft = Path(tempfile.mkdtemp(dir=home.parent))
     try:
         _link_all(spark, draft, but="python")
+        if not (spark / "conf").exists():
+            (draft / "conf").symlink_to(spark / "conf")  # the user may make it later
         (draft / "python/lib").mkdir(parents=True)
         _link_all(spark / "python", draft / "python", but="lib")
         _link_all(spark / "python/lib", draft / "python/lib", but="pyspark.zip")

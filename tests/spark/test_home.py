@@ -27,6 +27,7 @@ def test_pyspark_is_imported_from_there_with_its_bytecode() -> None:
     files = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert all(file.startswith(path[0]) and Path(file).is_file() for file in files), files
     assert (made / "jars").is_dir()
+    assert (made / "conf").is_symlink(), "where spark-defaults.conf may be put at any time"
     assert (made / "bin/spark-submit").is_file()
 
 
