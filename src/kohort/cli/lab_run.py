@@ -99,23 +99,22 @@ def rows_named(names: str | None) -> list[Row]:
     return [known[name] for name in _chosen("row", names, known)] if names else list(ROWS)
 
 
-def tell(out: Path, as_json: bool) -> int:
-    """Print the summaries of all that is on file, and write the report; the exit code."""
+def tell(out: Path, as_json: bool) -> None:
+    """Print the summaries of all that is on file, and write the report."""
     from kohort.lab.summary import summarise
 
     kept = _kept(out)
     summaries = summarise(kept)
     if as_json:
         say(json.dumps([asdict(one) for one in summaries]))
-        return 0
+        return
     from kohort.lab.table import summary_table
 
     _print(lambda width: summary_table(summaries, width))
-    return 0
 
 
-def tell_bars(rows: Sequence[Row], out: Path, as_json: bool) -> int:
-    """Print the figures to reach and what was measured, and write the report; the exit code."""
+def tell_bars(rows: Sequence[Row], out: Path, as_json: bool) -> None:
+    """Print the figures to reach and what was measured, and write the report."""
     from kohort.lab.bars import reached
     from kohort.lab.summary import summarise
 
@@ -124,11 +123,10 @@ def tell_bars(rows: Sequence[Row], out: Path, as_json: bool) -> int:
         told = [{"row": one.row.name, **asdict(one.bar), "kafka_ms": one.kafka_ms, "kohort_ms": one.kohort_ms,
                  "verdict": one.verdict} for one in found]  # fmt: skip
         say(json.dumps(told))
-        return 0
+        return
     from kohort.lab.table import bars_table
 
     _print(lambda width: bars_table(found))
-    return 0
 
 
 def _kept(out: Path) -> list[Outcome]:

@@ -19,6 +19,7 @@ import kohort
 from kohort.assignor.copies import Copies
 from kohort.assignor.warm import Plan
 from kohort.client import ConsumerRecord
+from kohort.errors import KohortError
 from kohort.lab.clients.counts import Counts, Shelf, checkpoint
 from kohort.lab.clients.service import Answer, port_of, serve
 from kohort.lab.order import Order
@@ -68,6 +69,8 @@ class Copier:
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),), daemon=True)
         self._thread.start()
         self._ready.wait()
+        if not self.port:
+            raise KohortError("The member could not begin to copy; what hindered it is told above.")
 
     # -- for the assignor
 
@@ -128,8 +131,11 @@ class Copier:
 
     async def _run(self) -> None:
         self._running = asyncio.ensure_future(self._work())
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._running
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+        finally:
+            self._ready.set()  # whoever made it must not wait for what has failed
 
     async def _work(self) -> None:
         order = self._order
