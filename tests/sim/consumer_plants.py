@@ -21,7 +21,7 @@ def a_partition_is_given_away_before_its_owner_lets_it_go(patch: MonkeyPatch) ->
     patch.setattr(consumer_group.ConsumerGroup, "taken", lambda self, wanted: NOTHING)
 
 
-@plant("S1", "S7", "S8", hint=3)
+@plant("S1", "S7", "S8", hint=5)
 def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
     def trusting(*arguments: Any, **facts: Any) -> Any:
         facts["owned"] = NOTHING if facts["owned"] is None else facts["owned"]

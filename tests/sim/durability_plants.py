@@ -39,12 +39,12 @@ def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
 
 
-@plant("S9", "S10", "S4", "S8", "S7", hint=11)
+@plant("S9", "S10", "S4", "S8", "S7", hint=215)
 def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
     patch.setattr(DiskStore, "_check_owner", lambda self: None)
 
 
-@plant("S10", "S7", hint=5)
+@plant("S10", "S7", hint=11)
 def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
 
