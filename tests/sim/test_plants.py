@@ -7,12 +7,21 @@ import itertools
 import pytest
 
 from kohort.sim import INVARIANTS, Violation, World, draw
-from tests.sim import cluster_plants, consumer_plants, durability_plants, file_plants, member_plants, plants
+from tests.sim import (
+    cluster_plants,
+    consumer_plants,
+    database_plants,
+    durability_plants,
+    file_plants,
+    member_plants,
+    plants,
+)
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT
 
 SEEDS = 2_000
-assert plants and cluster_plants and consumer_plants and durability_plants and file_plants and member_plants  # PLANTS
+assert plants and cluster_plants and consumer_plants and database_plants  # they fill PLANTS
+assert durability_plants and file_plants and member_plants
 
 
 def first_violation(hint: int) -> tuple[int, Violation] | None:

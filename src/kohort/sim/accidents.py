@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.client import Admin, KafkaError, NewTopic
+from kohort.sim.database import Database
 from kohort.sim.files import FilesDisk
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
@@ -115,6 +116,11 @@ def _block(world: World, name: str, what: str, seconds: float) -> None:
 
 def _broker(world: World, what: str, number: int, seconds: float) -> bool:
     site = world.site
+    if what == "broker-cut":
+        heals = site.cut_off(number)
+        if heals is not None:
+            world.after(seconds, heals)
+        return heals is not None
     process = site.processes[number]
     if not site.serves(number) or not process.runs:
         return False
@@ -135,7 +141,8 @@ def _broker_wakes(world: World, number: int) -> None:
     process = world.site.processes[number]
     if process.alive and not process.runs:
         process.go_on()
-        if not world.site.serves(number):
+        # One over a database finds out that others lead, and ends.
+        if not world.site.serves(number) and not isinstance(world.site.disk, Database):
             world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
 
 

@@ -62,6 +62,19 @@ class Disk:
         """The store of that broker's next life; its clock is in seconds."""
         return DiskStore(self, dice)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether another broker may take over from one that does not run."""
+        return True
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether its owner has lost it though it runs."""
+        return False
+
+    def left(self) -> None:
+        """Its owner has ended in order."""
+
     def newest(self, partition: PartitionId) -> int:
         """The epoch at which alone that partition may be written."""
         return self.epoch

@@ -102,6 +102,9 @@ world has as many of them, and ten cost what one long one does."""
 PLAIN_EVERY = 4
 """One seed in so many has brokers that answer heartbeats at once and wait for sessions, as Apache Kafka does."""
 
+DATABASE_EVERY = 11
+"""One seed in so many has its log in a database, unless it is in files."""
+
 
 def draw(seed: int, longest: float = 86_400.0) -> Plan:
     """The plan of that seed, with at most so many seconds of steps; there is nothing calm about less than an hour."""
@@ -118,6 +121,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
         pace = _SLOW
     plan.metadata_age = dice.choice(pace.metadata_ages)
     plan.files = dice.random() < 0.15
+    plan.database = not plan.files and seed % DATABASE_EVERY == DATABASE_EVERY - 1  # no dice, as below
     plan.settings = _settings(pace, dice, files=plan.files)
     if pace is _CALM and plan.settings["group.heartbeat.hold.ms"] == str(_DEAR_HOLD):
         plan.seconds = _DEAR_SECONDS
@@ -127,6 +131,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     _members(plan, pace, dice)
     _steps(plan, pace, dice)
     _more(plan, Random(f"more {seed}"))
+    if plan.database:
+        _cuts(plan, Random(f"database {seed}"))
     return plan
 
 
@@ -221,9 +227,17 @@ def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
     plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
 
 
+def _cuts(plan: Plan, dice: Random) -> None:
+    """Between one broker and its database, mostly for longer than a lease."""
+    for _ in range(dice.choice([0, 1, 2, 5])):
+        at, seconds = dice.uniform(0.0, plan.seconds), dice.choice([0.3, 4.0, 15.0])
+        plan.steps.append(Step(round(at, 3), "broker-cut", dice.randrange(plan.brokers), f"{seconds:g}"))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+
+
 def _more(plan: Plan, dice: Random) -> None:
     """What came later than all else, by dice of its own: what was drawn before stays as it was."""
-    if not (plan.files or plan.is_calm) and dice.random() < 0.2:
+    if not (plan.files or plan.database or plan.is_calm) and dice.random() < 0.2:
         plan.cluster, plan.brokers = True, max(plan.brokers, dice.choice([2, 3, 3]))
     for group in sorted({one.group for one in plan.members}):
         remote = dice.choice(REMOTE) if dice.random() < 0.4 else ""

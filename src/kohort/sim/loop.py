@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+class Resting(Exception):
+    """The work of a thread sleeps for so many seconds, and is then to be called again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class Handle(list[Any]):
     """One thing to do: whose loop it is of, what to call, and with what. Without a call it is cancelled.
 
@@ -225,6 +233,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         def done() -> None:
             try:
                 result = work()
+            except Resting as rest:
+                self.call_later(rest.seconds, done)
             except Exception as problem:  # noqa: BLE001  it is the future's
                 if not future.done():
                     future.set_exception(problem)

@@ -46,6 +46,8 @@ class Plan:
     """How likely a write arrives in two pieces."""
     files: bool = False
     """Whether the log lies in files, as production's, or in simulated memory."""
+    database: bool = False
+    """Whether that memory is a database's, whose brokers hold leases."""
     cluster: bool = False
     """Whether all brokers serve at once, over one directory, and move what they lead."""
     metadata_age: Millis = 10_000
@@ -78,6 +80,7 @@ FAULTS = frozenset(
         "broker-vanish",
         "broker-term",
         "broker-stop",
+        "broker-cut",
         "disk-error",
         "disk-full",
         "disk-slow",
@@ -96,6 +99,7 @@ def dump(plan: Plan) -> str:
     """The plan as lines that `load` reads."""
     lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}"]
     lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
+    lines += ["database 1"] if plan.database else []
     lines += ["cluster 1"] * plan.cluster
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
@@ -122,7 +126,7 @@ def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
         case "seed" | "brokers" | "metadata_age":
             setattr(plan, word, int(rest))
-        case "files" | "cluster":
+        case "files" | "database" | "cluster":
             setattr(plan, word, bool(int(rest)))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))

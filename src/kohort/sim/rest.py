@@ -42,6 +42,7 @@ def _calm(world: World) -> None:
     disk.failure, disk.slowness = None, 0.0005
     if isinstance(disk, FilesDisk):
         disk.rot = 0
+    site.heal()
     # What an operator asked of a machine that is gone may still be waited for, longer than a coordinator is looked for.
     world.operator.kill()
     world.crowd.kill()

@@ -18,6 +18,7 @@ from kohort.broker.server import Broker, BrokerOptions
 from kohort.broker.shared import Shared
 from kohort.coordinator import GroupShard
 from kohort.model import Millis
+from kohort.sim.database import DatabaseStore
 from kohort.sim.disk import Disk, SimulatedStore
 from kohort.sim.loop import Agenda
 from kohort.sim.network import Network
@@ -96,7 +97,7 @@ class Site:
     @property
     def active(self) -> SimulatedBroker | None:
         """The broker that owns the disk and runs."""
-        if self.owner is None or not self.processes[self.owner].runs:
+        if self.owner is None or not self.processes[self.owner].runs or self.disk.has_lapsed:
             return None
         return self.running.get(self.owner)
 
@@ -160,12 +161,15 @@ class Site:
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
         )
         broker.owns = partial(self._owns, number, store)
-        # What has lost its lease answers nobody, as over PostgreSQL: else it would tell what is no longer true.
-        broker.fenced = lambda: not self._owns(number, store)
+        if not isinstance(store, DatabaseStore):  # that one sees to it itself
+            # What has lost its lease answers nobody: else it would tell what is no longer true.
+            broker.fenced = lambda: not self._owns(number, store)
         broker.kill = lambda process_id: self.kill(process_id - 1)
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
         broker.watch = self._watch
+        if isinstance(store, DatabaseStore):
+            loop.create_task(store.keep(broker, partial(self.kill, number)))
         await broker.start()
         self.running[number] = broker
 
@@ -190,6 +194,8 @@ class Site:
         except OSError as problem:
             if problem.errno not in (errno.ESTALE, self.disk.failure):
                 raise
+        if self.owner == number:
+            self.disk.left()
         self.kill(number)
 
     def kill(self, number: int, *, silently: bool = False) -> None:
@@ -202,9 +208,23 @@ class Site:
         if self.owner == number:
             self.owner = None
 
+    def cut_off(self, number: int) -> Callable[[], None] | None:
+        """Let nothing pass between that broker and the database; returns what ends that. None where there is none."""
+        store = self._stores.get(number)
+        if not isinstance(store, DatabaseStore):
+            return None
+        store.cut_off = True
+        return partial(setattr, store, "cut_off", False)
+
+    def heal(self) -> None:
+        """Every broker reaches the database."""
+        for store in self._stores.values():
+            if isinstance(store, DatabaseStore):
+                store.cut_off = False
+
     def take_over(self) -> None:
         """If no broker serves, some broker starts; one that only stands still has lost its lease by now."""
-        if not self.wanted or self.active is not None:
+        if not self.wanted or self.active is not None or not self.disk.is_free:
             return
         free = [number for number, process in enumerate(self.processes) if not process.alive]
         if free:

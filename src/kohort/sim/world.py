@@ -29,6 +29,7 @@ from kohort.sim.accidents import do
 from kohort.sim.answers import Answers
 from kohort.sim.application import Application
 from kohort.sim.cluster_files import ClusterDisk
+from kohort.sim.database import Database
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
 from kohort.sim.fates import is_fair
@@ -73,7 +74,7 @@ class World:
         self.network.weather.pieces = plan.pieces
         self.ledger = Ledger()
         self.watch = Watch(self.ledger, SHARDS, self.note)
-        disk = ClusterDisk() if plan.cluster else FilesDisk() if plan.files else Disk()
+        disk = self._disk()
         self.site = (Together if plan.cluster else Site)(
             self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
         )
@@ -110,6 +111,13 @@ class World:
         self.ledger.counts = self.watch.counts
         self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
+
+    def _disk(self) -> Disk:
+        if self.plan.cluster:
+            return ClusterDisk()
+        if self.plan.files:
+            return FilesDisk()
+        return Database(lambda: self.agenda.now) if self.plan.database else Disk()
 
     @property
     def now(self) -> float:

@@ -1,0 +1,34 @@
+"""Bugs of brokers over a database, which only worlds with one can find; see planting."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pytest import MonkeyPatch
+
+from kohort.broker.lease import Lease
+from kohort.log.cluster.unsure import Writer
+from tests.sim.planting import plant
+
+
+@plant("S7", "S10", "S8", hint=329)
+def a_lost_answer_is_taken_for_a_refusal(patch: MonkeyPatch) -> None:
+    def not_in(self: object) -> Generator[float, None, int]:
+        yield 0.1
+        return -1
+
+    patch.setattr(Writer, "_find_out", not_in)
+
+
+@plant("S7", "S10", hint=87)
+def a_lost_answer_is_taken_for_a_yes(patch: MonkeyPatch) -> None:
+    def is_in(self: Writer[object]) -> Generator[float, None, int]:
+        yield 0.1
+        return self._appends + 1
+
+    patch.setattr(Writer, "_find_out", is_in)
+
+
+@plant("S9", hint=32)
+def a_broker_answers_without_a_lease(patch: MonkeyPatch) -> None:
+    patch.setattr(Lease, "fenced", lambda self, now: False)
