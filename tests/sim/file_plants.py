@@ -13,6 +13,6 @@ def recovery_does_not_check_what_a_crash_left(patch: MonkeyPatch) -> None:
     patch.setattr(recovery, "crc_matches", lambda *arguments: True)
 
 
-@plant("L2", "S7", "S10", "S13", "L6", hint=621)
+@plant("S3", "L2", "S7", "S10", "S13", "L6", hint=261)
 def recovery_cuts_nothing(patch: MonkeyPatch) -> None:
     patch.setattr(recovery, "_cut", lambda path, size: None)

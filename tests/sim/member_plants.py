@@ -82,7 +82,7 @@ def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "commit", eager)
 
 
-@plant("S8", "S7", hint=5)
+@plant("S8", "S7", hint=6)
 def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
     real = offsets._position
 
