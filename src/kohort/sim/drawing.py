@@ -242,6 +242,8 @@ def _more(plan: Plan, dice: Random) -> None:
     for group in sorted({one.group for one in plan.members}):
         remote = dice.choice(REMOTE) if dice.random() < 0.4 else ""
         local = dice.choice(LOCAL) if dice.random() < 0.25 else ""
+        if plan.is_calm:
+            local = ""  # what is to come about by when does not know of members that have an hour to compute (100349)
         for number, habits in enumerate(plan.members):
             if habits.group != group:
                 continue
