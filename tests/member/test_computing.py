@@ -55,6 +55,17 @@ def test_an_assignor_of_the_members_counts_when_all_offer_it() -> None:
     assert owned(one) == [{0, 1, 2, 3, 4, 5}]
 
 
+def test_what_a_cooperative_assignor_keeps_for_a_second_rebalance_is_moved_by_the_first() -> None:
+    world = World({"t": 4})
+    one = world.consumer("one", "t", assignors=["cooperative-sticky"])
+    world.run(10_000)
+    assert one.processing == tps("t", 0, 1, 2, 3)
+    two = world.consumer("two", "t", assignors=["cooperative-sticky"])
+    world.run(20_000)
+    assert [len(some) for some in owned(one, two)] == [2, 2]
+    assert one.processing | two.processing == tps("t", 0, 1, 2, 3)
+
+
 def test_it_is_computed_without_waiting_for_a_heartbeat_interval_when_a_member_joins() -> None:
     world = World({"t": 2})
     one = world.consumer("one", "t", assignors=["range"])

@@ -5,8 +5,9 @@ The interface is that of classic groups, so one assignor works under both protoc
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from kohort.assignor import Assignor
+from kohort.assignor import Assignor, RebalanceProtocol
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.model import UUID, TopicPartition
 from kohort.wire.consumer_group_heartbeat import (
@@ -44,12 +45,16 @@ def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
         )
         for one in asked.members
     }
+    partitions = {topic.name: topic.partitions for topic in asked.topics}
+    instance_ids = {one.member_id: one.instance_id for one in asked.members}
     try:
-        shares = assignor.assign(
-            {topic.name: topic.partitions for topic in asked.topics},
-            subscriptions,
-            {one.member_id: one.instance_id for one in asked.members},
-        )
+        shares = assignor.assign(partitions, subscriptions, instance_ids)
+        if assignor.protocol is RebalanceProtocol.COOPERATIVE:
+            # It leaves out what changes hands until a second rebalance. Here it is the coordinator that keeps a
+            # partition from its next owner until the last has given it up, so what that rebalance brings is told now.
+            for member_id, share in shares.items():
+                subscriptions[member_id] = replace(subscriptions[member_id], owned_partitions=share.partitions)
+            shares = assignor.assign(partitions, subscriptions, instance_ids)
         ids = {name: topic_id for topic_id, name in names.items()}
         targets = [
             MemberTarget(member_id=member_id, topic_partitions=_by_id(share.partitions, ids))
