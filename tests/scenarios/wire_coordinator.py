@@ -13,6 +13,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Set
+from typing import Any
 
 from kohort.coordinator import Effects
 from kohort.model import UUID, Millis
@@ -51,8 +52,8 @@ class Rehearsal(Shell):
         super().__post_init__()
         self.still_waiting: deque[frozenset[Hashable]] = deque()
 
-    def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
-        return self._noted(super().handle(request, token, version, client_id))
+    def handle(self, *args: Any, **kwargs: Any) -> Effects:
+        return self._noted(super().handle(*args, **kwargs))
 
     def disconnect(self, token: Hashable) -> Effects:
         return self._noted(super().disconnect(token))
