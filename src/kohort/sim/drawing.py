@@ -151,6 +151,8 @@ def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
     if pace is _CALM:
         settings |= {"group.max.session.timeout.ms": "7200000", "connections.max.idle.ms": "10800000"}
         settings["group.heartbeat.hold.ms"] = str(dice.choice(_HOLDS))
+        # Members wait up to 20 s until they connect again (`Application.backs_off`): nobody is dead before that.
+        settings["group.disconnect.grace.ms"] = "30000"
         # What a broker does by the clock, whatever happens: as often as in a minute of production's.
         settings |= {"log.cleaner.backoff.ms": "600000", "group.consumer.load.interval.ms": "600000"}
     if files:
@@ -242,8 +244,6 @@ def _more(plan: Plan, dice: Random) -> None:
     for group in sorted({one.group for one in plan.members}):
         remote = dice.choice(REMOTE) if dice.random() < 0.4 else ""
         local = dice.choice(LOCAL) if dice.random() < 0.25 else ""
-        if plan.is_calm:
-            local = ""  # what is to come about by when does not know of members that have an hour to compute (100349)
         for number, habits in enumerate(plan.members):
             if habits.group != group:
                 continue
