@@ -1,6 +1,8 @@
 """What an admin asks for while the disk takes nothing: the error says so, nothing has changed, later it works."""
 
+import asyncio
 import errno
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -8,12 +10,14 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.log import MemoryStore, Topic
+from kohort.log.api import Pending
 from kohort.model import UUID
 from kohort.wire.codec import Message
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -22,15 +26,36 @@ from kohort.wire.incremental_alter_configs import (
 )
 from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import talking_to
 
 
 class Disk(MemoryStore):
-    """A store whose disk may be full."""
+    """A store whose disk may be full: of files, or even of bytes."""
 
     full = False
+    takes_no_bytes = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        """Syncs wait for it; it is set but where a test clears it."""
+        self.go.set()
+        self.syncing = threading.Event()
+
+    def sync(self, pending: Pending) -> None:
+        self.syncing.set()
+        assert self.go.wait(20)
+        if self.takes_no_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().sync(pending)
 
     def _check(self) -> None:
         if self.full:
@@ -89,6 +114,28 @@ async def test_a_full_disk_is_told_and_nothing_changes(
         store.full = False
         assert code(await peer.ask(request_, version, kind)) == ErrorCode.NONE
     assert state(broker) != before
+
+
+async def test_who_gives_a_group_away_while_the_disk_is_full_does_not_take_it_back(start_broker: MakeBroker) -> None:
+    store = Disk()
+    broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)
+    broker.topics.create("t", 1)
+    async with talking_to(broker) as peer:
+        at = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        commit = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[at])])
+        store.syncing.clear()
+        store.go.clear()
+        peer.send(commit, 5)
+        assert await asyncio.to_thread(store.syncing.wait, 20)
+        store.takes_no_bytes = True
+        broker.groups.give_up([broker.groups.shard("g").partition])
+        store.go.set()
+        await broker.writer.drain()
+        answer = await peer.answer(OffsetCommitResponse)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="any")
+        assert (await peer.ask(beat, 2, HeartbeatResponse)).error_code == ErrorCode.NOT_COORDINATOR
+        store.takes_no_bytes = False
 
 
 async def test_a_journal_that_cannot_be_kept_stops_no_group(

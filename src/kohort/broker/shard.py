@@ -264,6 +264,8 @@ class Shard:
         """The log took none of `commit`: what the machine lived through since did not happen."""
         if self._commit is commit:
             self._commit = None
+            if not self.leads:
+                return  # it was being given to another broker, and is no concern of this one's any more
             # A broker that stops loads nothing any more: waiting for it would be for nothing.
             self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._machine = self._broker.new_group_shard(self.partition)
