@@ -108,15 +108,14 @@ def offered(shell: Shell, member_id: str, epoch: int, **fields: Any) -> Consumer
     beat.offered_assignors = [OfferedAssignor(name="range")]
     for name, value in fields.items():
         setattr(beat, name, value)
-    token = f"{member_id} at {shell.now} {fields}"
+    token = f"{member_id} at {shell.now}, {epoch} {fields}"
     reply = shell.handle(beat, token, 1, may_hold=True).replies.get(token)
     assert reply is None or isinstance(reply, ConsumerGroupHeartbeatResponse)
     return reply
 
 
-def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due() -> None:
-    # Were the target due at once, its timer would fire for ever at that moment; and a member that is told the short
-    # interval of those that are held, and is not, asks twenty times a second.
+def one_computes_and_another_is_held() -> Shell:
+    """A group whose member b was asked to compute its target, and whose member a waits."""
     shell = Shell(GroupConfig(heartbeat_hold_ms=9_000), settings=GroupSettings(assignment_interval_ms=0))
     shell.set_topics({"orders": 2})
     full = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["orders"]}
@@ -132,5 +131,20 @@ def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due()
         assert shell.now < passed_over_at
     due_at, _ = shell.timers[TargetDue("g")]
     assert due_at == passed_over_at
+    return shell
+
+
+def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due() -> None:
+    # Were the target due at once, its timer would fire for ever at that moment; and a member that is told the short
+    # interval of those that are held, and is not, asks twenty times a second.
+    shell = one_computes_and_another_is_held()
     list(shell.wait(61_000))
+    group = shell.shard.consumer_groups["g"]
     assert group.target_epoch == group.epoch
+
+
+def test_when_all_leave_while_one_computes_nothing_is_due_any_more() -> None:
+    shell = one_computes_and_another_is_held()
+    for member_id in ("a", "b"):
+        offered(shell, member_id, -1)
+    assert not shell.timers

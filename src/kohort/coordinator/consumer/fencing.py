@@ -16,7 +16,7 @@ from kohort.coordinator.consumer.telling import tell_move
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, GroupSettled, MemberGone, Why
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -117,7 +117,7 @@ def remove_members(
         # An empty group is at its target; and whoever joins next shall not wait for the interval since the last
         # one (KAFKA-20442).
         out.records.append(records.target_epoch(group_id, epoch, 0))
-        out.timers[ExpressionRefresh(group_id)] = None
+        out.timers[ExpressionRefresh(group_id)] = out.timers[TargetDue(group_id)] = None
         out.events.append(GroupSettled(group_id, epoch, ""))
 
 

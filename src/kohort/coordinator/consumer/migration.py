@@ -26,7 +26,7 @@ from kohort.coordinator.records import generation
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.subscriptions import CONSUMER, read_subscription
-from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import DecodeError
@@ -157,7 +157,7 @@ def _downgrade(
     """
     group_id = group.group_id
     out.records += records.no_group_and_members(group)
-    out.timers[ExpressionRefresh(group_id)] = None
+    out.timers[ExpressionRefresh(group_id)] = out.timers[TargetDue(group_id)] = None
     # Not the target: who was not told of it yet has what it had, and the group may be upgraded again before it joins.
     assignment = {
         member.member_id: assignment_of(groups, member, member.assigned | member.revoking) for member in staying
