@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -13,9 +14,13 @@ from kohort.sim.drawing import draw
 from kohort.sim.report import Report, Result
 from kohort.sim.world import World
 
+_COLLECT_EVERY = 16
+
 
 def run_seed(seed: int) -> Result:
     """One world, in this process."""
+    if seed % _COLLECT_EVERY == 0:
+        gc.collect()  # each world before is one great cycle
     started = time.process_time()
     outcome = World(draw(seed)).run()
     return Result(
