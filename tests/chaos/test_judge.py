@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.history import Entry
-from tests.chaos.judge import History, judge, remarks
+from tests.chaos.judge import History, judge, jumps, remarks
 
 _clock = itertools.count(1)
 
@@ -69,6 +69,17 @@ def test_what_a_killed_member_had_and_what_was_lost_is_not_owned_twice() -> None
         entry("lost", group="g", member="l", partitions=[7]),
     ]
     assert judge(and_(*killed, *late, *after)) == []
+
+
+def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -> None:
+    def reading(*spans: list[int]) -> list[Entry]:
+        return [
+            entry("assigned", group="g", member="kafkajs-1", partitions=[9]),
+            *(entry("read", group="g", member="kafkajs-1", spans=[span]) for span in spans),
+        ]
+
+    assert list(jumps(reading([9, 0, 3], [9, 2, 5]))) == []
+    assert list(jumps(reading([9, 0, 3], [9, 5, 5]))) == ["kafkajs-1 was given offset 5 of partition 9 after 3"]
 
 
 @pytest.mark.parametrize(
