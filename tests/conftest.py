@@ -42,11 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs Apache Kafka unless it was asked for: `make interop` asks."""
-    if config.getoption("--broker") == "kohort":
-        left_out = [item for item in items if item.get_closest_marker("kafka")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("kafka")]
+    """Leave out what runs Apache Kafka, or takes minutes, unless it was asked for: `make interop` asks."""
+    if config.getoption("--broker") != "kohort":
+        return
+    markers = ["kafka"] if "thorough" in config.getoption("markexpr") else ["kafka", "thorough"]
+    left_out = {item for item in items if any(map(item.get_closest_marker, markers))}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

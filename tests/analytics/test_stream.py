@@ -17,7 +17,7 @@ from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -28,6 +28,20 @@ def _commit(bootstrap: str, group: str, topic: str, offsets: list[int]) -> None:
     for offset in offsets:
         consumer.commit(offsets=[Position(topic, 0, offset)], asynchronous=False)
     consumer.close()
+
+
+def _run(directory: Path, **frames: DataFrame) -> None:
+    """Each to its end, into a table in memory of that name."""
+    for name, frame in frames.items():
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(name)
+            .outputMode("complete")
+            .option("checkpointLocation", str(directory / name))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
 
 
 def test_rate_and_lag_of_a_group_come_out_of_the_stream(
@@ -44,16 +58,7 @@ def test_rate_and_lag_of_a_group_come_out_of_the_stream(
     _commit(bootstrap, group, topic, [3, 5, 9])
 
     history = live(spark, bootstrap, starting="earliest").where(f"group_id = '{group}'")
-    for name, frame in (("rates", commit_rates(history)), ("positions", committed(history))):
-        query = (
-            frame.writeStream.format("memory")
-            .queryName(name)
-            .outputMode("complete")
-            .option("checkpointLocation", str(tmp_path / name))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+    _run(tmp_path, rates=commit_rates(history), positions=committed(history))
     assert sum(row["commits"] for row in spark.table("rates").collect()) == 3
     rows = with_lag(spark.table("positions"), bootstrap).orderBy("end").collect()
     assert (rows[-1]["topic"], rows[-1]["committed"], rows[-1]["end_offset"], rows[-1]["lag"]) == (topic, 9, 20, 11)
@@ -64,16 +69,7 @@ def test_rebalances_and_members_that_return_come_out_of_the_stream(
 ) -> None:
     lived = {protocol: live_twice(any_broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
     history = live(spark, any_broker.bootstrap, starting="earliest")
-    for name, frame in (("rebalanced", rebalances(history)), ("lived", lives(history))):
-        query = (
-            frame.writeStream.format("memory")
-            .queryName(name)
-            .outputMode("complete")
-            .option("checkpointLocation", str(tmp_path / name))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+    _run(tmp_path, rebalanced=rebalances(history), lived=lives(history))
     for one in lived.values():
         # Two members came, each of whom was alone.
         mine = spark.table("rebalanced").where(f"group_id = '{one.group}'").collect()

@@ -62,13 +62,21 @@ class Peer:
 
 
 @asynccontextmanager
-async def talking_to(broker: Broker) -> AsyncIterator[Peer]:
-    """A connection to a broker that the test started itself."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+async def connected(address: str) -> AsyncIterator[Peer]:
+    """A connection to the broker at `host:port`."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
     try:
         yield Peer(reader, writer)
     finally:
         writer.close()
+
+
+@asynccontextmanager
+async def talking_to(broker: Broker) -> AsyncIterator[Peer]:
+    """A connection to a broker that the test started itself."""
+    async with connected(f"127.0.0.1:{broker.port}") as peer:
+        yield peer
 
 
 async def until(reached: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from kohort.errors import ErrorCode
@@ -31,7 +31,7 @@ from kohort.wire.offset_commit import (
 from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, batches, decode_records, encode_batch
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, connected
 from tests.interop.process import ServerProcess
 
 PARTITIONS = 3
@@ -166,7 +166,8 @@ class Killed:
         before = self.expected.acknowledged
         broker, bootstrap = self._start()
         try:
-            await _with_peer(bootstrap, self._check)
+            async with connected(bootstrap) as peer:
+                await self._check(peer)
             load = [asyncio.ensure_future(self._write(bootstrap, writer)) for writer in self.writers]
             while self.expected.acknowledged == before and not any(one.done() for one in load):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -182,7 +183,8 @@ class Killed:
         """Look once more."""
         broker, bootstrap = self._start()
         try:
-            await _with_peer(bootstrap, self._check)
+            async with connected(bootstrap) as peer:
+                await self._check(peer)
         finally:
             broker.kill()
 
@@ -193,10 +195,8 @@ class Killed:
         return broker, broker.wait_for(r"^ready (\S+)", timeout=30.0)[1]
 
     async def _write(self, bootstrap: str, writer: Writer) -> None:
-        async def run(peer: Peer) -> None:
+        async with connected(bootstrap) as peer:
             await writer.run(peer, self.expected)
-
-        await _with_peer(bootstrap, run)
 
     async def _check(self, peer: Peer) -> None:
         new = [("records", PARTITIONS, _TINY), ("table", 1, _TABLE), ("wide", 10, {})]
@@ -247,15 +247,6 @@ class Killed:
         if offset not in may_be:
             raise Checked(f"{group} stands at {offset}, neither acknowledged last nor sent since: {may_be}")
         may_be[:] = [offset]
-
-
-async def _with_peer(bootstrap: str, use: Callable[[Peer], Awaitable[None]]) -> None:
-    host, _, port = bootstrap.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        await use(Peer(reader, writer))
-    finally:
-        writer.close()
 
 
 async def _produce(peer: Peer, topic: str, partition: int, batch: bytes) -> int:

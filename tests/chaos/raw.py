@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from kohort.errors import ErrorCode
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from kohort.wire.records import batches
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, connected
 
 _AT_ONCE = 1 << 20
 
@@ -26,19 +24,19 @@ def topic_ids(bootstrap: str) -> dict[str, str]:
 
 
 async def _topic_ids(bootstrap: str) -> dict[str, str]:
-    async with _talking_to(bootstrap.split(",")[0]) as peer:
+    async with connected(bootstrap.split(",")[0]) as peer:
         answer = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
         return {str(topic.name): str(topic.topic_id) for topic in answer.topics}
 
 
 async def _read_batches(bootstrap: str, name: str) -> dict[int, list[bytes]]:
-    async with _talking_to(bootstrap.split(",")[0]) as peer:
+    async with connected(bootstrap.split(",")[0]) as peer:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         answer = await peer.ask(request, 12, MetadataResponse)
     (topic,) = answer.topics
     read: dict[int, list[bytes]] = {}
     for broker in answer.brokers:
-        async with _talking_to(f"{broker.host}:{broker.port}") as peer:
+        async with connected(f"{broker.host}:{broker.port}") as peer:
             for partition in _led(topic, broker.node_id):
                 read[partition] = await _read_partition(peer, name, partition)
     assert len(read) == len(topic.partitions), f"not every partition of {name} has a leader that lives"
@@ -64,13 +62,3 @@ async def _read_partition(peer: Peer, topic: str, partition: int) -> list[bytes]
             return pieces
         pieces.append(piece[: sum(header.size for header in headers)])
         offset = headers[-1].next_offset
-
-
-@asynccontextmanager
-async def _talking_to(address: str) -> AsyncIterator[Peer]:
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        yield Peer(reader, writer)
-    finally:
-        writer.close()

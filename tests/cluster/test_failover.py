@@ -21,7 +21,7 @@ from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinator
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, encode_batch
-from tests.broker.peer import Peer
+from tests.broker.peer import connected
 from tests.cluster.conftest import RunningCluster, StartCluster
 from tests.interop.process import until
 
@@ -302,13 +302,3 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
         while len(records) < count:
             records += await consumer.poll(timeout=0.2)
     return records
-
-
-@asynccontextmanager
-async def connected(address: str) -> AsyncIterator[Peer]:
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        yield Peer(reader, writer)
-    finally:
-        writer.close()

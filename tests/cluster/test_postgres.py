@@ -16,9 +16,10 @@ from kohort.log.postgres.home import read_image
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, encode_batch
+from tests.broker.peer import connected
 from tests.cluster.conftest import StartCluster
 from tests.cluster.postgres import PostgresServer, running_postgres
-from tests.cluster.test_failover import Readers, connected, produce, topic_of
+from tests.cluster.test_failover import Readers, produce, topic_of
 from tests.cluster.wire import wire_to
 from tests.interop.kohort import kohort, running_kohort
 from tests.interop.process import ServerProcess, until

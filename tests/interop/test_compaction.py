@@ -16,7 +16,7 @@ from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, Crea
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Codec, Record, batches, decode_records, encode_batch
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, connected
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
 
@@ -72,10 +72,7 @@ def history() -> list[bytes]:
 
 async def compacted(bootstrap: str, topic: str) -> list[Left]:
     """Write the history and wait until nothing changes any more."""
-    host, _, port = bootstrap.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    peer = Peer(reader, writer)
-    try:
+    async with connected(bootstrap) as peer:
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in TABLE.items()]
         new = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, configs=configs)
         created = await peer.ask(CreateTopicsRequest(topics=[new], timeout_ms=10_000), 5, CreateTopicsResponse)
@@ -89,8 +86,6 @@ async def compacted(bootstrap: str, topic: str) -> list[Left]:
             before, found = found, await contents(peer, topic)
             if found == before and sum(len(one.records) for one in found) < full / 5:
                 return found
-    finally:
-        writer.close()
 
 
 async def produce(peer: Peer, topic: str, batch: bytes) -> None:

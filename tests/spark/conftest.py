@@ -29,15 +29,6 @@ Rows = list[tuple[int, bytes | None, bytes | None]]
 Member = Callable[..., Any]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out queries that take minutes, unless they were asked for."""
-    if config.getoption("--broker") == "kohort" and "thorough" not in config.getoption("markexpr"):
-        here = Path(__file__).parent
-        left_out = [item for item in items if item.get_closest_marker("thorough") and here in item.path.parents]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, no page, everything it writes below a temporary directory."""
