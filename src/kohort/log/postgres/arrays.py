@@ -1,6 +1,7 @@
 """Arrays as PostgreSQL takes them in binary: written as text, the dozen of an append cost more than all else of it."""
 
 import struct
+from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -40,9 +41,9 @@ class _ArrayDumper(Dumper):
     def dump(self, obj: Sequence[Any]) -> bytes:
         return _header(1, 0, self.element, len(obj), 1) + self.elements(obj)
 
+    @abstractmethod
     def elements(self, obj: Sequence[Any]) -> bytes:
         """Each after its length."""
-        raise NotImplementedError
 
 
 class _UuidsDumper(_ArrayDumper):
