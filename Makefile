@@ -27,8 +27,8 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## every test; those that need Java skip without it
-	$(PYTEST) -n $(WORKERS) --dist loadgroup
+test: $(VENV)/.develop ## every test; those that need Java skip without it; what failed beside others is tried once more alone
+	$(PYTEST) -n $(WORKERS) --dist loadgroup || $(PYTEST) -n 0 --last-failed --last-failed-no-failures none --maxfail 1
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
 
