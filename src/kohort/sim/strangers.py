@@ -133,11 +133,9 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     "epoch-with-a-strange-assignor": lambda v: _new(v, server_assignor="nonsense"),
     "epoch-with-a-broken-expression": lambda v: _new(v, subscribed_topic_regex="("),
     "commit-of-nobody": lambda v: _commit(v, 3, member_id=NOBODY),
-    # Not of the epoch before: at that of the partition's assignment it would count (KIP-1251), and what a static member
+    # Of none that a partition was ever assigned at: from that one on a commit counts (KIP-1251). What a static member
     # took over it has had from the first one on.
-    "commit-of-yesterday": lambda v: _commit(
-        v, 1 if v.generation > 2 and v.instance_id is None else v.generation + FAR
-    ),
+    "commit-of-yesterday": lambda v: _commit(v, 0 if v.instance_id is None else v.generation + FAR),
     "commit-of-tomorrow": lambda v: _commit(v, v.generation + FAR),
     "commit-as-another": lambda v: _commit(v, 3, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
     "commit-with-a-novel": lambda v: _commit(v, v.generation, metadata="x" * 5_000),
