@@ -103,7 +103,7 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
         case ConsumerGroupMemberMetadataKey():
             before = group.members.get(key.member_id)
             groups.list_topics(group, group.remove(key.member_id))
-            group.planning.member_changed(key.member_id)
+            group.planning.member_removed(key.member_id)
             _tell_freed(groups, group, before, key.member_id)
             if not group.moving:
                 groups.holds.stir(key.group_id)
