@@ -53,9 +53,11 @@ class HeldGroup:
 
     def share(self) -> None:
         """Whoever is told of a rebalance joins again, and all get their answers."""
+        group = self.shell.shard.groups["g"]
+        while group.rebalance.gathers_until is not None:
+            self.wait(50)  # for more newcomers
         for member_id in self.told():
             self.join(member_id)
-        group = self.shell.shard.groups["g"]
         for member_id in sorted(group.members, key=lambda one: one != group.leader_id):
             request = SyncGroupRequest(group_id="g", generation_id=group.generation, member_id=member_id)
             self.shell.handle(request, f"sync of {member_id} at {self.shell.now}", 3)

@@ -8,7 +8,7 @@ from kohort.coordinator.effects import Record
 from kohort.coordinator.member import Member
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.states import PREDECESSORS, GroupState
-from kohort.coordinator.subscriptions import CONSUMER, subscribed_topics
+from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
 from kohort.coordinator.succession import Succession
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -27,6 +27,8 @@ class ClassicGroup:
         "left_at",
         "members",
         "offsets",
+        "peak",
+        "peak_at",
         "pending",
         "protocol",
         "protocol_type",
@@ -62,6 +64,10 @@ class ClassicGroup:
         """How many members of each name the group had lately; see `returning`."""
         self.left_at: dict[str, Millis] = {}
         """When a generation ended last that had a member of that name."""
+        self.peak = 0
+        """How many members it had lately at most, whatever their names; see `returning`."""
+        self.peak_at: Millis = 0
+        """When a generation ended last that had so many."""
         self.succession = Succession()
         """Of members that leave to come back."""
         self._supporters: Counter[str] = Counter()
@@ -110,6 +116,7 @@ class ClassicGroup:
         self.rebalance.joining.pop(member_id, None)
         self.rebalance.syncing.pop(member_id, None)
         self.rebalance.sync_due.discard(member_id)
+        self.rebalance.gathers_until = None  # what it had waits for the others
         return member
 
     def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
@@ -190,6 +197,11 @@ class ClassicGroup:
         candidates = {name for name, supporters in self._supporters.items() if supporters == everybody}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether all members go on with what they own while the group rebalances (KIP-429)."""
+        return self.protocol_type == CONSUMER and COOPERATIVE.issuperset(self._supporters)
 
     # Subscriptions
 

@@ -1,14 +1,17 @@
 """When members of a classic group whose heartbeats are held are told that it rebalances.
 
-Members of a cooperative assignor go on processing, and are told at once. Members of an eager one give up everything
-when they are told, and wait for whoever is told last. So they are told together: as soon as the heartbeat of everybody
-is in hand, or those that are missing are overdue; and of a leave with the join that follows it, see `succession`.
+Members of a cooperative assignor go on processing, and are told at once; but of a newcomer a moment later, as others
+may come with it. Told of the first, they have shared with it in a tenth of a second, and then cannot be told anything
+before their next heartbeats: for the Java client 3 s later. Members of an eager one give up everything when they are
+told, and wait for whoever is told last. So they are told together: as soon as the heartbeat of everybody is in hand, or
+those that are missing are overdue; and of a leave with the join that follows it, see `succession`.
 """
 
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.member import Member
+from kohort.coordinator.returning import somebody_is_away
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE
 from kohort.coordinator.timers import CollectingEnds
@@ -17,17 +20,42 @@ from kohort.model import Millis
 _LIKELY_RHYTHM: Millis = 3_000
 """heartbeat.interval.ms of most clients, for members of which no heartbeat was seen."""
 _SLACK: Millis = 200
+_A_MOMENT: Millis = 300
+"""So soon after a newcomer others are thought to come with it, as processes do that one command starts."""
+_MOST_MOMENTS: Millis = 600
+"""How long the first newcomer waits at most."""
 
 
 def tell_of_rebalance(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """A rebalance began: tell those whose heartbeats are held, now or together."""
-    if not groups.holds.by_group.get(group.group_id):
+    if group.rebalance.gathers_until is not None:
+        group.rebalance.collecting = True
+        _gather_on(group, now, out)
+    elif not groups.holds.by_group.get(group.group_id):
         return
-    if _is_eager(group) and (until := _collects_until(groups, group, now)) > now:
+    elif _is_eager(group) and (until := _collects_until(groups, group, now)) > now:
         group.rebalance.collecting = True
         out.timers[CollectingEnds(group.group_id)] = until
     else:
         groups.holds.stir(group.group_id)
+
+
+def gathers_until(groups: Groups, group: ClassicGroup, now: Millis) -> Millis | None:
+    """Until when at most a rebalance that begins with a newcomer waits for more; None where it does not wait.
+
+    Only while everything has an owner that processes it, so that none but newcomers wait; and not where it may be one
+    that was restarted, which comes alone.
+    """
+    whole = group.state is GroupState.STABLE and group.rebalance.givers is None and group.is_cooperative
+    if not (whole and groups.config.heartbeat_hold_ms) or somebody_is_away(group, now):
+        return None
+    return now + min(_MOST_MOMENTS, group.rebalance_timeout_ms // 2)
+
+
+def _gather_on(group: ClassicGroup, now: Millis, out: Effects) -> None:
+    latest = group.rebalance.gathers_until
+    if latest is not None:
+        out.timers[CollectingEnds(group.group_id)] = min(now + _A_MOMENT, latest)
 
 
 def _collects_until(groups: Groups, group: ClassicGroup, now: Millis) -> Millis:
@@ -41,15 +69,18 @@ def _collects_until(groups: Groups, group: ClassicGroup, now: Millis) -> Millis:
     return min(until, now + group.rebalance_timeout_ms // 2)
 
 
-def newcomer_is_there(groups: Groups, group: ClassicGroup, now: Millis) -> None:
-    """Somebody is about to be a member: perhaps who was waited for."""
+def newcomer_is_there(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Somebody is about to be a member: perhaps who was waited for, or not the last."""
     group.succession.came(now)
+    _gather_on(group, now, out)
     tell_when_all_are_in_hand(groups, group)
 
 
 def tell_when_all_are_in_hand(groups: Groups, group: ClassicGroup) -> None:
-    """Tell the members of an eager assignor if all of them can be told now, and nobody else is waited for."""
-    if group.rebalance.collecting and not (_successor_is_awaited(group) or _somebody_is_missing(groups, group)):
+    """Tell those who are not told yet, if nobody else is waited for and eager members can all be told now."""
+    if not group.rebalance.collecting or group.rebalance.gathers_until is not None:
+        return
+    if not _is_eager(group) or not (_successor_is_awaited(group) or _somebody_is_missing(groups, group)):
         _tell(groups, group)
 
 
@@ -62,7 +93,7 @@ def collecting_ended(groups: Groups, group: ClassicGroup, now: Millis) -> None:
 
 
 def _tell(groups: Groups, group: ClassicGroup) -> None:
-    group.rebalance.collecting = False
+    group.rebalance.collecting, group.rebalance.gathers_until = False, None
     groups.holds.stir(group.group_id)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.collecting import newcomer_is_there
+from kohort.coordinator.collecting import gathers_until, newcomer_is_there
 from kohort.coordinator.consumer.classic_members import join_as_classic_member, last_place
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicSide
@@ -169,7 +169,7 @@ def _hand_out_id(groups: Groups, group: ClassicGroup, one: _Join, out: Effects) 
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = one.now + one.request.session_timeout_ms
     refused = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, one.context.api_version)
     out.replies[one.context.token] = refused
-    newcomer_is_there(groups, group, one.now)
+    newcomer_is_there(groups, group, one.now, out)
 
 
 def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out: Effects) -> None:
@@ -186,10 +186,13 @@ def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out:
         is_new=True,
     )
     if not one.request.member_id:
-        newcomer_is_there(groups, group, one.now)
+        newcomer_is_there(groups, group, one.now, out)
+    gathers = gathers_until(groups, group, one.now)
     cause = Cause.MEMBER_JOINED if group.members else Cause.FIRST_MEMBER
     began = begin(groups, group, Why(cause, member_id, one.request.reason), one.now, out)
-    if not began:
+    if began:
+        group.rebalance.gathers_until = gathers
+    else:
         group.rebalance.member_added = True
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
     group.add(member, one.request.protocol_type)

@@ -31,8 +31,10 @@ class Rebalance:
     syncing: dict[str, Parked] = field(default_factory=dict)
     """By member id: who waits for the leader's assignment."""
     collecting: bool = False
-    """Held heartbeats are not told yet that the members shall join again: some members cannot be told now, or the
-    successor of one that left is awaited."""
+    """Held heartbeats are not told yet that the members shall join again: some members cannot be told now, the
+    successor of one that left is awaited, or more newcomers may come."""
+    gathers_until: Millis | None = None
+    """Until when at most the members are not told because more newcomers may come; None where nobody waits for any."""
     givers: frozenset[str] | None = None
     """Who was told to give up something, while the answers of all others wait for them to join again."""
     sync_due: set[str] = field(default_factory=set)

@@ -25,12 +25,19 @@ def remember_members(groups: Groups, group: ClassicGroup, now: Millis) -> None:
     for name, members in Counter(map(_name, group.stored.members)).items():
         expected[name] = max(members, expected[name])
         group.left_at[name] = now
+    if len(group.stored.members) >= group.peak or not now - _EXPECTED <= group.peak_at <= now:
+        group.peak, group.peak_at = len(group.stored.members), now
 
 
 def all_are_back(group: ClassicGroup, now: Millis) -> bool:
     """Whether everybody has joined who was in the group when it was last more than empty."""
     expected = _expected(group, now)
     return bool(expected) and group.all_have_joined and expected <= Counter(map(_name, group.members.values()))
+
+
+def somebody_is_away(group: ClassicGroup, now: Millis) -> bool:
+    """Whether the group was larger lately: then who comes may be one that was restarted, perhaps under another name."""
+    return len(group.members) < group.peak and now - _EXPECTED <= group.peak_at <= now
 
 
 def _expected(group: ClassicGroup, now: Millis) -> Counter[str]:

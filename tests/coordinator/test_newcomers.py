@@ -1,0 +1,143 @@
+"""Members that join a cooperative group shortly one after another are one rebalance: told of the first, the others
+would have shared with it by the time the second comes, and could not be told anything for a heartbeat interval."""
+
+import pytest
+
+from kohort.coordinator import GroupConfig, GroupState
+from kohort.coordinator.timers import CollectingEnds
+from tests.coordinator.held_group import RESTART, HeldGroup
+from tests.coordinator.shell import Shell
+
+MOMENT, MOST = 300, 600
+
+
+@pytest.fixture
+def group() -> HeldGroup:
+    return HeldGroup("cooperative-sticky").at_rest(members=1)
+
+
+def test_the_members_are_told_of_a_newcomer_a_moment_later(group: HeldGroup) -> None:
+    (owner,) = group.members
+    group.join()
+    group.wait(MOMENT - 1)
+    assert not group.told(), "it goes on processing, and may commit"
+    group.wait(1)
+    assert group.told() == [owner]
+
+
+def test_two_that_join_a_tenth_of_a_second_apart_are_one_rebalance(group: HeldGroup) -> None:
+    before, (owner,) = group.generation, group.members
+    group.join()
+    group.wait(100)
+    group.join()
+    group.wait(MOMENT - 1)
+    assert not group.told()
+    group.wait(1)
+    assert group.told() == [owner]
+    group.share()
+    assert (group.generation, len(group.members)) == (before + 1, 3)
+
+
+def test_who_has_asked_for_an_id_is_waited_for(group: HeldGroup) -> None:
+    # KIP-394: the id is handed out first, and the client comes back with it.
+    group.join()
+    group.wait(MOMENT - 1)
+    group.join(version=4)
+    group.wait(MOMENT - 1)
+    assert not group.told()
+    group.wait(1)
+    assert group.told()
+
+
+def test_the_first_newcomer_waits_for_two_moments_at_most_however_many_come(group: HeldGroup) -> None:
+    for _ in range(MOST // 100):
+        assert not group.told()
+        group.join()
+        group.wait(100)
+    assert group.told() == group.members[:1]
+
+
+def test_a_member_whose_heartbeat_comes_in_that_moment_is_told_with_the_others(group: HeldGroup) -> None:
+    (owner,) = group.members
+    group.release(owner)
+    group.join()
+    group.beat(owner)
+    assert not group.told()
+    group.wait(MOMENT)
+    assert group.told() == [owner]
+
+
+def test_a_member_that_has_to_be_told_before_and_joins_again_ends_the_wait(group: HeldGroup) -> None:
+    (owner,) = group.members
+    group.join()
+    group.release(owner)
+    assert group.told() == [owner]
+    group.join(owner)
+    assert group.shell.shard.groups["g"].state is GroupState.COMPLETING_REBALANCE
+    assert CollectingEnds("g") not in group.shell.timers
+
+
+def test_when_a_member_leaves_meanwhile_the_others_are_told_at_once() -> None:
+    # Nobody processes what it had.
+    group = HeldGroup("cooperative-sticky").at_rest()
+    leaver, *others = group.members
+    group.join()
+    group.leave(leaver)
+    assert group.told() == others
+
+
+def test_who_comes_back_is_told_of_at_once() -> None:
+    # A restart: nobody else comes with it.
+    group = HeldGroup("cooperative-sticky").at_rest()
+    group.leave(group.members[0])
+    group.share()
+    group.beat(*group.members)
+    group.wait(10 * RESTART)
+    survivors = group.members
+    group.join()
+    assert group.told() == survivors
+
+
+def test_a_group_that_grows_beyond_what_it_was_waits_again() -> None:
+    group = HeldGroup("cooperative-sticky").at_rest()
+    group.leave(group.members[0])
+    group.share()
+    group.beat(*group.members)
+    group.join()
+    assert group.told(), "it may have come back"
+    group.share()
+    group.beat(*group.members)
+    group.join()
+    assert not group.told()
+
+
+def test_members_of_an_eager_assignor_are_told_of_a_newcomer_at_once() -> None:
+    group = HeldGroup().at_rest()
+    before = group.members
+    group.join()
+    assert group.told() == before
+
+
+def test_a_group_that_still_moves_partitions_waits_for_nobody(group: HeldGroup) -> None:
+    # What was given up is dark until the next generation.
+    owner, _ = group.at_rest(members=1).members
+    group.shell.shard.groups["g"].rebalance.givers = frozenset([owner])
+    group.join()
+    assert group.shell.shard.groups["g"].rebalance.gathers_until is None
+
+
+def test_a_short_rebalance_timeout_removes_nobody_for_the_wait(group: HeldGroup) -> None:
+    (owner,) = group.members
+    group.shell.shard.groups["g"].members[owner].rebalance_timeout_ms = MOMENT
+    group.join()
+    group.wait(MOMENT // 2)
+    assert group.told() == [owner]
+
+
+def test_where_no_heartbeat_is_held_nobody_waits() -> None:
+    group = HeldGroup("cooperative-sticky")
+    group.shell = Shell(GroupConfig(initial_rebalance_delay_ms=0))
+    group.join()
+    group.share()
+    group.join()
+    assert group.shell.shard.groups["g"].rebalance.gathers_until is None
