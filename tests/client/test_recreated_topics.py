@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kohort import Admin, CommitFailedError, Consumer, ErrorCode, NewTopic, OffsetAndMetadata, TopicPartition
+from kohort.client.cluster import Cluster
+from kohort.client.committed import committed_offsets
 from kohort.client.versions import version_for
 from kohort.model import UUID
 from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -61,6 +63,23 @@ async def test_a_commit_of_a_deleted_topic_does_not_land_on_the_next_of_its_name
         committed = (await consumer.committed([here]))[here]
         assert committed is not None
         assert committed.offset == 3
+
+
+async def test_nothing_is_committed_for_a_topic_that_is_gone(any_broker: Broker, admin: Admin, fresh: str) -> None:
+    here, there = TopicPartition(fresh, 0), TopicPartition(f"{fresh}-2", 0)
+    await admin.create_topics([NewTopic(here.topic, 1), NewTopic(there.topic, 1)])
+    await admin.alter_group_offsets(fresh, {here: 5, there: 7})
+    ids = frozenset(one.topic_id for one in (await admin.describe_topics([here.topic, there.topic])).values())
+    async with Cluster.of(any_broker.bootstrap) as cluster:
+        # As a member of a consumer group does: it hears of ids, and names no topic that would be looked up again.
+        cluster.watch(here, frozenset(), lambda *_: None, ids)
+        await cluster.refresh()
+        assert (await committed_offsets(cluster, fresh, [here]))[here] == OffsetAndMetadata(5)
+        await admin.delete_topics([here.topic])
+        async with asyncio.timeout(20):
+            while (found := await committed_offsets(cluster, fresh, [here, there]))[here] is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)  # until the coordinator has heard of it; nobody tells
+        assert found == {here: None, there: OffsetAndMetadata(7)}
 
 
 async def test_a_topic_made_anew_is_read_from_where_the_policy_says(

@@ -10,7 +10,7 @@ from kohort.client.metadata import ClusterMetadata
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
 from kohort.member.commits import Commit, commit_request
-from kohort.model import NO_TOPIC_ID, Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.offset_commit import OffsetCommitResponse
 from kohort.wire.offset_fetch import (
@@ -33,17 +33,24 @@ async def committed_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """By partition, None where nothing is committed; for `partitions` of None all that the group has.
 
-    Offsets of an open transaction are waited for. Raises KafkaError.
+    Offsets of an open transaction are waited for. Nothing is committed for a topic that is gone. Raises KafkaError.
     """
+    topics = {partition[0] for partition in partitions or ()}
+    by_id = True
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
+        nonlocal by_id
         connection = await cluster.coordinator(group_id, "offsets")
-        request = _request(connection, cluster.metadata, group_id, partitions)
+        ids = {topic: cluster.metadata.topic_id(topic) for topic in topics} if by_id else {}
+        request = _request(connection, ids, group_id, partitions)
         try:
             return _read(await connection.request(request, OffsetFetchResponse), cluster.metadata)
         except KafkaError as problem:
-            if problem.code is ErrorCode.UNKNOWN_TOPIC_ID:  # a topic was made anew, or is gone
+            if problem.code is ErrorCode.UNKNOWN_TOPIC_ID:
                 await cluster.refresh()
+                # Unless a topic was made anew: whoever does not know its id can tell by name what is committed, if
+                # anything still is.
+                by_id = ids != {topic: cluster.metadata.topic_id(topic) for topic in topics}
             raise
 
     if partitions is not None and not partitions:
@@ -112,7 +119,7 @@ def identified(
 
 def _request(
     connection: Connection,
-    metadata: ClusterMetadata,
+    ids: Mapping[str, UUID | None],
     group_id: str,
     partitions: Collection[TopicPartition] | None,
 ) -> Message:
@@ -126,9 +133,7 @@ def _request(
         topics = None
         if by_topic is not None:
             topics = [
-                OffsetFetchRequestTopics(
-                    name=name, topic_id=metadata.topic_id(name) or NO_TOPIC_ID, partition_indexes=some
-                )
+                OffsetFetchRequestTopics(name=name, topic_id=ids.get(name) or NO_TOPIC_ID, partition_indexes=some)
                 for name, some in by_topic.items()
             ]
         return OffsetFetchRequest(
