@@ -144,8 +144,9 @@ def must_refuse_commit(group: ConsumerGroup, past: Past, request: OffsetCommitRe
         return False
     for topic in request.topics:
         for one in topic.partitions:
-            topic_id = ids.get(topic.name, topic.topic_id)
-            holder = past.holders.get((topic_id, one.partition_index))
-            if holder is None or holder.member_id != request.member_id:
+            place = ids.get(topic.name, topic.topic_id), one.partition_index
+            holder = past.holders.get(place)
+            had = holder is not None and holder.member_id == request.member_id
+            if not had and place not in _places(member):  # of a group just loaded nothing was seen before
                 return True
     return False
