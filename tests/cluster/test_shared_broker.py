@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ async def test_a_partition_that_nobody_leads_is_named_with_its_error(tmp_path: P
         (topic,) = (await peer.ask(MetadataRequest(topics=topics), 12, MetadataResponse)).topics
         found = {(one.leader_id, one.error_code) for one in topic.partitions}
         assert found == {(NOBODY, ErrorCode.LEADER_NOT_AVAILABLE)}
+
+
+async def test_nobody_leads_a_topic_that_another_broker_has_just_deleted(tmp_path: Path) -> None:
+    async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True)) as broker:
+        topic = broker.topics.create("orders", 2)
+        assert isinstance(broker.store, ClusterStore)
+        assert broker.leadership.leader(topic, 1).node_id == broker.node_id
+        # It has read the image, as for a topic of its own, and is yet to follow it.
+        broker.store.follow(replace(broker.store.image, topics={}, leaders={}))
+        assert broker.leadership.leader(topic, 1).node_id == NOBODY
 
 
 @asynccontextmanager

@@ -44,7 +44,9 @@ class Following:
         return self._store.leads(PartitionId(topic.topic_id, partition))
 
     def leader(self, topic: Topic, partition: int) -> Leader:
-        return self._store.image.leader(PartitionId(topic.topic_id, partition))
+        leaders = self._store.image.leaders.get(topic.topic_id)
+        # The image may be newer than the topic: another broker has deleted that, and this one is yet to follow.
+        return Leader(NOBODY, -1) if leaders is None else leaders[partition]
 
     def create(self, topic: Topic, leaders: Sequence[int]) -> None:
         self._store.create_topic(topic, leaders)

@@ -292,5 +292,8 @@ lets it take over in silence, and nobody has those partitions until the next one
     """\
 A classic group is migrated although its leader hands each member its own user data back, as librdkafka does; by Kafka
 not.""",
+    """\
+A cooperative member of a classic group that becomes a consumer group keeps what it has until it joins again; by Kafka
+others get it at once, though it may not have heard that it lost it.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios plays their transcripts to both brokers."""

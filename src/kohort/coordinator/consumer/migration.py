@@ -17,6 +17,7 @@ from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, Why
 from kohort.coordinator.groups import Groups
@@ -49,21 +50,34 @@ def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
         raise _stays_classic(classic, "it has more members than group.consumer.max.size")
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.target_epoch = max(classic.generation, FIRST_EPOCH)
+    given: dict[str, Partitions] = {}
     taken: set[tuple[UUID, int]] = set()
     for member in classic.members.values():
         # What an assignor of somebody's own gave to two, one keeps.
-        owned = Partitions.of((topic_id, [n]) for topic_id, n in _assigned(groups, classic, member) - taken)
-        taken.update(owned)
-        group.put(_upgraded_member(classic, member, owned))
+        given[member.member_id] = _first_taken(_assigned(groups, classic, member), taken)
+    for member in classic.members.values():
+        said = _said(classic, member)
+        if said is None:
+            raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
+        owned = given[member.member_id]
+        # A cooperative member has what it said that it has until it joins again: it may not have heard that it lost it.
+        still = _first_taken(partitions_by_id(groups.metadata, said.owned_partitions), taken)
+        group.put(_upgraded_member(classic, member, said, owned, still))
         group.targets[member.member_id] = owned
-        group.give(member.member_id, ((topic_id, number, classic.generation) for topic_id, number in owned))
+        group.give(member.member_id, ((topic_id, number, classic.generation) for topic_id, number in owned | still))
     return group
 
 
-def _upgraded_member(classic: ClassicGroup, member: Member, owned: Partitions) -> ConsumerMember:
-    said = _said(classic, member)
-    if said is None:
-        raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
+def _first_taken(wanted: Iterable[tuple[UUID, int]], taken: set[tuple[UUID, int]]) -> Partitions:
+    """Those of some partitions that nobody has taken yet; takes them."""
+    free = set(wanted) - taken
+    taken |= free
+    return Partitions.of((topic_id, [number]) for topic_id, number in free)
+
+
+def _upgraded_member(
+    classic: ClassicGroup, member: Member, said: Said, owned: Partitions, still: Partitions
+) -> ConsumerMember:
     return ConsumerMember(
         member.member_id,
         instance_id=member.instance_id,
@@ -75,7 +89,9 @@ def _upgraded_member(classic: ClassicGroup, member: Member, owned: Partitions) -
         classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols.items())),
         epoch=classic.generation,
         previous_epoch=classic.generation,
+        state=MemberState.UNREVOKED_PARTITIONS if still else MemberState.STABLE,
         assigned=owned,
+        revoking=still,
     )
 
 
@@ -121,6 +137,8 @@ def write_upgraded(group: ConsumerGroup, now: Millis, out: Effects) -> None:
         out.records.append(records.current(group_id, member, _since(group)))
         member.session_deadline = now + member.classic.session_timeout_ms
         out.timers[SessionTimeout(group_id, member.member_id)] = member.look_again_at(now)
+        if member.revoking:
+            out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = now + max(member.rebalance_timeout_ms, 0)
 
 
 def _since(group: ConsumerGroup) -> Callable[[UUID, int], int]:
