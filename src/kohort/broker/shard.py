@@ -2,7 +2,8 @@
 
 Effects are applied in one order always: append the records, replay them, set the timers, and answer once the append
 is on disk. An answer that follows an append of the same shard waits for it too, so nobody reads what a crash could
-take back. A shard whose append failed is thrown away and loaded again from what the log really holds.
+take back; but not one that tells a member nothing, for which the Java client may wait in a busy loop. A shard whose
+append failed is thrown away and loaded again from what the log really holds.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from kohort.coordinator import (
     Record,
     RequestContext,
     Timer,
+    tells_nothing,
 )
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionLog
@@ -235,6 +237,8 @@ class Shard:
         commit = self._commit
         if commit is None or commit.done:
             self._commit = None
+            waiter.reply(response)
+        elif tells_nothing(waiter.request, response):
             waiter.reply(response)
         else:
             commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))

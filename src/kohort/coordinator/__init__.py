@@ -11,6 +11,7 @@ from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent
 from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.shard import GroupShard
+from kohort.coordinator.silence import tells_nothing
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import HoldsEnd, Timer
 
@@ -34,4 +35,5 @@ __all__ = [
     "Token",
     "Topic",
     "Weights",
+    "tells_nothing",
 ]
