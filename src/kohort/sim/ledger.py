@@ -127,6 +127,8 @@ class Ledger:
         if who.seen == (membership.generation, mine):
             return
         who.seen = membership.generation, mine
+        if who.habits.group in self.doubted:
+            return  # generations that a disk lost are given again
         for other in self.peers():
             if other is who or other.habits.group != who.habits.group or other.membership is None:
                 continue

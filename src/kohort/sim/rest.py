@@ -176,8 +176,9 @@ def _lag(world: World) -> str:
 
 def _stays_quiet(world: World) -> None:
     """Nothing rebalances for nothing, nor because a broker is replaced while sessions hold."""
-    # Somebody may not know yet of the last partitions, and the session of who died last may still last.
-    longest = _longest_session(world)
+    # Somebody may not know yet of the last partitions, and the session of who died last may still last. Of who died
+    # while it waited for others to join it only begins when they have, or are given up.
+    longest = _longest_session(world) + max(one.max_poll for one in world.plan.members)
     world.pass_time(max(2 * world.plan.metadata_age, longest) / 1000 + 2.0)
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()
