@@ -296,4 +296,4 @@ not.""",
 A cooperative member of a classic group that becomes a consumer group keeps what it has until it joins again; by Kafka
 others get it at once, though it may not have heard that it lost it.""",
 )
-"""Differences that no exchange of the conversation reaches; tests/scenarios plays their transcripts to both brokers."""
+"""Differences that no exchange of the conversation reaches; tests/scenarios has their transcripts."""

@@ -39,7 +39,6 @@ class Planning:
         "_failure",
         "_members",
         "_plan",
-        "_removed",
         "_told",
         "_topics",
         "_weights",
@@ -50,8 +49,6 @@ class Planning:
     def __init__(self) -> None:
         self._members: dict[str, None] = {}
         """Who came, went, or asks for something else since the last update, the first first."""
-        self._removed: set[str] = set()
-        """Those who went since. One that is back under its id has lost its target all the same."""
         self._topics: set[str] = set()
         """Names that changed, or that are asked for only now, or no longer."""
         self._plan: Plan | None = None
@@ -71,10 +68,11 @@ class Planning:
         self._members[member_id] = None
 
     def member_removed(self, member_id: str) -> None:
-        """A member went; should it come back, it comes last."""
+        """A member went, and its target with it: one that is back under its id by the next update is new."""
         self._members.pop(member_id, None)
         self._members[member_id] = None
-        self._removed.add(member_id)
+        if self._plan is not None:
+            self._plan.remove_member(member_id)
 
     def members_changed(self, member_ids: Collection[str]) -> None:
         """What these members ask for comes to other topics than before."""
@@ -88,12 +86,9 @@ class Planning:
         """A static member, which asks for these topics, comes back under another id, and keeps its target."""
         if self._plan is None:
             return
-        if old.member_id in self._removed:
-            self._plan.remove_member(old.member_id)
         if old.member_id in self._members:  # the plan may not know it yet
             self._plan.set_member(old.member_id, self._shape(old, topic_ids))
         self._plan.remove_member(new)  # a member that had this id before makes way
-        self._removed.discard(new)
         self._plan.rename_member(old.member_id, new)
 
     def begin_anew(self) -> None:
@@ -181,17 +176,14 @@ class Planning:
             self._tell_topic(plan, name, image.by_name.get(name) if name in wanted else None)
         for member_id in self._members:
             member = group.members.get(member_id)
-            if coming is not None and member_id == coming.replaces:
-                member = None
-            if member is None or member_id in self._removed:
+            if member is None or (coming is not None and member_id == coming.replaces):
                 plan.remove_member(member_id)
-            if member is not None:
+            else:
                 plan.set_member(member_id, self._shape(member, group.topics.ids_of(member.subscription, image)))
         if coming is not None:
             plan.set_member(coming.member.member_id, self._shape(coming.member, image.ids_of(coming.topics)))
         self._topics.clear()
         self._members.clear()
-        self._removed.clear()
 
     def _tell_topic(self, plan: Plan, name: str, topic: Topic | None) -> None:
         old = self._told.get(name)
