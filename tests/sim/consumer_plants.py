@@ -6,8 +6,7 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from kohort.coordinator import offsets
-from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator import firing, offsets
 from kohort.coordinator.consumer import beat
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
@@ -32,7 +31,7 @@ def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
 
 @plant("L3", hint=3)
 def a_silent_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
-    patch.setattr(coordinator_shard, "consumer_session_timed_out", lambda *arguments: None)
+    patch.setattr(firing, "consumer_session_timed_out", lambda *arguments: None)
 
 
 @plant("S6", "S7", "S8", hint=5)

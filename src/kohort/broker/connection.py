@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from kohort.broker.file_sending import FileSending, has_file, in_memory, socket_of
+from kohort.broker.flushes import FlushQueue
+from kohort.broker.large_frame import FIRST_ROOM, LargeFrame
+from kohort.broker.outbox import Outbox
 from kohort.broker.repeats import Repeat
 from kohort.coordinator import ClientKind
-from kohort.wire.codec import Buffer, DecodeError
+from kohort.wire.codec import DecodeError
 
 if TYPE_CHECKING:
     from kohort.broker.call import Call
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.broker")
 
 _READ_SIZE = 1 << 16  # larger reads cost an mmap and its page faults each
-_FIRST_ROOM = 1 << 17  # of a large frame; it doubles as the frame arrives
-_MOST_ROOM = 1 << 21  # at once, for who has sent as much before
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before requests do
+_HELD_ANSWERS = "answers behind one that is not ready"
 _SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
 _UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
 _shared = bytearray(_READ_SIZE)
@@ -47,7 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         dispatch: Callable[["Connection", bytes], None],
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
-        flushes: "FlushQueue",
+        flushes: FlushQueue,
         half_read: Callable[["Connection"], None],
         *,
         max_frame: int,
@@ -62,19 +63,11 @@ class Connection(asyncio.BufferedProtocol):
         self._max_waiting = max_waiting
         self._waiting: deque[Call] = deque()
         self._rest = b""
-        self._frame: bytearray | None = None
-        """A large frame on its way in, the room for it so far; then its whole size and how much of it is here."""
-        self._size = 0
-        self._filled = 0
-        self._room = _FIRST_ROOM
+        self._frame: LargeFrame | None = None
+        self._room = FIRST_ROOM
         """What a large frame gets at once: as much as one that came whole before. A quarter of a produce is saved."""
-        self._out: list[Buffer] = []
+        self._outbox = Outbox(flushes.loop, self._files_sent)
         self._corked = False
-        self._held = 0
-        """Bytes of large answers that the transport does not have yet; of these, `_leaving` are in `_out`."""
-        self._leaving = 0
-        self._files: FileSending | None = None
-        """Made for the first answer with records that lie in files."""
         self._paused_for: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.peer = ""
@@ -114,27 +107,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+        self._outbox.close()
         waiting, self._waiting = self._waiting, deque()
-        self._out.clear()
         for call in waiting:
             call.abandon()
         self._closed(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            if self._filled == len(self._frame):
-                self._frame.extend(bytes(min(len(self._frame), self._size - self._filled)))
-            return memoryview(self._frame)[self._filled :]
-        return _shared_view
+        return _shared_view if self._frame is None else self._frame.rest
 
     def buffer_updated(self, nbytes: int) -> None:
         self._corked = True
         try:
             if self._frame is not None:
-                self._fill(nbytes)
+                self._fill(self._frame, nbytes)
             else:
                 self._cut(self._rest + _shared_view[:nbytes] if self._rest else bytes(_shared_view[:nbytes]))
         except (BadFrame, DecodeError) as error:
@@ -145,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
             self.mid_frame_since = None
         elif self.mid_frame_since is None:
             self._wait_for_rest()
-        if self._out:
+        if self._outbox.ready:
             # Not at once: answers written back to back find their peer awake, and waking it costs more than they do.
             self._flushes.add(self)
 
@@ -161,14 +147,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # Framing
 
-    def _fill(self, nbytes: int) -> None:
-        assert self._frame is not None
-        self._filled += nbytes
-        if self._filled == self._size:
-            frame, self._frame = self._frame, None
-            self._room = max(self._room, min(self._size, _MOST_ROOM))
+    def _fill(self, frame: LargeFrame, nbytes: int) -> None:
+        if frame.fill(nbytes):
+            self._frame = None
+            self._room = max(self._room, frame.next_room)
             # The codec reads a bytearray as it reads bytes, and the log may write a batch's place into it.
-            self._handle(cast("bytes", frame))
+            self._handle(cast("bytes", frame.data))
 
     def _cut(self, data: bytes) -> None:
         position, end = 0, len(data)
@@ -180,7 +164,8 @@ class Connection(asyncio.BufferedProtocol):
                 )
             if end - position - 4 < size:
                 if size > _READ_SIZE:
-                    self._begin_frame(data, position + 4, size)
+                    self._frame = LargeFrame(size, memoryview(data)[position + 4 :], self._room)
+                    self._rest = b""
                     return
                 break
             position += 4
@@ -192,24 +177,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: bytes) -> None:
         self._dispatch(self, frame)
-        if self._held > _MOST_HELD:
+        if self._outbox.held > _MOST_HELD:
             # 64 KiB of requests can ask for gigabytes: what is ready leaves now, and the transport says if it cannot.
             self.flush()
-            if self._held > _MOST_HELD:
-                self._pause("answers behind one that is not ready")
+            if self._outbox.held > _MOST_HELD:
+                self._pause(_HELD_ANSWERS)
 
     def _handle_rest(self) -> None:
         """Go on with requests that were read before the connection was paused."""
         if self._rest and self._frame is None and not self._paused_for and self.transport is not None:
             self.buffer_updated(0)
-
-    def _begin_frame(self, data: bytes, position: int, size: int) -> None:
-        # A bytearray's zeros are written, so it is resident at once: a size that is only claimed must not make one.
-        self._frame = bytearray(min(size, self._room))
-        self._size = size
-        self._filled = len(data) - position
-        self._frame[: self._filled] = memoryview(data)[position:]
-        self._rest = b""
 
     def _wait_for_rest(self) -> None:
         self.mid_frame_since = self._flushes.loop.time()
@@ -223,14 +200,14 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def sending_files(self) -> bool:
         """Whether records wait in files until the peer takes more."""
-        return self._files is not None and self._files.waiting
+        return self._outbox.blocked
 
     # Answers
 
     def place(self, call: "Call") -> None:
         """Send the call's answer, or give the call its place behind those that are not answered yet."""
         if call.answer is not None and not self._waiting:
-            self._send(call.answer)
+            self._outbox.add(call.answer)
             return
         call.queued = True
         self._waiting.append(call)
@@ -242,57 +219,29 @@ class Connection(asyncio.BufferedProtocol):
         waiting = self._waiting
         while waiting and (answer := waiting[0].answer) is not None:
             waiting.popleft()
-            self._send(answer)
+            self._outbox.add(answer)
         if self._paused_for and len(waiting) <= self._max_waiting // 2:
             self._resume("too many requests")
-        if self._out and not self._corked:
+        if self._outbox.ready and not self._corked:
             self._flushes.add(self)
-
-    def _send(self, answer: list[Buffer]) -> None:
-        self._out += answer
-        if len(answer) > 1:
-            self._leaving += sum(map(len, answer))
 
     def hold(self, size: int) -> None:
         """A large answer of so many bytes is ready; it counts until the transport has it."""
-        self._held += size
+        self._outbox.hold(size)
 
     def flush(self) -> None:
         """Hand the transport what is ready, in one write; what lies in files goes past it."""
-        out, self._out = self._out, []
-        large = self._leaving > 0
-        if large:
-            self._held -= self._leaving
-            self._leaving = 0
-            if self._held <= _MOST_HELD:
-                self._resume("answers behind one that is not ready")
-        if self.transport is None:
-            return
-        if out:
+        outbox = self._outbox
+        if outbox.ready and self.transport is not None:
             self._is_busy = True
-        if self._files is not None and self._files.waiting:
-            self._files.send(out)
-        elif large and has_file(out):
-            self._send_files(self.transport, out)
-        elif len(out) == 1:
-            self.transport.write(out[0])
-        elif out:
-            self.transport.writelines(out)
-
-    def _send_files(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
-        shared = socket_of(transport)
         try:
-            if shared is None:
-                transport.writelines(in_memory(out))
-                return
-            if self._files is None:
-                self._files = FileSending(self._flushes.loop, shared, self._files_sent)
-            self._files.send(out)
+            outbox.send(self.transport)
         except OSError as error:
             self._broken(error)
-        else:
-            if self._files.waiting:
-                self._pause(_SLOW_READER_OF_FILES)
+        if self._paused_for and outbox.held <= _MOST_HELD:
+            self._resume(_HELD_ANSWERS)
+        if outbox.blocked:
+            self._pause(_SLOW_READER_OF_FILES)
 
     def _files_sent(self, error: OSError | None) -> None:
         self._is_busy = True
@@ -316,11 +265,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send what is ready, then close."""
-        if self._out:
+        if self._outbox.ready:
             self.flush()
         if self.transport is not None:
             transport, self.transport = self.transport, None
-            if self._files is not None and self._files.waiting:
+            if self.sending_files:
                 transport.abort()  # it would not know when the rest has left
             else:
                 transport.close()
@@ -363,27 +312,3 @@ class Connection(asyncio.BufferedProtocol):
                     self._wait_for_rest()
                 elif self._rest:
                     self._flushes.loop.call_soon(self._handle_rest)
-
-
-class FlushQueue:
-    """Connections with answers that are ready: each is written once per loop turn, when all that was read is handled.
-
-    A sync that completes 400 commits of 100 connections costs 100 writes. In the order in which they became ready: a
-    simulation of the same seed must write the same.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._connections: dict[Connection, None] = {}
-
-    def add(self, connection: Connection) -> None:
-        """Flush it before the loop waits again."""
-        if not self._connections:
-            self.loop.call_soon(self.run)
-        self._connections[connection] = None
-
-    def run(self) -> None:
-        """Flush them now."""
-        connections, self._connections = self._connections, {}
-        for connection in connections:
-            connection.flush()

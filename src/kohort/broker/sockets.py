@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kohort.broker.connection import Connection, FlushQueue
+from kohort.broker.connection import Connection
+from kohort.broker.flushes import FlushQueue
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:

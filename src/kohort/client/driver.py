@@ -7,16 +7,15 @@ inside `poll`.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from itertools import count
-from typing import Any
 
 from kohort.client.cluster import Cluster
 from kohort.client.committed import identified
-from kohort.client.connection import Connection
+from kohort.client.coordinator_link import CoordinatorLink
 from kohort.client.failures import ClosedError, CommitFailedError
+from kohort.client.member_timers import MemberTimers
 from kohort.client.options import check_weight
 from kohort.client.pulse import Pulse
-from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.errors import ConfigError, KafkaError
 from kohort.member import (
     Actions,
     AnyConfig,
@@ -27,8 +26,6 @@ from kohort.member import (
     CommitSettled,
     ConsumerMember,
     ConsumerMemberConfig,
-    CoordinatorFound,
-    CoordinatorUnavailable,
     Event,
     Leave,
     MemberConfig,
@@ -37,30 +34,20 @@ from kohort.member import (
     OffsetAndMetadata,
     Phase,
     Rejoin,
-    RequestFailed,
-    Responded,
-    Send,
     Subscribe,
     TimerFired,
     Weigh,
 )
 from kohort.member.callbacks import CallbackKind
 from kohort.model import Millis, TopicPartition
-from kohort.wire.codec import EncodeError
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.sync_group import SyncGroupRequest
 
 _log = logging.getLogger(__name__)
 
 OnCallback = Callable[[CallbackKind, frozenset[TopicPartition]], None]
 OnChange = Callable[[], None]
 
-_members = count(1)
-
 _USUAL_SESSION_MS: Millis = 45_000
 """Of a consumer group, where only the coordinator knows it."""
-
-_HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
 
 
 class MemberDriver:
@@ -79,17 +66,10 @@ class MemberDriver:
         self._loop = asyncio.get_running_loop()
         self._on_callback = on_callback
         self._on_change = on_change
-        self._purpose = f"member {next(_members)}"
-        self._coordinator: Connection | None = None
-        self._finding: asyncio.Task[None] | None = None
-        self._timers: dict[MemberTimer, tuple[Millis, asyncio.TimerHandle]] = {}
-        """What is armed, and for when; `_due` may have moved since."""
-        self._due: dict[MemberTimer, Millis | None] = {}
-        self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._held_back: set[int] = set()
+        self._link = CoordinatorLink(cluster, config.group_id, self.handle)
+        self._timers = MemberTimers(self._loop, self._timer_fired)
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._changed: asyncio.Future[None] | None = None
         self._pulse = Pulse(_session_ms(config) / 3000, self._stood_still)
         self._closed = False
@@ -131,7 +111,7 @@ class MemberDriver:
         self._last_commit += 1
         done: asyncio.Future[None] = self._loop.create_future()
         self._commits[self._last_commit] = done
-        self.handle(CommitAsked(self._last_commit, identified(self._cluster, offsets), self._now() + timeout_ms))
+        self.handle(CommitAsked(self._last_commit, identified(self._cluster, offsets), self._timers.now() + timeout_ms))
         await done
 
     async def leave(self, reason: str, timeout_ms: Millis, *, for_good: bool = False) -> None:
@@ -161,21 +141,14 @@ class MemberDriver:
         self._closed = True
         self._cluster.unwatch(self)
         self._pulse.close()
-        for _, timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        self._answers.clear()
-        tasks = [*self._tasks, *([self._finding] if self._finding else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._timers.close()
+        await self._link.stop()
         for done in self._commits.values():
             if not done.done():
                 done.set_exception(ClosedError("the member was closed before the commit was answered."))
                 done.exception()  # whoever asked may be gone
         self._commits.clear()
-        if self._coordinator is not None:
-            await self._coordinator.close()
+        await self._link.close()
 
     # -- events in, actions out
 
@@ -187,7 +160,7 @@ class MemberDriver:
         before = member.phase
         if isinstance(event, CallbackDone):
             self.callback_runs = False
-        actions = member.handle(event, self._now())
+        actions = member.handle(event, self._timers.now())
         if member.phase is not before:
             _log.info(
                 "group=%s member=%s generation=%s: %s -> %s (%s)",
@@ -205,11 +178,11 @@ class MemberDriver:
 
     def _apply(self, actions: Actions) -> None:
         for timer, at in actions.timers.items():
-            self._set_timer(timer, at)
+            self._timers.set(timer, at)
         if actions.find_coordinator:
-            self._finding = self._loop.create_task(self._find_coordinator(), name=f"kohort-find {self._group_id}")
+            self._link.find()
         for send in actions.send:
-            self._send(send)
+            self._link.send(send)
         if actions.metadata is not None:
             self._cluster.watch(self, actions.metadata, self._metadata_changed, actions.topic_ids or frozenset())
         if actions.warning is not None:
@@ -249,33 +222,7 @@ class MemberDriver:
         metadata = self._cluster.metadata
         self.handle(MetadataChanged(partitions, asked, metadata.racks_of(partitions), metadata.names))
 
-    # -- timers
-
-    def _now(self) -> Millis:
-        return int(self._loop.time() * 1000)
-
-    def _set_timer(self, timer: MemberTimer, at: Millis | None) -> None:
-        # Each poll moves a deadline on: what is armed already looks again when it fires.
-        self._due[timer] = at
-        if at is None:
-            return
-        armed = self._timers.get(timer)
-        if armed is not None:
-            if armed[0] <= at:
-                return
-            armed[1].cancel()
-        # One more, since what is due at 12.9 ms must not be looked at when the clock reads 12.
-        self._timers[timer] = at, self._loop.call_at((at + 1) / 1000, self._fire, timer)
-
-    def _fire(self, timer: MemberTimer) -> None:
-        self._timers.pop(timer, None)
-        at = self._due.get(timer)
-        if at is None:
-            return
-        if self._now() < at:
-            self._set_timer(timer, at)
-            return
-        self._due[timer] = None
+    def _timer_fired(self, timer: MemberTimer) -> None:
         self.handle(TimerFired(timer))
 
     def _stood_still(self, seconds: float) -> None:
@@ -287,69 +234,9 @@ class MemberDriver:
             seconds,
         )
 
-    # -- the coordinator
-
     @property
     def _group_id(self) -> str:
         return self.member.config.group_id
-
-    async def _find_coordinator(self) -> None:
-        try:
-            connection = await self._cluster.coordinator(self._group_id, self._purpose)
-        except KafkaError as problem:
-            _log.warning("no coordinator: group=%s %s", self._group_id, problem)
-            self.handle(CoordinatorUnavailable(problem.code))
-            return
-        if connection is not self._coordinator and self._coordinator is not None:
-            self._coordinator.abort("the group's coordinator moved")
-        self._coordinator = connection
-        self.handle(CoordinatorFound())
-
-    def _send(self, send: Send) -> None:
-        connection = self._coordinator
-        if connection is None or not connection.open:
-            self._loop.call_soon(self.handle, RequestFailed(send.request))
-            return
-        if self._held_back:
-            # Leaving in the middle of a rebalance: on this connection the last commit and the LeaveGroup would wait
-            # behind the JoinGroup, which is answered when the rebalance is over.
-            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-aside")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            return
-        timeout = send.timeout_ms
-        try:
-            answer = connection.send(send.message, timeout)
-        except KafkaError as problem:
-            self._loop.call_soon(self.handle, RequestFailed(send.request, problem.code))
-            return
-        except EncodeError:
-            # The broker's version of the request lacks a field: an expression, say, which Kafka 3.9 does not know.
-            self._loop.call_soon(self.handle, RequestFailed(send.request, ErrorCode.UNSUPPORTED_VERSION))
-            return
-        if isinstance(send.message, _HELD_BACK):
-            self._held_back.add(send.request)
-        self._answers[send.request] = answer
-        answer.add_done_callback(lambda done: self._answered(send.request, done))
-
-    def _answered(self, request: int, done: "asyncio.Future[Any]") -> None:
-        self._held_back.discard(request)
-        problem = None if done.cancelled() else done.exception()
-        if self._answers.pop(request, None) is None:
-            return
-        if problem is None:
-            self.handle(Responded(request, done.result()))
-        else:
-            self.handle(RequestFailed(request, _code_of(problem)))
-
-    async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
-        try:
-            connection = await self._cluster.connection_to(peer, f"{self._purpose} aside")
-            response = await connection.send(send.message, send.timeout_ms)
-        except KafkaError as problem:
-            self.handle(RequestFailed(send.request, problem.code))
-        else:
-            self.handle(Responded(send.request, response))
 
 
 def _member(config: AnyConfig) -> AnyMember:
@@ -364,9 +251,3 @@ def _member(config: AnyConfig) -> AnyMember:
 
 def _session_ms(config: AnyConfig) -> Millis:
     return config.session_timeout_ms if isinstance(config, MemberConfig) else _USUAL_SESSION_MS
-
-
-def _code_of(problem: BaseException) -> ErrorCode:
-    if not isinstance(problem, KafkaError):
-        raise problem
-    return problem.code

@@ -1,57 +1,40 @@
 """`GroupShard`: one partition of `__consumer_offsets` as a state machine."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import assert_never
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.absence import connection_lost, grace_ms
 from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.collecting import collecting_ended
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.describe import describe_consumer_groups
-from kohort.coordinator.consumer.fencing import rebalance_timed_out as member_rebalance_timed_out
-from kohort.coordinator.consumer.fencing import session_timed_out as consumer_session_timed_out
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
 from kohort.coordinator.consumer.loading import resume
 from kohort.coordinator.consumer.loads import Extent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
-from kohort.coordinator.consumer.subscribing import refresh
 from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, Why
-from kohort.coordinator.expiry import expire
+from kohort.coordinator.firing import cancel_timers, cancel_timers_of_consumer_group, fire
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.growing import growth_due, topics_grown
+from kohort.coordinator.growing import topics_grown
 from kohort.coordinator.holding import heartbeat_or_hold
 from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.join import join
-from kohort.coordinator.join_phase import begin_and_proceed, initial_delay_passed, rebalance_timed_out
-from kohort.coordinator.membership import leave, pending_member_timed_out, session_timed_out
+from kohort.coordinator.join_phase import begin_and_proceed
+from kohort.coordinator.membership import leave
 from kohort.coordinator.offsets import commit, fetch
-from kohort.coordinator.releasing import end_holds, given_up, refuse_held, release, tell_next
+from kohort.coordinator.releasing import given_up, refuse_held, release, tell_next
 from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
-from kohort.coordinator.sync import held_syncs_end, sync, sync_timed_out
+from kohort.coordinator.sync import sync
 from kohort.coordinator.timers import (
-    CollectingEnds,
-    ExpressionRefresh,
-    GroupTimer,
-    GrowthDue,
     HoldsEnd,
-    InitialDelay,
-    MemberRebalanceTimeout,
     OffsetExpiry,
-    PendingMemberTimeout,
-    RebalanceTimeout,
-    SessionTimeout,
-    SyncsHeldEnd,
-    SyncTimeout,
-    TargetDue,
     Timer,
 )
 from kohort.errors import ErrorCode
@@ -209,55 +192,8 @@ class GroupShard:
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Take a timer whose time has come. One for what is gone meanwhile does nothing."""
         out = Effects()
-        if isinstance(timer, OffsetExpiry):
-            expire(self._groups, now, out)
-            return out
-        if isinstance(timer, HoldsEnd):
-            end_holds(self._groups, now, out)
-            return out
-        match self._groups.get(timer.group_id):
-            case ClassicGroup() as group:
-                self._fire(timer, group, now, out)
-            case ConsumerGroup() as group:
-                self._fire_of_consumer_group(timer, group, now, out)
+        fire(self._groups, timer, now, out)
         return out
-
-    def _fire(self, timer: GroupTimer, group: ClassicGroup, now: Millis, out: Effects) -> None:
-        groups = self._groups
-        match timer:
-            case SessionTimeout():
-                session_timed_out(groups, group, timer.member_id, now, out)
-            case RebalanceTimeout():
-                rebalance_timed_out(groups, group, now, out)
-            case InitialDelay():
-                initial_delay_passed(groups, group, now, out)
-            case SyncTimeout():
-                sync_timed_out(groups, group, now, out)
-            case PendingMemberTimeout():
-                pending_member_timed_out(groups, group, timer.member_id, now, out)
-            case CollectingEnds():
-                collecting_ended(groups, group, now)
-            case SyncsHeldEnd():
-                held_syncs_end(groups, group, now, out)
-            case GrowthDue():
-                growth_due(groups, group, now, out)
-            case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
-                pass  # of a consumer group that had this id before
-            case _:
-                assert_never(timer)
-
-    def _fire_of_consumer_group(self, timer: GroupTimer, group: ConsumerGroup, now: Millis, out: Effects) -> None:
-        match timer:
-            case SessionTimeout():
-                consumer_session_timed_out(self._groups, group, timer.member_id, now, out)
-            case MemberRebalanceTimeout():
-                member_rebalance_timed_out(self._groups, group, timer.member_id, now, out)
-            case ExpressionRefresh():
-                refresh(self._groups, group, now, out)
-            case TargetDue():
-                self._groups.holds.stir(group.group_id)
-            case _:
-                pass  # of a classic group that had this id before
 
     def replay(self, record: Record) -> None:
         """Let a record take effect: one that was just appended, or one that is found when the shard is loaded."""
@@ -345,14 +281,14 @@ class GroupShard:
         groups = self._groups
         for group in groups.by_id.values():
             if isinstance(group, ConsumerGroup):
-                _cancel_timers_of_members(group, out)
+                cancel_timers_of_consumer_group(group, out)
                 continue
             for member_id, parked in group.rebalance.joining.items():
                 refused = join_refused(ErrorCode.NOT_COORDINATOR, member_id, parked.api_version)
                 groups.answer(parked, refused, out)
             for parked in group.rebalance.syncing.values():
                 groups.answer(parked, sync_refused(ErrorCode.NOT_COORDINATOR), out)
-            _cancel_timers(group, out)
+            cancel_timers(group, out)
             group.transition_to(GroupState.DEAD)
         out.timers[OffsetExpiry()] = out.timers[HoldsEnd()] = None
         refuse_held(groups, out)
@@ -360,27 +296,3 @@ class GroupShard:
         self._resigned = True
         assert not groups.parked
         return out
-
-
-def _cancel_timers(group: ClassicGroup, out: Effects) -> None:
-    group_id = group.group_id
-    for timer in (
-        InitialDelay(group_id),
-        RebalanceTimeout(group_id),
-        SyncTimeout(group_id),
-        CollectingEnds(group_id),
-        SyncsHeldEnd(group_id),
-        GrowthDue(group_id),
-    ):
-        out.timers[timer] = None
-    for member_id in group.members:
-        out.timers[SessionTimeout(group_id, member_id)] = None
-    for member_id in group.pending:
-        out.timers[PendingMemberTimeout(group_id, member_id)] = None
-
-
-def _cancel_timers_of_members(group: ConsumerGroup, out: Effects) -> None:
-    out.timers[ExpressionRefresh(group.group_id)] = out.timers[TargetDue(group.group_id)] = None
-    for member_id in group.members:
-        out.timers[SessionTimeout(group.group_id, member_id)] = None
-        out.timers[MemberRebalanceTimeout(group.group_id, member_id)] = None

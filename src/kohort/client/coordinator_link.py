@@ -1,0 +1,118 @@
+"""A member's way to its group's coordinator: finding it, requests on a connection of their own, what became of each."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Connection
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
+from kohort.wire.codec import EncodeError
+from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.sync_group import SyncGroupRequest
+
+_log = logging.getLogger(__name__)
+
+_links = count(1)
+
+_HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
+
+
+class CoordinatorLink:
+    """Of one member. What happens is told to `handle`, never before the call that causes it has returned."""
+
+    def __init__(self, cluster: Cluster, group_id: str, handle: Callable[[Event], None]) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._handle = handle
+        self._loop = asyncio.get_running_loop()
+        self._purpose = f"member {next(_links)}"
+        self._connection: Connection | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._held_back: set[int] = set()
+        self._aside: set[asyncio.Task[None]] = set()
+
+    def find(self) -> None:
+        """Look for the coordinator: CoordinatorFound or CoordinatorUnavailable follows."""
+        self._finding = self._loop.create_task(self._find(), name=f"kohort-find {self._group_id}")
+
+    def send(self, send: Send) -> None:
+        """Send that request: Responded or RequestFailed follows."""
+        connection = self._connection
+        if connection is None or not connection.open:
+            self._loop.call_soon(self._handle, RequestFailed(send.request))
+            return
+        if self._held_back:
+            # Leaving in the middle of a rebalance: on this connection the last commit and the LeaveGroup would wait
+            # behind the JoinGroup, which is answered when the rebalance is over.
+            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-aside")
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+            return
+        try:
+            answer = connection.send(send.message, send.timeout_ms)
+        except KafkaError as problem:
+            self._loop.call_soon(self._handle, RequestFailed(send.request, problem.code))
+            return
+        except EncodeError:
+            # The broker's version of the request lacks a field: an expression, say, which Kafka 3.9 does not know.
+            self._loop.call_soon(self._handle, RequestFailed(send.request, ErrorCode.UNSUPPORTED_VERSION))
+            return
+        if isinstance(send.message, _HELD_BACK):
+            self._held_back.add(send.request)
+        self._answers[send.request] = answer
+        answer.add_done_callback(lambda done: self._answered(send.request, done))
+
+    async def stop(self) -> None:
+        """Look for nobody any more, and tell of nothing that is answered from now on."""
+        self._answers.clear()
+        tasks = [*self._aside, *([self._finding] if self._finding else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _find(self) -> None:
+        try:
+            connection = await self._cluster.coordinator(self._group_id, self._purpose)
+        except KafkaError as problem:
+            _log.warning("no coordinator: group=%s %s", self._group_id, problem)
+            self._handle(CoordinatorUnavailable(problem.code))
+            return
+        if connection is not self._connection and self._connection is not None:
+            self._connection.abort("the group's coordinator moved")
+        self._connection = connection
+        self._handle(CoordinatorFound())
+
+    def _answered(self, request: int, done: asyncio.Future[Any]) -> None:
+        self._held_back.discard(request)
+        problem = None if done.cancelled() else done.exception()
+        if self._answers.pop(request, None) is None:
+            return
+        if problem is None:
+            self._handle(Responded(request, done.result()))
+        else:
+            self._handle(RequestFailed(request, _code_of(problem)))
+
+    async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
+        try:
+            connection = await self._cluster.connection_to(peer, f"{self._purpose} aside")
+            response = await connection.send(send.message, send.timeout_ms)
+        except KafkaError as problem:
+            self._handle(RequestFailed(send.request, problem.code))
+        else:
+            self._handle(Responded(send.request, response))
+
+
+def _code_of(problem: BaseException) -> ErrorCode:
+    if not isinstance(problem, KafkaError):
+        raise problem
+    return problem.code

@@ -1,0 +1,53 @@
+"""The timers of a member's state machine on an event loop."""
+
+import asyncio
+from collections.abc import Callable
+
+from kohort.member import MemberTimer
+from kohort.model import Millis
+
+
+class MemberTimers:
+    """Each fires once at its time. Setting it again replaces the time, None cancels."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fire: Callable[[MemberTimer], None]) -> None:
+        self._loop = loop
+        self._fire = fire
+        self._armed: dict[MemberTimer, tuple[Millis, asyncio.TimerHandle]] = {}
+        """What is armed, and for when; `_due` may have moved since."""
+        self._due: dict[MemberTimer, Millis | None] = {}
+
+    def now(self) -> Millis:
+        """The clock by which they are set."""
+        return int(self._loop.time() * 1000)
+
+    def set(self, timer: MemberTimer, at: Millis | None) -> None:
+        """Fire it then."""
+        # Each poll moves a deadline on: what is armed already looks again when it fires.
+        self._due[timer] = at
+        if at is None:
+            return
+        armed = self._armed.get(timer)
+        if armed is not None:
+            if armed[0] <= at:
+                return
+            armed[1].cancel()
+        # One more, since what is due at 12.9 ms must not be looked at when the clock reads 12.
+        self._armed[timer] = at, self._loop.call_at((at + 1) / 1000, self._look, timer)
+
+    def close(self) -> None:
+        """None fires any more."""
+        for _, handle in self._armed.values():
+            handle.cancel()
+        self._armed.clear()
+
+    def _look(self, timer: MemberTimer) -> None:
+        self._armed.pop(timer, None)
+        at = self._due.get(timer)
+        if at is None:
+            return
+        if self.now() < at:
+            self.set(timer, at)
+            return
+        self._due[timer] = None
+        self._fire(timer)
