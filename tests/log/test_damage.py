@@ -1,12 +1,14 @@
 """Bits that flip on the disk are found when they are first read and never served; what a crash leaves is read again
 only behind the last sidecar."""
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from kohort.broker.loading import load
 from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, partition_files
 from kohort.wire.records import Record, batches, decode_records, read_header
 from tests.log.logs import append, batch, flush, records, topic_in, values
@@ -16,9 +18,9 @@ def the_log(store: FileStore) -> PartitionLog:
     return store.partition(store.topics()["orders"].topic_id, 0)
 
 
-def flip(path: Path, at: int) -> None:
+def flip(path: Path, at: int, bit: int = 4) -> None:
     content = bytearray(path.read_bytes())
-    content[at] ^= 0x10
+    content[at] ^= 1 << bit
     path.write_bytes(content)
 
 
@@ -57,11 +59,39 @@ def test_a_flipped_bit_is_reported_and_not_served_and_the_rest_is(
     store.close()
 
 
-def records_up_to(log: PartitionLog, end: int) -> list[Record]:
+@pytest.mark.parametrize("which", [0, 2, -1])
+@pytest.mark.parametrize(
+    ("at", "bit", "lost"),
+    [(8, 7, 4), (8, 6, 4), (8, 0, 4), (10, 4, 4), (11, 7, 4), (11, 3, 4), (16, 0, 1), (16, 4, 1), (16, 7, 1)],
+    ids=lambda value: str(value),
+)
+def test_a_flipped_bit_where_no_checksum_looks_costs_no_more_than_is_near(
+    tmp_path: Path, which: int, at: int, bit: int, lost: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a batch's size or in its magic byte: without the size nobody knows where the next one begins."""
+    path = filled(tmp_path)[which]
+    _, (second, header), *_ = batches(path.read_bytes())
+    flip(path, second + at, bit)
+    store = FileStore(tmp_path)
+    log = the_log(store)
+    assert asyncio.run(load(0, log, lambda records: None)) == 20 - lost
+    damaged = header.base_offset
+    assert "__consumer_offsets-0" in caplog.text
+    with pytest.raises(CorruptBatch) as raised:
+        log.read(damaged, 1 << 20)
+    assert raised.value.base_offset == damaged
+    for size in (1, 200, 1 << 20):
+        assert [record.offset for record in records_up_to(log, damaged, size)] == list(range(damaged))
+        if damaged + lost < 20:
+            assert values(log, damaged + lost, size)[-1] == b"19" * 50
+    store.close()
+
+
+def records_up_to(log: PartitionLog, end: int, max_bytes: int = 300) -> list[Record]:
     found: list[Record] = []
     position = 0
     while position < end:
-        for part in log.read(position, 300):
+        for part in log.read(position, max_bytes):
             for at, header in batches(part):
                 found += [one for one in decode_records(part, at) if one.offset >= position]
                 position = header.next_offset

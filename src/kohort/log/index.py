@@ -42,6 +42,11 @@ class SparseIndex:
         """The last known batch boundary at or before `position`."""
         return self._at(bisect_right(self._positions, position) - 1)
 
+    def offset_behind(self, position: int) -> int | None:
+        """The offset of the first known batch boundary behind `position`; None where none is entered."""
+        entry = bisect_right(self._positions, position)
+        return self._offsets[entry] if entry < len(self._offsets) else None
+
     def position_before_time(self, timestamp: Millis) -> int:
         """A batch boundary before which everything is older than `timestamp`."""
         return self._at(bisect_left(self._times, timestamp) - 1)

@@ -34,7 +34,17 @@ class Reader:
         self._hints.clear()
 
     def read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
-        """From the batch that holds `offset`, or the next one: at least one batch, then up to `max_bytes`."""
+        """From the batch that holds `offset`, or the next one: at least one batch, then up to `max_bytes`.
+
+        Raises CorruptBatch where that one is damaged.
+        """
+        try:
+            return self._read(offset, max_bytes, take)
+        except CorruptBatch as error:
+            self._report(error)
+            raise
+
+    def _read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
         hint = self._hints.pop(offset, None)
         found = hint if hint is not None else self._locate(offset)
         if found is None:
@@ -43,18 +53,17 @@ class Reader:
         parts: list[P] = []
         left = max_bytes
         while True:
-            end, next_offset = segment.cut(position, position + left)
-            if parts and end - position > left:
-                self._hint(segment.base_offset, segment, 0)
-                break  # only the very first batch may be larger than what was asked for
-            if end > position:
-                try:
-                    part = take(segment, position, end)
-                except CorruptBatch as error:
-                    self._report(error)
-                    if parts:
-                        break  # what is sound before it is read first
-                    raise
+            try:
+                end, next_offset = segment.cut(position, position + left)
+                if parts and end - position > left:
+                    self._hint(segment.base_offset, segment, 0)
+                    break  # only the very first batch may be larger than what was asked for
+                part = take(segment, position, end) if end > position else None
+            except CorruptBatch:
+                if parts:
+                    break  # what is sound before it is read first
+                raise
+            if part is not None:
                 parts.append(part)
                 if len(part) < end - position:
                     break

@@ -8,7 +8,7 @@ from kohort.log.descriptors import FileSlice
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
-from kohort.wire.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
+from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
 from kohort.wire.compression import Buffer
 
 NO_TIMESTAMP: Millis = -1
@@ -18,11 +18,13 @@ _WINDOW = INTERVAL + 4096
 class CorruptBatch(OSError):
     """The bytes of a batch are not those that were written; it is not served."""
 
-    def __init__(self, base_offset: int, next_offset: int) -> None:
-        super().__init__(errno.EIO, f"the checksum of the batch at offset {base_offset} is wrong")
+    def __init__(self, base_offset: int, next_offset: int, position: int, part: str = "checksum") -> None:
+        super().__init__(errno.EIO, f"the {part} of the batch at offset {base_offset} is wrong")
         self.base_offset = base_offset
         self.next_offset = next_offset
         """Where to read on, as far as its header can be believed."""
+        self.position = position
+        """Of the batch in its segment."""
 
 
 class Medium(Protocol):
@@ -107,15 +109,17 @@ class Segment:
         self.has_sidecar = False
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Positions and headers from a batch boundary on. Reads windows; bodies larger than those are skipped over."""
+        """Positions and headers from a batch boundary on. Reads windows; bodies larger than those are skipped over.
+
+        Raises CorruptBatch where a batch cannot end where its header says.
+        """
         while position < self.size:
             window = self.medium.read(position, min(_WINDOW, self.size - position))
             at = 0
             while at + HEADER_SIZE <= len(window):
                 header = read_header(window, at)
-                if header.size < HEADER_SIZE:
-                    detail = f"the log is damaged at byte {position + at} of its segment {self.base_offset}"
-                    raise OSError(errno.EIO, detail)
+                if not HEADER_SIZE <= header.size <= self.size - position - at:
+                    raise self._damaged(position + at, header)
                 yield position + at, header
                 at += header.size
             position += at
@@ -124,21 +128,30 @@ class Segment:
         """Position of the batch that holds `offset`, or of the first one behind it; None where there is none.
 
         No checksum covers a batch's base offset: one that is past the segment's end is damage, and passed over.
+        Raises CorruptBatch where damage lies before it.
         """
-        for position, header in self.headers(self.index.position_of(offset)):
-            if offset <= header.last_offset < self.end_offset:
-                return position
+        try:
+            for position, header in self.headers(self.index.position_of(offset)):
+                if offset <= header.last_offset < self.end_offset:
+                    return position
+        except CorruptBatch as error:
+            raise CorruptBatch(max(offset, error.base_offset), error.next_offset, error.position, "header") from None
         return None
 
     def cut(self, position: int, limit: int) -> tuple[int, int]:
         """Where to end a read from the batch at `position` so that it holds whole batches up to `limit`, at least
-        one; and the offset behind it.
+        one; and the offset behind it. Raises CorruptBatch where that one is damaged.
         """
         if limit < self.size:
-            for at, header in self.headers(max(position, self.index.position_at(limit))):
-                end = at + header.size
-                if end > limit:
-                    return (at, header.base_offset) if at > position else (end, header.next_offset)
+            try:
+                for at, header in self.headers(max(position, self.index.position_at(limit))):
+                    end = at + header.size
+                    if end > limit:
+                        return (at, header.base_offset) if at > position else (end, header.next_offset)
+            except CorruptBatch as error:
+                if error.position == position:
+                    raise
+                return error.position, error.base_offset
         return self.size, self.end_offset
 
     def read(self, position: int, end: int) -> Buffer:
@@ -151,7 +164,7 @@ class Segment:
             return data
         sound = _sound_size(data)
         if not sound and data:
-            raise CorruptBatch(read_header(data).base_offset, read_header(data).next_offset)
+            raise CorruptBatch(read_header(data).base_offset, read_header(data).next_offset, position)
         if position <= self.sound_to:
             self.sound_to = max(self.sound_to, position + sound)
             if self.sound_to >= self.doubtful_to:
@@ -179,13 +192,27 @@ class Segment:
             self.note(header)
         self.planned = self.size
 
+    def _damaged(self, position: int, header: BatchHeader) -> CorruptBatch:
+        """Where the next batch begins nobody can say: what the index knows behind it is what can be read again."""
+        is_possible = self.base_offset <= header.base_offset < self.end_offset
+        behind = self.index.offset_behind(position)
+        return CorruptBatch(
+            header.base_offset if is_possible else self.base_offset,
+            self.end_offset if behind is None else behind,
+            position,
+            "header",
+        )
+
 
 def _sound_size(data: Buffer) -> int:
-    """Bytes up to the first batch that is not whole or whose checksum is wrong."""
+    """Bytes up to the first batch that is not whole or whose checksum is wrong, or that says that it is none."""
     at = 0
     while len(data) - at >= HEADER_SIZE:
         header = read_header(data, at)
-        if not HEADER_SIZE <= header.size <= len(data) - at or not crc_matches(data, header, at):
+        # The checksum covers neither the size nor the magic byte.
+        if header.magic != MAGIC or not HEADER_SIZE <= header.size <= len(data) - at:
+            break
+        if not crc_matches(data, header, at):
             break
         at += header.size
     return at

@@ -73,13 +73,16 @@ def _heard(answer: asyncio.Future[Any]) -> None:
 
 def _victim(world: World, group: str) -> Victim:
     nobody = Victim(group)
+    now = _generation(world, group)
+    if now == 0:
+        return nobody  # what is said of generation 0, which is yesterday's elsewhere, would be taken for a member's
     for one in world.applications:
         if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
             member = one.membership
             topic = one.habits.topics[0] if one.habits.topics else nobody.topic
             instance = one.habits.instance
             in_epochs = instance is not None and one.habits.protocol == "consumer"
-            generation = _generation(world, group) or member.generation or 1
+            generation = now or member.generation or 1
             return Victim(group, member.member_id, generation, instance, in_epochs, topic)
     return nobody
 
