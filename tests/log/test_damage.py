@@ -4,6 +4,7 @@ only behind the last sidecar."""
 import asyncio
 import os
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,21 @@ def test_a_flipped_bit_where_no_checksum_looks_costs_no_more_than_is_near(
         assert [record.offset for record in records_up_to(log, damaged, size)] == list(range(damaged))
         if damaged + lost < 20:
             assert values(log, damaged + lost, size)[-1] == b"19" * 50
+    store.close()
+
+
+def test_a_size_that_leaves_less_than_a_header_ends_every_walk(tmp_path: Path) -> None:
+    path = filled(tmp_path)[0]
+    content = bytearray(path.read_bytes())
+    _, (second, _), *_ = batches(content)
+    struct.pack_into(">i", content, second + 8, len(content) - 30 - second - 12)
+    path.write_bytes(content)
+    store = FileStore(tmp_path)
+    log = the_log(store)
+    assert asyncio.run(load(0, log, lambda records: None)) == 16
+    with pytest.raises(CorruptBatch) as raised:
+        log.read(3, 1 << 20)
+    assert (raised.value.base_offset, raised.value.next_offset) == (3, 5)
     store.close()
 
 

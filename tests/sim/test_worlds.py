@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kohort.sim import World, draw, dump, load
+from kohort.sim import World, draw, dump, load, world
+from kohort.sim.patience import patience
+from kohort.sim.site import Site
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
@@ -29,9 +32,9 @@ def failed_once() -> list[str]:
     return list(dict.fromkeys(line.split()[0] for line in text.splitlines() if line and not line.startswith("#")))
 
 
-@pytest.mark.parametrize("world", failed_once())
-def test_a_seed_that_failed_once_holds_now(world: str) -> None:
-    seed, _, seconds = world.partition("/")
+@pytest.mark.parametrize("story", failed_once())
+def test_a_seed_that_failed_once_holds_now(story: str) -> None:
+    seed, _, seconds = story.partition("/")
     outcome = World(draw(int(seed), *map(float, filter(None, [seconds])))).run()
     assert outcome.violation is None, f"kohort sim --seed {seed}: {outcome.violation}"
 
@@ -41,6 +44,17 @@ def test_the_same_seed_is_the_same_world_to_the_byte() -> None:
     assert one.deliveries > 500
     assert (one.trace, one.events, one.deliveries) == (other.trace, other.events, other.deliveries)
     assert World(draw(6, SHORT)).run().trace != one.trace
+
+
+def test_what_hangs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_after_nobody(self: Site, now: float) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(world, "patience", partial(patience, 3.0))
+    monkeypatch.setattr(Site, "look_after", look_after_nobody)
+    violation = str(World(draw(5, SHORT)).run().violation)
+    assert "no end within 3 s" in violation and "look_after_nobody" in violation
 
 
 def test_the_world_does_not_depend_on_how_strings_are_hashed() -> None:

@@ -119,9 +119,11 @@ class Segment:
             while at + HEADER_SIZE <= len(window):
                 header = read_header(window, at)
                 if not HEADER_SIZE <= header.size <= self.size - position - at:
-                    raise self._damaged(position + at, header)
+                    raise self._damaged(position + at, header.base_offset)
                 yield position + at, header
                 at += header.size
+            if not at:  # what is left is too short: the size before it is wrong
+                raise self._damaged(position, self.base_offset)
             position += at
 
     def locate(self, offset: int) -> int | None:
@@ -192,12 +194,11 @@ class Segment:
             self.note(header)
         self.planned = self.size
 
-    def _damaged(self, position: int, header: BatchHeader) -> CorruptBatch:
+    def _damaged(self, position: int, offset: int) -> CorruptBatch:
         """Where the next batch begins nobody can say: what the index knows behind it is what can be read again."""
-        is_possible = self.base_offset <= header.base_offset < self.end_offset
         behind = self.index.offset_behind(position)
         return CorruptBatch(
-            header.base_offset if is_possible else self.base_offset,
+            offset if self.base_offset <= offset < self.end_offset else self.base_offset,
             self.end_offset if behind is None else behind,
             position,
             "header",

@@ -38,6 +38,7 @@ from kohort.sim.ledger import Ledger
 from kohort.sim.loop import Agenda, Handle, VirtualLoop
 from kohort.sim.network import Network
 from kohort.sim.outcome import Outcome
+from kohort.sim.patience import patience
 from kohort.sim.plan import FAULTS, Plan, Step
 from kohort.sim.process import Process
 from kohort.sim.rest import check_rest
@@ -129,7 +130,7 @@ class World:
         """Let it all happen."""
         is_on_files = isinstance(self.site.disk, FilesDisk)
         in_files = TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if is_on_files else nullcontext()
-        with alone(self.plan.seed, self._failed), in_files as path:
+        with patience(), alone(self.plan.seed, self._failed), in_files as path:
             if isinstance(self.site.disk, FilesDisk):
                 self.site.disk.path = Path(path or "")
             self._live()
