@@ -12,7 +12,6 @@ import pytest
 
 from kohort.sim import World, draw, dump, load, world
 from kohort.sim.patience import patience
-from kohort.sim.site import Site
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
@@ -47,14 +46,14 @@ def test_the_same_seed_is_the_same_world_to_the_byte() -> None:
 
 
 def test_what_hangs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look_after_nobody(self: Site, now: float) -> None:
+    def look_for_ever(self: World) -> None:
         while True:
             pass
 
     monkeypatch.setattr(world, "patience", partial(patience, 3.0))
-    monkeypatch.setattr(Site, "look_after", look_after_nobody)
+    monkeypatch.setattr(World, "_look_after", look_for_ever)
     violation = str(World(draw(5, SHORT)).run().violation)
-    assert "no end within 3 s" in violation and "look_after_nobody" in violation
+    assert "no end within 3 s" in violation and "look_for_ever" in violation
 
 
 def test_the_world_does_not_depend_on_how_strings_are_hashed() -> None:
