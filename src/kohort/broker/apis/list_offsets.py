@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
 from kohort.errors import ErrorCode
+from kohort.log import CorruptBatch
 from kohort.log.api import OffsetAndTime, PartitionLog
 from kohort.wire.list_offsets import (
     ListOffsetsPartition,
@@ -59,7 +60,12 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
         return _failed(index, ErrorCode.FENCED_LEADER_EPOCH)
     if wanted.current_leader_epoch > log.leader_epoch:
         return _failed(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
-    found = _find(log, wanted.timestamp)
+    try:
+        found = _find(log, wanted.timestamp)
+    except CorruptBatch:
+        return _failed(index, ErrorCode.CORRUPT_MESSAGE)
+    except OSError:
+        return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None:
         return _failed(index, ErrorCode.NONE)
     return ListOffsetsPartitionResponse(
