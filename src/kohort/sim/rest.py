@@ -196,9 +196,10 @@ def _stays_quiet(world: World) -> None:
 
 
 def _rebalanced(world: World, before: Counter[str]) -> dict[str, int]:
-    """The groups that began to rebalance since then, but for those of which a disk lost something."""
+    """The groups that began to rebalance since then, but for those that a load cut down or a disk lost something of."""
     begun = world.watch.rebalances - before
-    return {group: count for group, count in begun.items() if group not in world.ledger.doubted}
+    excused = world.ledger.doubted | world.watch.cut_down
+    return {group: count for group, count in begun.items() if group not in excused}
 
 
 def _leaves_nothing(world: World) -> None:

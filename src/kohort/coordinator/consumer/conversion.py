@@ -13,10 +13,11 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
-def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> bool:
+def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects) -> bool:
     """Have a new consumer group among the groups, in the place of a classic one if there is one.
 
-    Returns whether that one was in a rebalance, which ends here: what it was about needs a new target.
+    `replaced` is the member whose instance id the newcomer has taken over. Returns whether the classic group was in a
+    rebalance, which ends here: what it was about needs a new target.
     """
     group_id = group.group_id
     if groups.get(group_id) is group:
@@ -29,7 +30,7 @@ def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> bo
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
-        _turn_away(groups, classic, out)
+        _turn_away(groups, classic, replaced, out)
     groups.adopt(group)
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
@@ -37,10 +38,16 @@ def admit(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> bo
     return classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
-def _turn_away(groups: Groups, classic: ClassicGroup, out: Effects) -> None:
-    """Whoever waits in a rebalance of the classic group is to join again, and is answered by the consumer group."""
+def _turn_away(groups: Groups, classic: ClassicGroup, replaced: str | None, out: Effects) -> None:
+    """Whoever waits in a rebalance of the classic group is to join again, and is answered by the consumer group.
+
+    But not who was replaced: two processes with one instance id would take it from each other for ever.
+    """
+
+    def code(member_id: str) -> ErrorCode:
+        return ErrorCode.FENCED_INSTANCE_ID if member_id == replaced else ErrorCode.REBALANCE_IN_PROGRESS
+
     for member_id, parked in classic.rebalance.joining.items():
-        refused = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member_id, parked.api_version)
-        groups.answer(parked, refused, out)
-    for parked in classic.rebalance.syncing.values():
-        groups.answer(parked, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
+        groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)
+    for member_id, parked in classic.rebalance.syncing.items():
+        groups.answer(parked, sync_refused(code(member_id)), out)

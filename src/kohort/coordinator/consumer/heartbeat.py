@@ -141,7 +141,8 @@ def _heartbeat(
     after = as_told(before, member_id, request, context)
     fresh = look_up(groups, group, before, after, now)
 
-    cut_short = admit(groups, group, now, out)
+    replaced = before.member_id if before.member_id != member_id else None
+    cut_short = admit(groups, group, replaced, now, out)
     beat = Beat(groups, group, before, after, fresh, now, out, cut_short)
     epoch = beat.change_member()
     if request.asks_anew is not None and request.offered_assignors:
