@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 CPU_S = 900.0
-"""The longest of ten thousand worlds took a third of it."""
+"""Of processor time; a calm day of forty groups takes tens of them."""
 
 
 class Endless(BaseException):
