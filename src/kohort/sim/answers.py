@@ -20,6 +20,7 @@ _KNOWN = 4_096
 Answered = tuple[str, ErrorCode]
 """A request's name and what it was answered."""
 
+_JOIN_GROUP = 11
 _SIZE = Packer(">i")
 _HEAD = Packer(">hhi")
 
@@ -29,6 +30,8 @@ class Answers:
 
     def __init__(self) -> None:
         self.codes: Counter[Answered] = Counter()
+        self.outdone: set[str] = set()
+        """Processes that had given up a connection on which a JoinGroup of theirs arrived afterwards."""
         self._asked: dict[tuple[int, int], tuple[int, int]] = {}
         self._rest: dict[int, bytes] = {}
 
@@ -39,6 +42,8 @@ class Answers:
             if number % 2:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
                 self._asked[number, correlation_id] = key, version
+                if key == _JOIN_GROUP and end.other.is_closing():
+                    self.outdone.add(end.other.loop.name)
                 continue
             (correlation_id,) = _SIZE.unpack_from(frame)
             key, version = self._asked.pop((number + 1, correlation_id))

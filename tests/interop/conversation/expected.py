@@ -296,7 +296,7 @@ not.""",
 A cooperative member of a classic group that becomes a consumer group keeps what it has until it joins again; by Kafka
 others get it at once, though it may not have heard that it lost it.""",
     """\
-Who waits to join a classic group when its instance id comes with the consumer protocol is fenced; by Kafka it is told to
-join again, and takes the id back.""",
+Who waits to join a classic group when its instance id comes with the consumer protocol is fenced; by Kafka it is told
+to join again, and takes the id back.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios has their transcripts."""
