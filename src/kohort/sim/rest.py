@@ -198,7 +198,7 @@ def _stays_quiet(world: World) -> None:
 def _rebalanced(world: World, before: Counter[str]) -> dict[str, int]:
     """The groups that began to rebalance since then, but for those that a load cut down or a disk lost something of."""
     begun = world.watch.rebalances - before
-    excused = world.ledger.doubted | world.watch.cut_down
+    excused = world.ledger.doubted | (world.watch.cut_down if "group.max.size" in world.plan.settings else set())
     return {group: count for group, count in begun.items() if group not in excused}
 
 
