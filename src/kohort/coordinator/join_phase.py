@@ -3,6 +3,8 @@
 The assignment comes after that: see sync.
 """
 
+from collections.abc import Callable
+
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.collecting import tell_of_rebalance, tell_when_all_are_in_hand
 from kohort.coordinator.effects import Effects
@@ -10,7 +12,7 @@ from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, Rebalan
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.records import empty_generation
-from kohort.coordinator.replies import joined, sync_refused
+from kohort.coordinator.replies import join_refused, joined, sync_refused
 from kohort.coordinator.returning import all_are_back, remember_members
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
@@ -151,3 +153,11 @@ def _start_generation(groups: Groups, group: ClassicGroup, now: Millis, out: Eff
         expect_heartbeat(group, member, now, out)
     rebalance.sync_due = set(group.members)
     out.timers[SyncTimeout(group.group_id)] = now + group.rebalance_timeout_ms
+
+
+def turn_away(groups: Groups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects) -> None:
+    """Refuse all who wait in a rebalance that will not end here; `code` says why, by member id."""
+    for member_id, parked in group.rebalance.joining.items():
+        groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)
+    for member_id, parked in group.rebalance.syncing.items():
+        groups.answer(parked, sync_refused(code(member_id)), out)

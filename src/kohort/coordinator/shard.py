@@ -23,12 +23,11 @@ from kohort.coordinator.growing import topics_grown
 from kohort.coordinator.holding import heartbeat_or_hold
 from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.join import join
-from kohort.coordinator.join_phase import begin_and_proceed
+from kohort.coordinator.join_phase import begin_and_proceed, turn_away
 from kohort.coordinator.membership import leave
 from kohort.coordinator.offsets import commit, fetch
 from kohort.coordinator.releasing import given_up, refuse_held, release, tell_next
 from kohort.coordinator.replay import replay, replay_all
-from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sessions import expect_heartbeat
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.sync import sync
@@ -283,11 +282,7 @@ class GroupShard:
             if isinstance(group, ConsumerGroup):
                 cancel_timers_of_consumer_group(group, out)
                 continue
-            for member_id, parked in group.rebalance.joining.items():
-                refused = join_refused(ErrorCode.NOT_COORDINATOR, member_id, parked.api_version)
-                groups.answer(parked, refused, out)
-            for parked in group.rebalance.syncing.values():
-                groups.answer(parked, sync_refused(ErrorCode.NOT_COORDINATOR), out)
+            turn_away(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
             cancel_timers(group, out)
             group.transition_to(GroupState.DEAD)
         out.timers[OffsetExpiry()] = out.timers[HoldsEnd()] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from kohort.client import Cluster, KafkaError
@@ -187,19 +187,26 @@ def _stays_quiet(world: World) -> None:
         raise Violation("L2", f"a quiet group rebalanced: {begun}")
     victim = world.site.victim
     if victim is not None and world.violation is None:
+        too_large = _too_large(world)
         world.site.kill(victim)
         world.pass_time(_QUIET)
-        if begun := _rebalanced(world, before):
+        if begun := _rebalanced(world, before, too_large):
             raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
         if restless := _restless(world) or _unassigned(world):
             raise Violation("L2", f"after a failover {restless}")
 
 
-def _rebalanced(world: World, before: Counter[str]) -> dict[str, int]:
-    """The groups that began to rebalance since then, but for those that a load cut down or a disk lost something of."""
+def _rebalanced(world: World, before: Counter[str], excused: Set[str] = frozenset()) -> dict[str, int]:
+    """The groups that began to rebalance since then, but for those of which a disk lost something."""
     begun = world.watch.rebalances - before
-    excused = world.ledger.doubted | (world.watch.cut_down if "group.max.size" in world.plan.settings else set())
-    return {group: count for group, count in begun.items() if group not in excused}
+    return {group: count for group, count in begun.items() if group not in world.ledger.doubted | excused}
+
+
+def _too_large(world: World) -> set[str]:
+    """Classic groups that grew past what they may have while they rebalanced: a load begins their next rebalance."""
+    most = float(world.plan.settings.get("group.max.size", "inf"))
+    groups = [group for live in world.watch.live.values() for group in live.machine.groups.values()]
+    return {group.group_id for group in groups if len(group.members) > most}
 
 
 def _leaves_nothing(world: World) -> None:

@@ -31,8 +31,6 @@ class Watch:
         """Answers seen, by request."""
         self.rebalances: Counter[str] = Counter()
         """Rebalances begun, by group."""
-        self.cut_down: set[str] = set()
-        """Groups that had more members than they may when they were loaded, and rebalance for it."""
         self.join_phase_over: Callable[[], None] = lambda: None
         """Called when the members of a classic group are told their generation, which is not written yet."""
         self.names: Callable[[], dict[UUID, str]] = dict

@@ -13,7 +13,7 @@ from kohort.coordinator import Behind, Effects, GroupShard, GroupState, Held, Re
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
-from kohort.coordinator.events import Cause, RebalanceStarted
+from kohort.coordinator.events import RebalanceStarted
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -246,8 +246,6 @@ class Watched:
         for event in effects.events:
             if isinstance(event, RebalanceStarted):
                 self._watch.rebalances[event.group_id] += 1
-                if event.cause is Cause.GROUP_TOO_LARGE:
-                    self._watch.cut_down.add(event.group_id)
                 by = f" by {event.member_id}" if event.member_id else ""
                 self._watch.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
         if group_id is None:

@@ -1,12 +1,11 @@
 """A classic group makes way when a member of the consumer protocol joins: an empty one, or one that was upgraded."""
 
-from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.join_phase import turn_away
 from kohort.coordinator.records import tombstone
-from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
@@ -30,24 +29,12 @@ def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Milli
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
-        _turn_away(groups, classic, replaced, out)
+        # They join again, and are answered by the consumer group. But not who was replaced: two processes with one
+        # instance id would take it from each other for ever.
+        fenced, again = ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS
+        turn_away(groups, classic, lambda member_id: fenced if member_id == replaced else again, out)
     groups.adopt(group)
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
         write_upgraded(group, now, out)
     return classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-
-
-def _turn_away(groups: Groups, classic: ClassicGroup, replaced: str | None, out: Effects) -> None:
-    """Whoever waits in a rebalance of the classic group is to join again, and is answered by the consumer group.
-
-    But not who was replaced: two processes with one instance id would take it from each other for ever.
-    """
-
-    def code(member_id: str) -> ErrorCode:
-        return ErrorCode.FENCED_INSTANCE_ID if member_id == replaced else ErrorCode.REBALANCE_IN_PROGRESS
-
-    for member_id, parked in classic.rebalance.joining.items():
-        groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)
-    for member_id, parked in classic.rebalance.syncing.items():
-        groups.answer(parked, sync_refused(code(member_id)), out)
