@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from kohort.recorder import RebalanceRecord
+from kohort.log import FileStore, Topic
+from kohort.model import UUID
+from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
+from kohort.wire.records import Record, encode_batch
 from tests.cli.conftest import Run, succeeded
-from tests.interop.kohort import KohortBroker
+from tests.interop.kohort import KohortBroker, running_kohort
 
 
 @pytest.fixture
@@ -54,12 +56,28 @@ def test_a_group_can_be_drawn(run: Run, kohort_broker: KohortBroker, group: str,
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_others_wrote_into_the_journal_is_left_out(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+def test_the_journal_is_one_of_the_clusters_own_topics(run: Run, kohort_broker: KohortBroker, group: str) -> None:
     at = kohort_broker.bootstrap
-    assert run("produce", "__kohort_rebalances", bootstrap=at, stdin="garbage\n").code == 0
-    told = run("rebalances", group, "--json", bootstrap=at)
-    assert len([json.loads(line) for line in told.lines]) == 2
-    assert "1 records of __kohort_rebalances are not understood" in told.err
+    assert run("rebalances", group, bootstrap=at).lines, "there is a journal"
+    assert not any(JOURNAL_TOPIC in line for line in succeeded(run("topic", "list", bootstrap=at)).lines)
+    assert any(JOURNAL_TOPIC in line for line in succeeded(run("topic", "list", "--internal", bootstrap=at)).lines)
+    refused = run("produce", JOURNAL_TOPIC, bootstrap=at, stdin="garbage\n")
+    assert refused.code != 0 and "INVALID_TOPIC_EXCEPTION" in refused.err
+    refused = run("topic", "delete", JOURNAL_TOPIC, bootstrap=at)
+    assert refused.code != 0 and "internal topic" in refused.err
+
+
+def test_what_is_no_record_of_a_rebalance_is_left_out(run: Run, tmp_path: Path) -> None:
+    # Only brokers write to the journal now; any client could before, and can where Apache Kafka holds it.
+    store = FileStore(tmp_path)
+    store.create_topic(Topic(UUID(int=1), JOURNAL_TOPIC, 1))
+    log = store.partition(UUID(int=1), 0)
+    log.append(encode_batch([Record(0, 0, b"g", b"garbage", ())]), log.leader_epoch)
+    store.close()
+    with running_kohort("--data", str(tmp_path)) as broker:
+        told = run("rebalances", "--json", bootstrap=broker.bootstrap)
+    assert told.lines == []
+    assert f"1 records of {JOURNAL_TOPIC} are not understood" in told.err
 
 
 def test_a_picture_is_of_one_group(run: Run) -> None:

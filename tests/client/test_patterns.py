@@ -10,10 +10,12 @@ from kohort import Admin, Consumer, NewTopic, TopicPartition, blocking
 from kohort.client import ClusterMetadata, Phase
 from kohort.client.matching import matching_topics
 from kohort.errors import ErrorCode
+from kohort.recorder import JOURNAL_TOPIC
 from kohort.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
+from tests.interop.kohort import KohortBroker
 
 
 def known(*names: str) -> MetadataResponse:
@@ -21,7 +23,6 @@ def known(*names: str) -> MetadataResponse:
         topics=[
             MetadataResponseTopic(
                 name=name,
-                is_internal=name.startswith("__"),
                 partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)],
             )
             for name in names
@@ -29,10 +30,31 @@ def known(*names: str) -> MetadataResponse:
     )
 
 
-def test_whole_names_match_and_the_clusters_own_topics_only_on_demand() -> None:
-    metadata = ClusterMetadata().merged(known("a", "ab", "b", "__a"), of_all=())
+def test_whole_names_match() -> None:
+    metadata = ClusterMetadata().merged(known("a", "ab", "b"), of_all=())
     assert matching_topics(metadata, re.compile("a|b"), internal=False) == {"a", "b"}
-    assert matching_topics(metadata, re.compile(".*a"), internal=True) == {"a", "__a"}
+
+
+async def test_a_pattern_matches_the_clusters_own_topics_only_on_demand(
+    any_broker: Broker, admin: Admin, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic, pattern = await new_topic(), re.compile(f"{fresh}.*|__.*")
+    async with consumer_of(any_broker, group_id=fresh) as consumer:
+        consumer.subscribe(pattern)
+        await eventually(lambda: consumer.generation is not None)
+        assert consumer.subscription == {topic}
+        internal = (
+            {"__consumer_offsets", JOURNAL_TOPIC} if isinstance(any_broker, KohortBroker) else {"__consumer_offsets"}
+        )
+        # A broker writes the first rebalance of its life when nobody waits for it any more.
+        async with asyncio.timeout(20):
+            while not internal <= set(await admin.list_topics(internal=True)):
+                await consumer.poll(timeout=0.05)
+        assert internal.isdisjoint(await admin.list_topics())
+    all_topics = consumer_of(any_broker, group_id=f"{fresh}-2", exclude_internal_topics=False)
+    async with all_topics as consumer:
+        consumer.subscribe(pattern)
+        await eventually(lambda: consumer.subscription == {topic} | internal)
 
 
 def test_what_an_answer_of_all_topics_leaves_out_does_not_exist() -> None:

@@ -112,11 +112,7 @@ class Broker:
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
-                configs = {
-                    "cleanup.policy": "compact",
-                    "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
-                }
-                self._create_offsets_topic(configs)
+                self._create_offsets_topic({"segment.bytes": str(self.config.number("offsets.topic.segment.bytes"))})
             self.leadership = self._new_leadership()
             self.topics.leads = self.leadership.leads
             self.topics.make, self.topics.make_partitions = self.leadership.create, self.leadership.grow

@@ -10,9 +10,12 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log.api import LogStore, PartitionLog, Topic, TopicExists
+from kohort.recorder import JOURNAL_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+INTERNAL_TOPICS: Mapping[str, str] = {OFFSETS_TOPIC: "compact", JOURNAL_TOPIC: "delete"}
+"""The topics that only brokers write, each with the cleanup.policy that it must have: retention would make groups
+forget their offsets, and compaction would leave one rebalance of each group."""
 
 MOST_PARTITIONS = 100_000
 
@@ -29,6 +32,13 @@ class PartitionKey(NamedTuple):
 def is_legal_name(name: str) -> bool:
     """Whether a topic may have that name."""
     return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def check_cleanup_policy(name: str, configs: Mapping[str, str]) -> None:
+    """KafkaError for an internal topic with another cleanup.policy than its own."""
+    needed = INTERNAL_TOPICS.get(name)
+    if needed is not None and configs.get("cleanup.policy") != needed:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of the internal topic {name} must be {needed}.")
 
 
 class Topics:
@@ -86,10 +96,13 @@ class Topics:
             partitions = self._config.number("num.partitions")
         if not 1 <= partitions <= MOST_PARTITIONS:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has between 1 and {MOST_PARTITIONS} partitions")
+        if name in INTERNAL_TOPICS:
+            configs = {"cleanup.policy": INTERNAL_TOPICS[name], **configs}
         try:
             check_topic_configs(configs)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        check_cleanup_policy(name, configs)
         return Topic(self._fresh_id(), name, partitions, dict(configs))
 
     def create(

@@ -8,6 +8,7 @@ from kohort.assignor.server import TopicShape
 from kohort.coordinator import MetadataImage, Topic
 from kohort.log.api import Topic as LogTopic
 from kohort.model import UUID
+from kohort.recorder import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -39,7 +40,8 @@ class TopicsImage:
 
     def _made(self, after_version: int) -> MetadataImage:
         # A version is kept with what was resolved at it, so it rises over restarts, too.
-        return MetadataImage(self._topics(), max(after_version + 1, self._broker.now()))
+        # Kafka has no journal of rebalances: a member that subscribes to every topic does not expect to read one.
+        return MetadataImage(self._topics(), max(after_version + 1, self._broker.now()), hidden=(JOURNAL_TOPIC,))
 
     def _topics(self) -> Iterator[Topic]:
         """Values that did not change are the same objects, which know their hashes already."""

@@ -88,7 +88,7 @@ async def _read(servers: str) -> "list[RebalanceRecord]":
 
 
 def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
-    """Anyone may write to the topic; what is no record is counted, not shown."""
+    """The records of rebalances; the others, which clients can write on Apache Kafka, are counted and left out."""
     from kohort.recorder import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
 
     understood = []

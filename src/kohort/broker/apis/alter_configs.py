@@ -16,7 +16,7 @@ from kohort.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from kohort.broker.live_config import Source
 from kohort.broker.setting import Setting
 from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
-from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
+from kohort.broker.topics import check_cleanup_policy, is_legal_name
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.wire.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 from kohort.wire.incremental_alter_configs import AlterableConfig as Operation
@@ -157,9 +157,8 @@ def _alter_topic(broker: "Broker", change: _Change, validate_only: bool) -> None
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    if name in INTERNAL_TOPICS and configs.get("cleanup.policy") != "compact":
-        # Retention would make every group forget how far it is.
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of {name} must be compact.")
+    if configs.get("cleanup.policy") != now.get("cleanup.policy"):
+        check_cleanup_policy(name, configs)
     if not validate_only:
         broker.topics.configure(topic, configs)
 

@@ -47,8 +47,8 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
 def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
     now, count = topic.partitions, wanted.count
     if topic.name in INTERNAL_TOPICS:
-        # A group's partition there is its id's hash modulo their number: every group would lose its offsets.
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The partitions of {topic.name} are fixed at the first start.")
+        # Of __consumer_offsets: a group's partition is its id's hash modulo their number, so groups would lose offsets.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The broker itself sets the number of partitions of {topic.name}.")
     if count == now:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic.name}' already has {now} partition(s).")
     if count < now:

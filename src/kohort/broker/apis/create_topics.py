@@ -157,7 +157,7 @@ def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
             name=topic.name,
             topic_id=topic.topic_id,
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"{topic.name} holds the groups of this broker and cannot be deleted.",
+            error_message=f"{topic.name} is an internal topic of this broker and cannot be deleted.",
         )
     try:
         broker.delete_topic(topic)

@@ -62,8 +62,9 @@ def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> Top
     if topic is None:
         return _refuse_topic(data, missing)
     if topic.name in INTERNAL_TOPICS:
-        # A record there would change a group behind its coordinator's back.
-        return _refuse_topic(data, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        # A record in __consumer_offsets would change a group without its coordinator, one in the journal what it says.
+        detail = f"Only brokers write to the internal topic {topic.name}."
+        return _refuse_topic(data, ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
     return TopicProduceResponse(
         name=data.name,
         topic_id=data.topic_id,
@@ -190,11 +191,11 @@ def _unwritten(answers: list[TopicProduceResponse]) -> list[TopicProduceResponse
     return answers
 
 
-def _refuse_topic(data: TopicProduceData, code: ErrorCode) -> TopicProduceResponse:
+def _refuse_topic(data: TopicProduceData, code: ErrorCode, detail: str | None = None) -> TopicProduceResponse:
     return TopicProduceResponse(
         name=data.name,
         topic_id=data.topic_id or NO_TOPIC_ID,
-        partition_responses=[_refused(partition.index, code) for partition in data.partition_data],
+        partition_responses=[_refused(partition.index, code, detail) for partition in data.partition_data],
     )
 
 

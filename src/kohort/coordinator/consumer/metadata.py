@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -37,12 +37,19 @@ class Topic:
 class MetadataImage:
     """All topics of the cluster at one moment. Immutable; two images compare by identity."""
 
-    __slots__ = ("__weakref__", "by_id", "by_name", "version")
+    __slots__ = ("__weakref__", "by_id", "by_name", "matchable", "version")
 
-    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
-        """`version` grows with every change of topics; it is written with the topics that an expression matched."""
+    def __init__(self, topics: Iterable[Topic] = (), version: int = 0, hidden: Collection[str] = ()) -> None:
+        """`version` grows with every change of topics; it is written with the topics that an expression matched.
+
+        No expression matches the names in `hidden`; members can still subscribe to them by name.
+        """
         self.by_name: Mapping[str, Topic] = MappingProxyType({topic.name: topic for topic in topics})
         self.by_id: Mapping[UUID, Topic] = MappingProxyType({t.topic_id: t for t in self.by_name.values()})
+        self.matchable: Collection[str] = self.by_name.keys()
+        """The names that an expression is compared with, in the order of `by_name`."""
+        if any(name in self.by_name for name in hidden):
+            self.matchable = dict.fromkeys(name for name in self.by_name if name not in hidden)
         self.version = version
 
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:

@@ -27,7 +27,7 @@ class Search:
             if not self._waiting:
                 return True
             expression = self._waiting.pop()
-            self._current = expression, Resolution(expression, self.image.by_name)
+            self._current = expression, Resolution(expression, self.image.matchable)
         expression, resolution = self._current
         if resolution.go_on(SLICE):
             self._found[expression] = resolution.found

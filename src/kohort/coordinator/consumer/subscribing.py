@@ -75,7 +75,7 @@ def topics_renamed(groups: Groups, group: ConsumerGroup, names: Collection[str],
     if len(names) * len(expressions) > MANY_MATCHES or len(resolved) < len(expressions):
         out.timers[ExpressionRefresh(group.group_id)] = now
         return
-    there = [name for name in names if name in groups.metadata.by_name]
+    there = [name for name in names if name in groups.metadata.matchable]
     found = {
         expression: ResolvedExpression(
             (before.topics - frozenset(names)) | resolve(expression, there), groups.metadata.version, now
