@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test check lint types layers source interop interop-long chaos fuzz bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test check lint types layers source interop interop-long chaos fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -57,6 +57,9 @@ chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over 
 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),5)
+
+mutants: $(VENV)/.develop ## plant COUNT=100 small bugs in PACKAGE=coordinator, member, client, broker, spark or analytics, one at a time, and list what its tests do not notice
+	$(BIN)/python -m tests.mutation.run $(or $(PACKAGE),coordinator) --count $(or $(COUNT),100) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it
 	$(BIN)/python bench/run.py $(if $(PEER),--peer)
