@@ -29,7 +29,9 @@ SETTINGS: Mapping[str, Setting] = {
         3_000, "over PostgreSQL, others lead what a broker led that was not heard of for so long (ours)", 500, 600_000
     ),
     "connections.max.idle.ms": Setting(600_000, "close a connection that was silent for so long", 1, INT64),
-    "frame.read.timeout.ms": Setting(30_000, "close a connection whose half-sent request is older (ours)", 1, INT64),
+    "frame.read.timeout.ms": Setting(
+        30_000, "close a connection whose incomplete request began this long ago (ours)", 1, INT64
+    ),
     "compression.type": Setting(
         "producer", "what batches are compressed with; producer: kept as they come", choices=COMPRESSIONS, live=True
     ),

@@ -176,6 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         self._rest = data[position:] if position < end else b""
 
     def _handle(self, frame: bytes) -> None:
+        self.mid_frame_since = None  # the clock of frame.read.timeout.ms begins anew with each request
         self._dispatch(self, frame)
         if self._outbox.held > _MOST_HELD:
             # 64 KiB of requests can ask for gigabytes: what is ready leaves now, and the transport says if it cannot.

@@ -1,0 +1,63 @@
+"""A broker in virtual time: what takes minutes passes in an instant, and no test waits for a real clock."""
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.log import LogStore
+from kohort.model import Millis
+from kohort.sim.loop import Agenda, VirtualLoop
+from kohort.sim.network import Network
+from tests.broker.peer import Peer, connected
+
+_T = TypeVar("_T")
+
+START_S = 1_000_000.0
+"""An epoch that no time in a test is confused with."""
+PATIENCE_S = 3_600.0
+"""Virtual seconds that one step of a test may take."""
+PORT = 9_092
+
+
+class VirtualBroker:
+    """A broker in memory, or over a store of the test's own, and its network. `settings` are Kafka's."""
+
+    def __init__(self, settings: dict[str, str] | None = None, store: LogStore | None = None) -> None:
+        self.agenda = Agenda(START_S)
+        self.network = Network(self.agenda, Random(1), lambda end, data: None)
+        self.loop = VirtualLoop(self.agenda, "broker", self.network)
+        self.broker = Broker(BrokerOptions(port=PORT, settings=settings or {}), store)
+        self.broker.now = lambda: Millis(self.loop.time() * 1000)
+        self.play(self.broker.start())
+
+    def play(self, steps: Coroutine[Any, Any, _T]) -> _T:
+        """Run the coroutine to its end, in as many virtual seconds as it takes."""
+        task = self.loop.create_task(steps)
+        task.add_done_callback(lambda _: self._halt())
+        self.agenda.run(self.agenda.now + PATIENCE_S)
+        assert self.agenda.halted, f"not done after {PATIENCE_S:.0f} virtual seconds"
+        self.agenda.halted = False
+        return task.result()
+
+    def let_pass(self, seconds: float) -> None:
+        """Let that much time go by."""
+        self.agenda.run(self.agenda.now + seconds)
+
+    def _halt(self) -> None:
+        self.agenda.halted = True
+
+
+def in_virtual_time(
+    steps: Callable[[VirtualBroker, Peer], Coroutine[Any, Any, None]],
+    settings: dict[str, str] | None = None,
+) -> None:
+    """Play a test with one peer, then stop the broker."""
+    world = VirtualBroker(settings)
+
+    async def run() -> None:
+        async with connected(f"127.0.0.1:{PORT}") as peer:
+            await steps(world, peer)
+
+    world.play(run())
+    world.play(world.broker.stop())
