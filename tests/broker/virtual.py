@@ -23,11 +23,18 @@ PORT = 9_092
 class VirtualBroker:
     """A broker in memory, or over a store of the test's own, and its network. `settings` are Kafka's."""
 
-    def __init__(self, settings: dict[str, str] | None = None, store: LogStore | None = None) -> None:
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        store: LogStore | None = None,
+        *,
+        host: str = "127.0.0.1",
+        network: type[Network] = Network,
+    ) -> None:
         self.agenda = Agenda(START_S)
-        self.network = Network(self.agenda, Random(1), lambda end, data: None)
+        self.network = network(self.agenda, Random(1), lambda end, data: None)
         self.loop = VirtualLoop(self.agenda, "broker", self.network)
-        self.broker = Broker(BrokerOptions(port=PORT, settings=settings or {}), store)
+        self.broker = Broker(BrokerOptions(host=host, port=PORT, settings=settings or {}), store)
         self.broker.now = lambda: Millis(self.loop.time() * 1000)
         self.play(self.broker.start())
 

@@ -14,11 +14,13 @@ import pytest
 from kohort import Admin, Consumer, ConsumerRecord, NewTopic, OffsetSpec, Producer, TopicPartition
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
+from kohort.lab.apache_kafka import free_ports
 from kohort.log.cluster.image import OFFSETS_TOPIC
 from kohort.log.cluster.locks import FileLock
 from kohort.wire.current_leader import LeaderIdAndEpoch
 from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.wire.records import Record, encode_batch
 from tests.broker.peer import connected
@@ -302,3 +304,19 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
         while len(records) < count:
             records += await consumer.poll(timeout=0.2)
     return records
+
+
+async def test_a_broker_that_is_restarted_listens_where_it_did_and_advertises_what_it_did(
+    start_cluster: StartCluster,
+) -> None:
+    (port,) = free_ports(1)
+    options = ("--listen", f"127.0.0.1:{port}", "--advertise", "one.example:9092", "--restart")
+    with start_cluster(*options, brokers=1) as cluster:
+        assert cluster.bootstrap == "one.example:9092"
+        before = cluster.process_id(1)
+        cluster.signal(1, signal.SIGKILL)
+        until(30.0, "the broker comes back", lambda: cluster.process_id(1) != before)
+        until(30.0, "it serves", lambda: cluster.process.output().count("clients are told one.example:9092") == 2)
+        async with connected(f"127.0.0.1:{port}") as peer:
+            metadata = await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        assert [(node.host, node.port) for node in metadata.brokers] == [("one.example", 9092)]

@@ -39,6 +39,8 @@ class ClusterOptions:
     """Start a broker that ended again."""
     postgres: str | None = None
     """The connection string of a database that they share instead of `data`."""
+    advertise: Sequence[str] = ()
+    """HOST:PORT that clients are told for each broker; empty: where they listen."""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,9 @@ class Cluster:
             command += ["--shared", "--data", str(options.data)]
         else:
             environment["KOHORT_POSTGRES"] = options.postgres
-        command += ["--listen", broker.address or broker.listen, "--node-id", str(broker.node_id)]
+        command += ["--listen", broker.listen, "--node-id", str(broker.node_id)]
+        if options.advertise:
+            command += ["--set", f"advertised.listeners={options.advertise[broker.node_id - 1]}"]
         if options.racks:
             command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
         # A process group of its own: Ctrl-C is this process's to pass on, in turn.
@@ -132,6 +136,9 @@ class Cluster:
         if line[:1] != ["ready"]:
             raise KohortError(f"Broker {broker.node_id} did not start; what it said above tells why.")
         broker.address = line[1]
+        if not options.advertise:  # then it has the port where the broker listens, and is to listen again
+            host = broker.listen.rpartition(":")[0]
+            broker.listen = f"{host}:{broker.address.rpartition(':')[2]}"
 
     async def _settle(self) -> None:
         """Wait until every partition has the leader that keeps it."""

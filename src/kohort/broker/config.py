@@ -21,7 +21,9 @@ MIGRATION_POLICIES = frozenset(policy.value for policy in MigrationPolicy)
 COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
 
 SETTINGS: Mapping[str, Setting] = {
-    "advertised.listeners": Setting("", "HOST:PORT that clients are told to connect to; empty: where it listens"),
+    "advertised.listeners": Setting(
+        "", "HOST:PORT that clients are told to connect to; empty: where the broker listens"
+    ),
     "auto.create.topics.enable": Setting(True, "create a topic when a client asks for its metadata"),
     "broker.rack": Setting("", "where this broker stands, such as its zone (KIP-36); empty: nobody knows"),
     "broker.session.timeout.ms": Setting(9_000, "in a cluster, end a broker that stood still for so long", 1, INT32),

@@ -34,7 +34,7 @@ async def _serve(options: BrokerOptions) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
-    sys.stdout.write(f"ready {broker.host}:{broker.port}\n")
+    sys.stdout.write(f"ready {broker.address}\n")
     sys.stdout.flush()
     ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

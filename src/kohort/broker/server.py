@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
+from kohort.broker.advertising import address_text, check_listener, is_local_name, machine_name, parse_advertised
 from kohort.broker.cleaner import Cleaner
 from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
@@ -38,7 +39,7 @@ from kohort.broker.topic_rules import TopicRules
 from kohort.broker.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.topics_image import TopicsImage
 from kohort.coordinator import GroupShard
-from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.errors import ErrorCode, KafkaError
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
@@ -50,7 +51,10 @@ _BROKER_CONFIGS = "broker"
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """How one broker is started. `data` None keeps the log in memory; port 0 takes a free one."""
+    """How one broker is started. `data` None keeps the log in memory; port 0 takes a free one.
+
+    An empty host listens on all interfaces.
+    """
 
     host: str = "127.0.0.1"
     port: int = 9092
@@ -84,7 +88,9 @@ class Broker:
         self.host, self.port = options.host, options.port
         self.rack = self.config.text("broker.rack") or None
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
-        self._advertised = _host_and_port(self.config.text("advertised.listeners"))
+        self._advertised = parse_advertised(self.config.text("advertised.listeners"))
+        if self._advertised is None:
+            check_listener(options.host, options.port, "--set advertised.listeners")
         self._options = options
         self.fenced: Callable[[], bool] | None = None
         """Whether others may lead by now what this broker leads; None where that cannot be."""
@@ -129,7 +135,7 @@ class Broker:
             self.presence = Presence(self)
             self.sockets = Sockets(self, self.new_dispatch())
             await self.sockets.listen(self._options.host, self._options.port)
-            self.host, self.port = self._advertised or (self.host, self.sockets.port)
+            await self._advertise()
         except BaseException:
             self.store.close()
             raise
@@ -138,6 +144,21 @@ class Broker:
         self._retention = Retention(self)
         self.loads = Loads(self)
         self.cleaner = Cleaner(self)
+
+    async def _advertise(self) -> None:
+        """Settle what clients are told to connect to, and log it."""
+        listens, port = self._options.host, self.sockets.port
+        if self._advertised is not None:
+            self.host, self.port = self._advertised
+        else:
+            self.host = listens or await self._loop.run_in_executor(None, machine_name)
+            self.port = port
+        log.info("listening on %s; clients are told %s", address_text(listens or "*", port), self.address)
+        if is_local_name(self.host) and not is_local_name(listens):
+            log.warning(
+                "clients on other machines cannot connect to %s: name one that they know with advertised.listeners",
+                self.address,
+            )
 
     async def stop(self) -> None:
         """Answer or refuse whoever waits, sync, close. Calling it again does nothing."""
@@ -157,6 +178,11 @@ class Broker:
         self.timers.close()
         await self.sockets.close()
         self.store.close()
+
+    @property
+    def address(self) -> str:
+        """What clients are told to connect to, as HOST:PORT."""
+        return address_text(self.host, self.port)
 
     @property
     def stopping(self) -> bool:
@@ -300,12 +326,3 @@ class Broker:
         self.parked_fetches.moved(moved)
         if self.sockets.throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
             self.sockets.unthrottle()
-
-
-def _host_and_port(listener: str) -> tuple[str, int] | None:
-    if not listener:
-        return None
-    host, colon, port = listener.removeprefix("PLAINTEXT://").rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise ConfigError(f"advertised.listeners takes HOST:PORT, not {listener!r}.")
-    return host, int(port)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SWEEP_EVERY_S = 1.0
 """At most: then a frame that does not end is found so late."""
+_NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 _LOOKS = 8
 """At a connection within connections.max.idle.ms: it is closed late by the time between two looks."""
 
@@ -35,6 +36,7 @@ class Sockets:
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweeps_at = 0.0
         self._closing = False
+        self._servers: list[asyncio.Server] = []
         self.port = 0
         """Where it listens."""
 
@@ -45,17 +47,34 @@ class Sockets:
         return iter(self._connections)
 
     async def listen(self, host: str, port: int) -> None:
-        """Take connections at `port`, for 0 at a free one. Raises KohortError."""
+        """Take connections at `port`, for 0 at a free one, on all interfaces if `host` is empty. Raises KohortError."""
         try:
-            self._server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+            await self._listen(host or "0.0.0.0", port)
+            if not host:
+                await self._listen_on_ipv6()
         except OSError as error:
+            for server in self._servers:
+                server.close()
             raise KohortError(_listen_failure(host, port, error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _listen(self, host: str, port: int) -> None:
+        server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+        self._servers.append(server)
+        self.port = server.sockets[0].getsockname()[1]
+
+    async def _listen_on_ipv6(self) -> None:
+        """The same port of all interfaces once more, on a machine that has IPv6."""
+        try:
+            await self._listen("::", self.port)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
 
     def stop_listening(self) -> None:
         """Take no more connections."""
         self._closing = True
-        self._server.close()
+        for server in self._servers:
+            server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
@@ -64,7 +83,8 @@ class Sockets:
         self._flushes.run()
         for connection in list(self._connections):
             connection.close()
-        await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
     # Connections
 
@@ -166,6 +186,7 @@ class Sockets:
 
 
 def _listen_failure(host: str, port: int, error: OSError) -> str:
+    host = host or "all interfaces"
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is taken: choose another with --listen, or port 0 for a free one."
-    return f"Cannot listen on {host}:{port}: {error.strerror or error}."
+    return f"Cannot listen on port {port} of {host}: {error.strerror or error}."

@@ -18,7 +18,8 @@ def register(app: typer.Typer) -> None:
 
 def broker(
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+        str,
+        typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one, :PORT is all interfaces."),
     ] = DEFAULT_BOOTSTRAP,
     data: Annotated[
         Path | None,

@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,12 @@ def cluster(
         list[str] | None,
         typer.Option(metavar="HOST:PORT", help="Where a broker listens, once for each. Default: free ports."),
     ] = None,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT", help="What clients are told to connect to, once for each broker. Default: --listen."
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The directory that they share. Default: one that ends with the cluster."),
@@ -54,14 +61,12 @@ def cluster(
     addresses = listen or ["127.0.0.1:0"] * brokers
     if len(addresses) != brokers:
         raise ConfigError(f"--listen is given {len(addresses)} times for {brokers} brokers: give it once for each.")
-    for address in addresses:
-        read_listen(address)
+    settings = read_pairs("--set", set_ or ())
+    _check_addresses(addresses, advertise or [], settings)
     places = racks.split(",") if racks else []
     if places and len(places) != brokers:
         raise ConfigError(f"--racks names {len(places)} racks for {brokers} brokers: name one for each.")
-    arguments = [
-        word for name, value in read_pairs("--set", set_ or ()).items() for word in ("--set", f"{name}={value}")
-    ]
+    arguments = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     check_cluster_id(cluster_id)
     if cluster_id is not None:
         arguments += ["--cluster-id", cluster_id]
@@ -69,7 +74,24 @@ def cluster(
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
-        return asyncio.run(_serve(ClusterOptions(addresses, where, arguments, places, restart, postgres)))
+        return asyncio.run(
+            _serve(ClusterOptions(addresses, where, arguments, places, restart, postgres, advertise or ()))
+        )
+
+
+def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
+    from kohort.broker.advertising import check_listener, parse_advertised
+
+    if "advertised.listeners" in settings:
+        raise ConfigError("--set advertised.listeners would be the same for all brokers: give --advertise for each.")
+    if advertise and len(advertise) != len(listen):
+        raise ConfigError(f"--advertise is given {len(advertise)} times for {len(listen)} brokers: give it for each.")
+    for address in advertise:
+        parse_advertised(address)
+    for address in listen:
+        host, port = read_listen(address)
+        if not advertise:
+            check_listener(host, port, "--advertise")
 
 
 async def _serve(options: "ClusterOptions") -> int:

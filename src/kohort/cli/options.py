@@ -47,11 +47,14 @@ def bootstrap_servers(given: str | None) -> str:
 
 
 def read_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT of our own; port 0 takes a free one."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--listen takes HOST:PORT, such as {DEFAULT_BOOTSTRAP}, not {text!r}.")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    """HOST:PORT of our own; port 0 takes a free one, and without a host it is all interfaces."""
+    from kohort.broker.advertising import split_address
+
+    found = split_address(text)
+    if found is None:
+        raise ConfigError(f"--listen takes HOST:PORT, such as {DEFAULT_BOOTSTRAP}, [::1]:9092 or :9092, not {text!r}.")
+    host, port = found
+    return host, int(port)
 
 
 def check_cluster_id(given: str | None) -> None:

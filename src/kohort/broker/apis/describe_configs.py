@@ -85,7 +85,7 @@ def _broker(broker: "Broker", name: str) -> _Entries:
         "broker.id": str(broker.node_id),
         "node.id": str(broker.node_id),
         "log.dirs": broker.log_directory,
-        "advertised.listeners": f"PLAINTEXT://{broker.host}:{broker.port}",
+        "advertised.listeners": f"PLAINTEXT://{broker.address}",
     }
     told = [(key, _FACTS[key], [Setter(Source.STARTED_WITH, key, text)]) for key, text in facts.items()]
     return told + [(key, setting, live.setters(key)) for key, setting in SETTINGS.items() if key not in facts]
