@@ -1,15 +1,24 @@
-"""A link between clients and a broker that can be cut at a request, or hold answers back."""
+"""A link between clients and a broker that can be cut at a request, hold answers back, or change them."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from kohort.broker import Broker, BrokerOptions
+from kohort.wire.api import APIS
+from kohort.wire.codec import decode, encode
+from kohort.wire.header import (
+    RequestHeader,
+    read_request_header,
+    read_response_header,
+    response_header,
+)
 
 
 @dataclass
@@ -22,6 +31,10 @@ class Link:
     """By api key, for each of its next requests: cut instead of it (False), or after the broker got it (True)."""
     delay_s: float = 0.0
     """How long answers take that come from now on."""
+    change: dict[int, Callable[[Any], object]] = field(default_factory=dict)
+    """By api key: what to do to each answer before the client gets it."""
+    held: dict[int, asyncio.Event] = field(default_factory=dict)
+    """By api key: the answers wait until this is set."""
     asked: Counter[int] = field(default_factory=Counter)
     """Requests that were seen, by api key."""
     cuts: int = 0
@@ -29,9 +42,10 @@ class Link:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client, until either side ends it or it is cut."""
         there, back = await asyncio.open_connection("127.0.0.1", self.broker_port)
-        answers = asyncio.create_task(self._pass_answers(there, writer))
+        unanswered: deque[RequestHeader] = deque()
+        answers = asyncio.create_task(self._pass_answers(there, writer, unanswered))
         try:
-            while await self._pass_request(reader, back):
+            while await self._pass_request(reader, back, unanswered):
                 pass
             self.cuts += 1
             writer.transport.abort()
@@ -43,10 +57,14 @@ class Link:
             for one in (back, writer):
                 one.transport.abort()
 
-    async def _pass_request(self, reader: asyncio.StreamReader, back: asyncio.StreamWriter) -> bool:
+    async def _pass_request(
+        self, reader: asyncio.StreamReader, back: asyncio.StreamWriter, unanswered: deque[RequestHeader]
+    ) -> bool:
         frame = await _frame(reader)
-        (key,) = struct.unpack_from(">h", frame, 4)
+        asked = read_request_header(frame, 4)
+        key = asked.api_key
         self.asked[key] += 1
+        unanswered.append(asked)
         planned = self.cut_at.get(key)
         if not planned:
             back.write(frame)
@@ -56,13 +74,28 @@ class Link:
             await back.drain()
         return False
 
-    async def _pass_answers(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_answers(
+        self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, unanswered: deque[RequestHeader]
+    ) -> None:
         loop = asyncio.get_running_loop()
         while True:
             frame = await _frame(there)
             due_at = loop.time() + self.delay_s
             await asyncio.sleep(due_at - loop.time())
-            writer.write(frame)
+            asked = unanswered.popleft()
+            if (held := self.held.get(asked.api_key)) is not None:
+                await held.wait()
+            change = self.change.get(asked.api_key)
+            writer.write(frame if change is None else _changed(frame, asked, change))
+
+
+def _changed(frame: bytes, asked: RequestHeader, change: Callable[[Any], object]) -> bytes:
+    key, version = asked.api_key, asked.api_version
+    correlation_id, body = read_response_header(frame, key, version, 4)
+    answer = decode(APIS[key].response, version, frame[body:])
+    change(answer)
+    changed = response_header(key, version, correlation_id) + bytes(encode(answer, version))
+    return struct.pack(">i", len(changed)) + changed
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping
 
 from kohort.client.arguments import partition_of, whole
+from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.failures import CommitFailedError
-from kohort.client.metadata import ClusterMetadata
+from kohort.client.leaders import Answer
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
 from kohort.member.commits import Commit, commit_request
@@ -40,25 +41,39 @@ async def committed_offsets(
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
         nonlocal by_id
-        connection = await cluster.coordinator(group_id, "offsets")
         ids = {topic: cluster.metadata.topic_id(topic) for topic in topics} if by_id else {}
-        request = _request(connection, ids, group_id, partitions)
-        try:
-            return _read(await connection.request(request, OffsetFetchResponse), cluster.metadata)
-        except KafkaError as problem:
-            if problem.code is ErrorCode.UNKNOWN_TOPIC_ID:
-                await cluster.refresh()
-                # Unless a topic was made anew: whoever does not know its id can tell by name what is committed, if
-                # anything still is.
-                by_id = ids != {topic: cluster.metadata.topic_id(topic) for topic in topics}
-            raise
+        found, refused = await ask_committed(cluster, group_id, partitions, ids)
+        if any(problem.code is ErrorCode.UNKNOWN_TOPIC_ID for problem in refused.values()):
+            await cluster.refresh()
+            # If the topic was not made anew, its id is unknown but its name may still have committed offsets.
+            by_id = ids != {topic: cluster.metadata.topic_id(topic) for topic in topics}
+        if refused:
+            raise min(refused.values(), key=lambda problem: problem.retriable)
+        return found if partitions is None else {one: found[TopicPartition(*one)] for one in partitions}
 
     if partitions is not None and not partitions:
         return {}
-    found = await cluster.retrying(attempt, timeout_ms)
-    if partitions is None:
-        return found
-    return {partition: found.get(TopicPartition(*partition)) for partition in partitions}
+    return await cluster.retrying(attempt, timeout_ms)
+
+
+async def ask_committed(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    ids: Mapping[str, UUID | None],
+) -> Answer[OffsetAndMetadata | None]:
+    """Ask the coordinator once, by these topic ids if it can. Raises KafkaError for what concerns the whole group."""
+    connection = await cluster.coordinator(group_id, "offsets")
+    response = await connection.request(_request(connection, ids, group_id, partitions), OffsetFetchResponse)
+    # The ids of the request, since metadata may have changed meanwhile.
+    names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
+    found, refused = _read(response, names)
+    for name, number in partitions or ():
+        partition = TopicPartition(name, number)
+        if partition not in found and partition not in refused:
+            detail = f"{partition}: the coordinator's answer leaves this partition out"
+            refused[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+    return found, refused
 
 
 async def commit_outside(
@@ -145,22 +160,23 @@ def _request(
     return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
 
 
-def _read(response: OffsetFetchResponse, metadata: ClusterMetadata) -> dict[TopicPartition, OffsetAndMetadata | None]:
+def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> Answer[OffsetAndMetadata | None]:
     group = response.groups[0] if response.groups else response
-    _check(group.error_code)
+    check(group.error_code)
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    refused: dict[TopicPartition, KafkaError] = {}
     for topic in group.topics:
         name = topic.name
         if isinstance(topic, OffsetFetchResponseTopics) and not name:
-            name = metadata.names.get(topic.topic_id, "")
+            name = names.get(topic.topic_id, "")
         for one in topic.partitions:
-            _check(one.error_code)
+            partition = TopicPartition(name, one.partition_index)
+            try:
+                check(one.error_code, str(partition))
+            except KafkaError as problem:
+                refused[partition] = problem
+                continue
             epoch = None if one.committed_leader_epoch < 0 else one.committed_leader_epoch
             position = OffsetAndMetadata(one.committed_offset, one.metadata or "", epoch)
-            found[TopicPartition(name, one.partition_index)] = position if one.committed_offset >= 0 else None
-    return found
-
-
-def _check(number: int) -> None:
-    if number != ErrorCode.NONE:
-        raise KafkaError(error_code(number))
+            found[partition] = position if one.committed_offset >= 0 else None
+    return found, refused

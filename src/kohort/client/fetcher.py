@@ -173,7 +173,7 @@ class Fetcher:
             if state.retry_at > now:
                 self._later.by(state.retry_at)
                 continue
-            if state.must_check(self._epoch(state)):
+            if self.must_check(state):
                 unchecked = True
                 continue
             try:
@@ -189,9 +189,9 @@ class Fetcher:
         if unchecked:
             self._on_lost()
 
-    def unchecked(self) -> list[PartitionState]:
-        """What is not fetched before somebody found that its leader has what was fetched before."""
-        return [state for state in self.states.values() if state.must_check(self._epoch(state))]
+    def must_check(self, state: PartitionState) -> bool:
+        """Whether it is not fetched until its leader is known to have what was fetched before."""
+        return state.must_check(self._epoch(state))
 
     def _was_renewed(self, state: PartitionState) -> bool:
         """Whether the topic was deleted and made again: then the position says nothing, and begins anew."""

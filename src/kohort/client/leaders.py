@@ -13,8 +13,8 @@ from kohort.model import Millis, TopicPartition
 _W = TypeVar("_W")
 _R = TypeVar("_R")
 
-Answer = tuple[dict[TopicPartition, _R], KafkaError | None]
-"""What one leader said of the partitions that it did not refuse, and the refusal of another."""
+Answer = tuple[dict[TopicPartition, _R], dict[TopicPartition, KafkaError]]
+"""What one broker answers for each partition: a result or an error."""
 
 
 async def ask_leaders(
@@ -26,7 +26,7 @@ async def ask_leaders(
 ) -> dict[TopicPartition, _R]:
     """By partition, what `ask` brought; `on_some` is told of some at a time, as it comes.
 
-    Raises a refusal, when retrying did not help and the others are done.
+    Raises the error of one of them, when retrying did not help and the others are done.
     """
     found: dict[TopicPartition, _R] = {}
 
@@ -48,7 +48,7 @@ async def ask_leaders(
             found.update(brought)
             if on_some is not None:
                 on_some(brought)
-            return refused
+            return next(reversed(refused.values()), None)
 
         asked = [ask_one(node, some) for node, some in by_node.items()]
         for answer in await asyncio.gather(*asked, return_exceptions=True):

@@ -58,14 +58,14 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
 def _deleted(response: DeleteRecordsResponse) -> Answer[int]:
     done: dict[TopicPartition, int] = {}
-    refused: KafkaError | None = None
+    refused: dict[TopicPartition, KafkaError] = {}
     for answered in response.topics:
         for one in answered.partitions:
             partition = TopicPartition(answered.name, one.partition_index)
             try:
                 check(one.error_code, str(partition))
             except KafkaError as problem:
-                refused = problem
+                refused[partition] = problem
             else:
                 done[partition] = one.low_watermark
     return done, refused

@@ -43,10 +43,21 @@ async def list_offsets(
     async def ask(
         connection: Connection, some: Mapping[TopicPartition, OffsetSpec | Millis]
     ) -> Answer[FoundOffset | None]:
-        request = _request(cluster, some, read_committed)
-        return _read(await connection.request(request, ListOffsetsResponse))
+        return await ask_offsets(cluster, connection, some, read_committed=read_committed)
 
     return await ask_leaders(cluster, _checked(wanted), ask, timeout_ms, on_some)
+
+
+async def ask_offsets(
+    cluster: Cluster,
+    connection: Connection,
+    wanted: Mapping[TopicPartition, OffsetSpec | Millis],
+    *,
+    read_committed: bool,
+) -> Answer[FoundOffset | None]:
+    """Ask one leader once. Raises KafkaError for what concerns the whole request."""
+    request = _request(cluster, wanted, read_committed)
+    return _read(await connection.request(request, ListOffsetsResponse))
 
 
 def _checked(wanted: Mapping[TopicPartition, OffsetSpec | Millis]) -> dict[TopicPartition, OffsetSpec | Millis]:
@@ -76,12 +87,13 @@ def _request(
 
 def _read(response: ListOffsetsResponse) -> Answer[FoundOffset | None]:
     found: dict[TopicPartition, FoundOffset | None] = {}
-    refused: KafkaError | None = None
+    refused: dict[TopicPartition, KafkaError] = {}
     for answered in response.topics:
         for one in answered.partitions:
             partition = TopicPartition(answered.name, one.partition_index)
             if one.error_code != ErrorCode.NONE:
-                refused = KafkaError(error_code(one.error_code), f"{partition}: {error_code(one.error_code).sentence}")
+                code = error_code(one.error_code)
+                refused[partition] = KafkaError(code, f"{partition}: {code.sentence}")
             elif one.offset < 0:
                 found[partition] = None
             else:

@@ -66,7 +66,7 @@ class PartitionReader:
         state = self._state(partition)
         while state.position is None:
             self._raise_errors()
-            await self._positioner.settled()
+            await self._positioner.progress()
             self._state(partition)
         return self._handed_out(state)
 
@@ -161,6 +161,7 @@ class PartitionReader:
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
         self._fetcher.remove(gone)
+        self._positioner.forget(gone)
         self._unread.forget(gone)
 
     def _find_positions(self) -> None:
@@ -183,10 +184,7 @@ class PartitionReader:
 
     def _raise_errors(self) -> None:
         self._raise_problem()
-        if self._positioner.error is not None:
-            unplaced, self._positioner.error = self._positioner.error, None
-            self._positioner.go_on()  # who does nothing about it is told again
-            raise unplaced
+        self._positioner.raise_error()
         if self._fetcher.error is not None:
             refused, self._fetcher.error = self._fetcher.error, None
             raise refused

@@ -1,44 +1,41 @@
 """Finds where to begin: the group's committed offset, else what auto_offset_reset or a seek says.
 
-And checks, when a partition has another leader, that its log still has what was read."""
+It also checks, when a partition has another leader, that its log still has what was read (KIP-320). Each partition is
+looked up on its own: one that fails, or whose broker does not answer, holds up none of the others.
+"""
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping
-from typing import TypedDict
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from enum import Enum
+from typing import Any
 
+from kohort.client.alarm import Alarm
 from kohort.client.backoff import back_off
 from kohort.client.cluster import Cluster
-from kohort.client.committed import committed_offsets
-from kohort.client.epochs import epoch_ends
-from kohort.client.failures import LogTruncatedError, NoOffsetError
+from kohort.client.error_table import Operation, Reaction, explained, reaction
+from kohort.client.failure_log import FailureLog
 from kohort.client.fetcher import Fetcher
-from kohort.client.leaders import leader_epoch
-from kohort.client.offset_spec import OffsetSpec
-from kohort.client.offsets import FoundOffset, list_offsets
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
-from kohort.client.reset import ByDuration, Reset, reset_policy
+from kohort.client.position_lookups import Errors, PositionLookups, Turns
 from kohort.errors import ErrorCode, KafkaError, KohortError
-from kohort.member import OffsetAndMetadata
-from kohort.model import Millis, TopicPartition
+from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
-_TOLD_EVERY = 10
-"""Failures in a row: some ten seconds."""
+class _Lookup(Enum):
+    """What a partition needs before it can be fetched."""
 
-
-class _Once(TypedDict):
-    read_committed: bool
-    timeout_ms: Millis
-    on_some: Callable[[Mapping[TopicPartition, FoundOffset | None]], None]
+    COMMITTED = Operation.OFFSET_FETCH
+    RESET = Operation.LIST_OFFSETS
+    CHECK = Operation.EPOCH_END
 
 
 class Positioner:
-    """Call `go_on` whenever a partition lost its position; a task of its own finds it, however long that takes.
+    """Call `go_on` whenever a partition lost its position; tasks of its own find it, however long that takes.
 
     Were this done inside `poll`, a short timeout could cut it off each time and the partition would be stranded.
     """
@@ -46,145 +43,176 @@ class Positioner:
     def __init__(
         self, cluster: Cluster, options: ConsumerOptions, fetcher: Fetcher, on_news: Callable[[], None]
     ) -> None:
-        self.error: KohortError | None = None
         self._cluster = cluster
         self._options = options
         self._fetcher = fetcher
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[None] | None = None
+        self._lookups = PositionLookups(cluster, options)
+        self._later = Alarm(self.go_on)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: set[PartitionState] = set()
+        self._errors: dict[PartitionState, tuple[int, KohortError]] = {}
+        """What the application has to know before a partition is looked up again, and as of which turn."""
+        self._failures = FailureLog(_log, self._loop.time, "no position yet", "position found")
         self._closed = False
-        self._policy = reset_policy(options.auto_offset_reset)
-        self._read_committed = options.isolation_level == "read_committed"
 
     def go_on(self) -> None:
-        """See to it that everything gets a position."""
-        if self._task is None and not self._closed and (self._missing() or self._fetcher.unchecked()):
-            self._task = self._loop.create_task(self._run(), name="kohort-positions")
+        """Look up every partition that needs it, each as soon as it may be asked for."""
+        if self._closed:
+            return
+        now = self._loop.time()
+        leaderless: list[PartitionState] = []
+        requests: dict[tuple[_Lookup, int], list[PartitionState]] = defaultdict(list)
+        for state in self._fetcher.states.values():
+            if state in self._asked or self._waits_to_be_told(state) or (lookup := self._needed(state)) is None:
+                continue
+            if state.retry_at > now:
+                self._later.by(state.retry_at)
+            elif lookup is _Lookup.RESET and (error := self._lookups.resets(state)) is not None:
+                self._failed(lookup, [state], error)
+            elif lookup is _Lookup.COMMITTED:
+                requests[lookup, -1].append(state)
+            elif (node := self._leader(state)) is None:
+                leaderless.append(state)
+            else:
+                requests[lookup, node].append(state)
+        for (lookup, node), states in requests.items():
+            self._start(states, self._look_up(lookup, node, _turns(states)))
+        if leaderless:
+            self._start(leaderless, self._find_leaders(leaderless))
 
-    async def settled(self) -> None:
-        """Wait until it has nothing to do, or has failed."""
-        if self._task is not None:
-            await asyncio.shield(self._task)
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nobody wants positions of these any more."""
+        self._failures.forget(partitions)
+
+    async def progress(self) -> None:
+        """Wait until a request is answered, or for retry_backoff_ms."""
+        self.go_on()
+        pause = self._options.retry_backoff_ms / 1000
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
         else:
-            self.go_on()
-            await asyncio.sleep(self._options.retry_backoff_ms / 1000)
+            await asyncio.sleep(pause)
+
+    def raise_error(self) -> None:
+        """Raise an error that nobody was told yet. Its partition is looked up again, after a pause."""
+        for state in list(self._errors):
+            if self._waits_to_be_told(state):
+                _, error = self._errors.pop(state)
+                self.go_on()
+                raise error
 
     async def close(self) -> None:
         """Stop."""
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._later.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _missing(self) -> list[PartitionState]:
-        return [state for state in self._fetcher.states.values() if state.position is None]
+    def _needed(self, state: PartitionState) -> _Lookup | None:
+        if state.position is not None:
+            return _Lookup.CHECK if self._fetcher.must_check(state) else None
+        if state.reset is None and self._options.group_id:
+            return _Lookup.COMMITTED
+        return _Lookup.RESET
 
-    async def _run(self) -> None:
-        failures = 0
-        try:
-            while (missing := self._missing()) or (unchecked := self._fetcher.unchecked()):
-                try:
-                    await (self._find(missing) if missing else self._check(unchecked))
-                except KafkaError as problem:
-                    if not problem.retriable:
-                        raise
-                    failures += 1
-                    if failures % _TOLD_EVERY == 0:
-                        _log.warning("positions not found yet: %s", problem)
-                    await asyncio.sleep(back_off(self._options, failures))
-                else:
-                    failures = 0
-                self._fetcher.go_on()
-        except KohortError as problem:
-            self.error = problem
-        finally:
-            self._task = None
-            self._on_news()
-
-    async def _find(self, missing: list[PartitionState]) -> None:
-        turns = {state: state.turn for state in missing}
-        resets = {state: state.reset for state in missing if state.reset is not None}
-        uncommitted = [state for state in missing if state.reset is None]
-        committed = await self._committed(uncommitted)
-        for state in uncommitted:
-            position = committed.get(state.partition)
-            if position is not None:
-                if state.turn == turns[state]:
-                    state.move(position.offset, position.leader_epoch)
-            elif self._policy is not None:
-                resets[state] = self._policy
-            elif state.turn == turns[state] and self._fetcher.states.get(state.partition) is state:
-                raise NoOffsetError(
-                    f"{state.partition} has no committed offset and auto_offset_reset is none: seek, or set it."
-                )
-        if resets:
-            await self._reset(resets, {state.partition: (state, turns[state]) for state in resets})
-
-    async def _check(self, states: list[PartitionState]) -> None:
-        """KIP-320: does the leader that there is now have what was fetched from the one before?"""
-        asked = {state.partition: (state, state.turn, leader_epoch(self._cluster, state.partition)) for state in states}
-        known = {state.partition: state.fetch_epoch for state in states if state.fetch_epoch is not None}
-
-        def compare(ends: Mapping[TopicPartition, int | None]) -> None:
-            for partition, end in ends.items():
-                state, turn, epoch = asked[partition]
-                if state.turn == turn and self._has(state, end):
-                    state.checked_epoch = epoch
-            self._fetcher.go_on()
-
-        try:
-            # Once, and each as soon as its leader has answered: one whose leader does not holds none of the others up.
-            await epoch_ends(self._cluster, known, timeout_ms=0, on_some=compare)
-        except KafkaError as problem:
-            if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
-                raise
-            compare({state.partition: state.fetch_at for state in states})  # a broker so old cannot say
-
-    def _has(self, state: PartitionState, end: int | None) -> bool:
-        """Whether a log that ends there for us has all that was fetched; if not, go back to where it ends."""
-        position = state.position
-        assert position is not None
-        if end is not None and end >= state.fetch_at:
-            return True
-        if end is not None and end >= position:
-            _log.warning("truncated: partition=%s at=%d, before it was handed out", state.partition, end)
-            state.unfetch()
+    def _waits_to_be_told(self, state: PartitionState) -> bool:
+        """Whether its error has to be raised first. A seek ends that, and so does giving the partition up."""
+        if state not in self._errors:
             return False
-        if self._policy is None:
-            raise LogTruncatedError(state.partition, position, end)
-        _log.warning("truncated: partition=%s at=%s, behind the position %d", state.partition, end, position)
-        if end is None:
-            state.lose(self._policy)
-        else:
-            state.move(end)
-        return False
+        if self._errors[state][0] != state.turn:
+            del self._errors[state]
+            return False
+        return True
 
-    async def _committed(self, states: list[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        if not states or not self._options.group_id:
-            return {}
-        return await committed_offsets(self._cluster, self._options.group_id, [state.partition for state in states])
+    def _leader(self, state: PartitionState) -> int | None:
+        try:
+            return self._cluster.leader_of(state.partition)
+        except KafkaError:
+            return None
 
-    async def _reset(
-        self, resets: dict[PartitionState, Reset], turns: dict[TopicPartition, tuple[PartitionState, int]]
-    ) -> None:
-        """Each goes where its reset says as soon as its leader has answered: one without a leader holds none up."""
+    # -- one request
 
-        def place(found: Mapping[TopicPartition, FoundOffset | None]) -> None:
-            for partition, one in found.items():
-                state, turn = turns[partition]
-                if one is not None and state.turn == turn:
-                    state.move(one.offset)
+    def _start(self, states: list[PartitionState], work: Coroutine[Any, Any, None]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            finally:
+                self._asked.difference_update(states)
             self._fetcher.go_on()
+            self.go_on()
 
-        now = int(time.time() * 1000)
-        asked = {
-            state.partition: max(0, now - reset.back_ms) if isinstance(reset, ByDuration) else reset
-            for state, reset in resets.items()
-        }
-        # Asked once: what is to be found may be something else by the time it is asked again.
-        once: _Once = {"read_committed": self._read_committed, "timeout_ms": 0, "on_some": place}
-        found = await list_offsets(self._cluster, asked, **once)
-        older = [partition for partition, one in found.items() if one is None]
-        if older:  # every record there is older than a duration asks for
-            await list_offsets(self._cluster, dict.fromkeys(older, OffsetSpec.LATEST), **once)
+        self._asked.update(states)
+        task = self._loop.create_task(run(), name="kohort-positions")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_up(self, lookup: _Lookup, node: int, turns: Turns) -> None:
+        """Ask once. The partitions that the answer does not place are asked for again, after a pause."""
+        try:
+            match lookup:
+                case _Lookup.COMMITTED:
+                    errors = await self._lookups.ask_committed(turns)
+                case _Lookup.RESET:
+                    errors = await self._lookups.ask_offsets(node, turns)
+                case _Lookup.CHECK:
+                    errors = await self._lookups.ask_epochs(node, turns)
+        except KafkaError as problem:
+            errors = dict.fromkeys(turns, problem)
+        self._failures.succeeded(turns.keys() - errors.keys())
+        self._all_failed(lookup, turns, errors)
+
+    def _all_failed(self, lookup: _Lookup, turns: Turns, errors: Errors) -> None:
+        alike: Mapping[object, list[PartitionState]] = defaultdict(list)
+        for partition, error in errors.items():
+            state, turn = turns[partition]
+            if state.turn == turn:
+                alike[error.code if isinstance(error, KafkaError) else partition].append(state)
+        for states in alike.values():
+            self._failed(lookup, states, errors[states[0].partition])
+
+    async def _find_leaders(self, states: list[PartitionState]) -> None:
+        turns = _turns(states)
+        try:
+            await self._cluster.refresh({state.partition.topic for state in states})
+        except KafkaError as problem:
+            self._all_failed(_Lookup.RESET, turns, dict.fromkeys(turns, problem))
+            return
+        errors: Errors = {}
+        for state in states:
+            try:
+                self._cluster.leader_of(state.partition)
+            except KafkaError as problem:
+                errors[state.partition] = problem
+        self._all_failed(_Lookup.RESET, turns, errors)
+
+    # -- errors
+
+    def _failed(self, lookup: _Lookup, states: list[PartitionState], error: KohortError) -> None:
+        """Ask again after a pause; log the failure or have it raised, as the table of errors says."""
+        for state in states:
+            state.failures += 1
+            state.retry_at = self._loop.time() + back_off(self._options, state.failures)
+            self._later.by(state.retry_at)
+        if not isinstance(error, KafkaError) or reaction(lookup.value, error.code) is Reaction.RAISE:
+            self._errors.update((state, (state.turn, error)) for state in states)
+            self._on_news()
+            return
+        self._cluster.want_metadata()
+        if not self._is_logged(states, error.code):
+            self._failures.failed([state.partition for state in states], error.code, explained(error.code))
+
+    def _is_logged(self, states: Iterable[PartitionState], code: ErrorCode) -> bool:
+        """Whether that is what metadata says of the whole topics, or of the whole cluster: `Refresher` logs that."""
+        topics, problem = self._cluster.metadata.topics, self._cluster.problem
+        if problem is not None and problem.code is code:
+            return True
+        known = [topics.get(state.partition.topic) for state in states]
+        return all(topic is not None and topic.error is code for topic in known)
+
+
+def _turns(states: Iterable[PartitionState]) -> dict[TopicPartition, tuple[PartitionState, int]]:
+    return {state.partition: (state, state.turn) for state in states}

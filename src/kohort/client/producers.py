@@ -46,14 +46,14 @@ async def describe_producers(
 
 def _read(response: DescribeProducersResponse) -> Answer[list[ActiveProducer]]:
     found: dict[TopicPartition, list[ActiveProducer]] = {}
-    refused: KafkaError | None = None
+    refused: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
             partition = TopicPartition(topic.name, one.partition_index)
             try:
                 check(one.error_code, str(partition), one.error_message)
             except KafkaError as problem:
-                refused = problem
+                refused[partition] = problem
             else:
                 found[partition] = _producers(one)
     return found, refused
