@@ -106,7 +106,7 @@ def test_a_process_that_died_lives_no_more(tmp_path: Path) -> None:
     assert other.stdout is not None and other.stdout.readline() == "in\n"
     assert here.lives(2)
     beat = here.last_beat(2)
-    assert beat is not None and beat.process_id == other.pid and 0 <= here.now_ms() - beat.at_ms < 60_000
+    assert beat is not None and beat.process.process_id == other.pid and 0 <= here.now_ms() - beat.at_ms < 60_000
     other.kill()
     other.communicate()
     assert not here.lives(2)

@@ -7,8 +7,6 @@ process stands still keeps its locks, so it is ended first.
 
 import asyncio
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from kohort.broker.following import Following
 from kohort.errors import KohortError
 from kohort.log.cluster import Beat, ClusterImage
 from kohort.log.cluster.locks import Busy
+from kohort.log.cluster.processes import ProcessIdentity, end
 from kohort.log.cluster.store import ClusterStore
 
 if TYPE_CHECKING:
@@ -46,13 +45,15 @@ class Shared(Following):
 
     look_every_s = _LOOK_EVERY_S
     clock: Callable[[], float] = staticmethod(time.monotonic)
-    kill: Callable[[int], None] = staticmethod(lambda process_id: os.kill(process_id, signal.SIGKILL))
+    kill: Callable[[ProcessIdentity], None] = staticmethod(end)
     """With the clock, all that it takes from outside beside the directory and the loop."""
 
     def __init__(self, broker: "Broker", store: ClusterStore) -> None:
         super().__init__(broker, store)
         self._directory = store.directory
         self._seen: dict[int, _Seen] = {}
+        self._left_alone: dict[int, Beat] = {}
+        """The last beats of brokers that stand still and that this one cannot end."""
         self._task: asyncio.Task[None] | None = None
 
     # Life
@@ -132,12 +133,26 @@ class Shared(Following):
             self._seen[node_id] = _Seen(beat, now, now)
             return
         seen.at = now
-        if beat is None or (now - seen.since) * 2000 < lease_ms or self._directory.now_ms() - beat.at_ms < lease_ms:
+        if beat is None or (now - seen.since) * 2000 < lease_ms or not self._is_late(beat, now - seen.since, lease_ms):
             return
-        log.error("broker %d (process %d) stood still for %d ms: it is killed", node_id, beat.process_id, lease_ms)
         self._seen.pop(node_id)
-        if beat.process_id != self._directory.process_id:
-            try:
-                self.kill(beat.process_id)
-            except OSError as error:
-                log.error("cannot kill process %d: %s; do it by hand", beat.process_id, error)
+        if beat.process != self._directory.process:
+            self._end(node_id, beat, lease_ms)
+
+    def _is_late(self, beat: Beat, seen_s: float, lease_ms: int) -> bool:
+        if beat.process.is_reachable_from(self._directory.process):
+            return self._directory.now_ms() - beat.at_ms >= lease_ms
+        return seen_s * 1000 >= lease_ms  # the beat is by the clock of another machine, perhaps
+
+    def _end(self, node_id: int, beat: Beat, lease_ms: int) -> None:
+        named = f"broker {node_id} (process {beat.process.process_id}) stood still for {lease_ms} ms"
+        try:
+            self.kill(beat.process)
+        except OSError as error:
+            if self._left_alone.get(node_id) != beat:
+                self._left_alone[node_id] = beat
+                log.error(
+                    "%s and cannot be ended: %s. End it by hand: nobody else can lead what it leads", named, error
+                )
+        else:
+            log.error("%s: it was killed", named)

@@ -14,6 +14,7 @@ from kohort.log import Topic
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import ClusterDirectory
 from kohort.log.cluster.image import Transition
+from kohort.log.cluster.processes import ProcessIdentity
 from kohort.log.cluster.store import ClusterStore, SharedStore
 from kohort.log.partition import SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
@@ -45,9 +46,8 @@ class _Directory(ClusterDirectory):
 
     def __init__(self, disk: ClusterDisk, node_id: int, clock: Callable[[], float]) -> None:
         self._disk = disk
-        self.process_id = node_id
         self.now_ms = lambda: int(clock() * 1000)
-        super().__init__(disk.path, node_id, CLUSTER_ID)
+        super().__init__(disk.path, node_id, CLUSTER_ID, ProcessIdentity(node_id, 0, "world", "world"))
 
     def _identity(self) -> tuple[int, int]:
         # Of the file's inode and time it is not certain what they are in the same world run again.

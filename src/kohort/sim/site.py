@@ -17,6 +17,7 @@ from kohort.broker.leadership import Leadership
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.broker.shared import Shared
 from kohort.coordinator import GroupShard
+from kohort.log.cluster.processes import ProcessIdentity
 from kohort.model import Millis
 from kohort.sim.database import DatabaseStore
 from kohort.sim.disk import Disk, SimulatedStore
@@ -40,7 +41,7 @@ class SimulatedBroker(Broker):
 
     watch: Watch
     owns: Callable[[], bool]
-    kill: Callable[[int], None]
+    kill: Callable[[ProcessIdentity], None]
     """Ends the process of another broker."""
 
     def new_group_shard(self, partition: int) -> GroupShard:
@@ -164,7 +165,7 @@ class Site:
         if not isinstance(store, DatabaseStore):  # that one sees to it itself
             # What has lost its lease answers nobody: else it would tell what is no longer true.
             broker.fenced = lambda: not self._owns(number, store)
-        broker.kill = lambda process_id: self.kill(process_id - 1)
+        broker.kill = lambda process: self.kill(process.process_id - 1)
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
         broker.watch = self._watch

@@ -4,7 +4,7 @@ kohort.json           format 2, cluster id
 lock                  every broker shares it, so that a broker alone keeps out
 cluster.json          the image: brokers, topics, leaders, configs
 cluster.lock          held while somebody changes the image
-brokers/<node>.lock   held by a broker as long as it lives; its process id and its last beat
+brokers/<node>.lock   held by a broker as long as it lives: its process id, its last beat, which process it is
 <topic>-<n>/          as in the directory of a broker alone
 
 A partition is written by its leader only, and it changes its leader only when that one has closed it or is dead:
@@ -13,7 +13,6 @@ whoever declares a broker dead has seen that its lock is free.
 
 import errno
 import json
-import os
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from kohort.log.api import BadDataDirectory, DataDirectoryInUse
 from kohort.log.cluster.encoding import decode_image, encode_image
 from kohort.log.cluster.image import ClusterImage, Transition
 from kohort.log.cluster.locks import Busy, FileLock, is_held, locked
+from kohort.log.cluster.processes import ProcessIdentity, this_process
 from kohort.log.directory import (
     CLUSTER_FORMAT,
     FORMAT,
@@ -48,7 +48,7 @@ _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"
 class Beat:
     """What a broker last said of itself."""
 
-    process_id: int
+    process: ProcessIdentity
     at_ms: int
     """By the monotonic clock, which all processes of a host share."""
 
@@ -56,13 +56,15 @@ class Beat:
 class ClusterDirectory:
     """One broker's hold on the directory that it shares."""
 
-    process_id = os.getpid()
     now_ms: Callable[[], int] = staticmethod(lambda: time.monotonic_ns() // 1_000_000)
     """The clock of beats. A simulation has another one, and processes that are none."""
 
-    def __init__(self, path: Path, node_id: int, cluster_id: str | None = None) -> None:
+    def __init__(
+        self, path: Path, node_id: int, cluster_id: str | None = None, process: ProcessIdentity | None = None
+    ) -> None:
         """Create it if need be, or take over a broker's that was alone. Raises DataDirectoryInUse, BadDataDirectory."""
         self.path = path
+        self.process = process or this_process()
         self.node_id = node_id
         self._held: list[FileLock] = []
         self._seen: tuple[int, int] | None = None
@@ -149,7 +151,9 @@ class ClusterDirectory:
 
     def beat(self) -> None:
         """Say that this broker works."""
-        self._life.write(f"{self.process_id:>12d} {self.now_ms():>20d}\n".encode())
+        one = self.process
+        told = f"{one.process_id:>12d} {self.now_ms():>20d} {one.started_at:>20d} {one.namespace} {one.boot_id}\n"
+        self._life.write(told.encode())
 
     def lives(self, node_id: int) -> bool:
         """Whether the process of that broker exists; it may stand still."""
@@ -163,8 +167,8 @@ class ClusterDirectory:
     def last_beat(self, node_id: int) -> Beat | None:
         """What that broker last said; None where it said nothing yet."""
         try:
-            process_id, at_ms = self._life_of(node_id).read_text().split()
-            return Beat(int(process_id), int(at_ms))
+            process_id, at_ms, started_at, namespace, boot_id = self._life_of(node_id).read_text().split()
+            return Beat(ProcessIdentity(int(process_id), int(started_at), namespace, boot_id), int(at_ms))
         except (FileNotFoundError, ValueError):
             return None
 
