@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
-from kohort.model import UUID, Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.sim.application import Application, Habits
 from kohort.sim.consumer_checks import Past, check_consumer_group
 from kohort.sim.ledger import Ledger
@@ -54,10 +54,11 @@ class _Told(Ledger):
         super().__init__()
         self._committers = committers
 
-    def durable(self, group: str, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
+    def durable(self, group: str, topic_id: UUID, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
+        # No topic is deleted there, and what clients tell has no ids.
         if value is not None and group in self._committers:
             value = told_apart(value.offset)
-        super().durable(group, partition, value)
+        super().durable(group, NO_TOPIC_ID, partition, value)
 
 
 def told_apart(value: int) -> OffsetAndMetadata:
@@ -109,21 +110,21 @@ class _Run:
                 yield _Event(at + _SLACK, lambda: ledger.committed(who, {_tp(0): told_apart(entry["value"])}))
             case "found":
                 who, key = _application(entry["group"], entry["group"]), (entry["group"], entry["since"])
-                yield _Event(entry["since"], lambda: self._asked.update({key: ledger.asks(who, _tp(0))}))
+                yield _Event(entry["since"], lambda: self._asked.update({key: ledger.asks(who, None, _tp(0))}))
                 found = None if entry["value"] < 0 else told_apart(entry["value"])
-                yield _Event(at + _SLACK, lambda: ledger.found(who, _tp(0), found, self._asked[key]))
+                yield _Event(at + _SLACK, lambda: ledger.found(who, None, _tp(0), found, self._asked[key]))
 
     def _read(self, entry: Entry) -> None:
         who = _application(entry["group"], entry["member"])
         for partition, first, last in entry["spans"]:
-            self._ledger.processed(who, _tp(partition), first, last + 1)
+            self._ledger.processed(who, None, _tp(partition), first, last + 1)
 
     def _claim(self, group: str, value: int) -> None:
-        self._ledger.covered[group, _tp(0)] = value
+        self._ledger.covered[group, NO_TOPIC_ID, _tp(0)] = value
 
     def _stands(self, entry: Entry) -> Iterator[str]:
         group, partition = entry["group"], _tp(entry["partition"])
-        written = self._ledger.written[group, partition].values
+        written = self._ledger.written[group, NO_TOPIC_ID, partition].values
         last = written[-1].offset if written and written[-1] is not None else -1
         if last != entry["value"]:
             yield str(Violation("S10", f"{group} stands at {entry['value']} of {partition}, and its log at {last}"))

@@ -75,3 +75,9 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
 @plant("S7", hint=6)
 def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
     patch.setattr(expiry, "_wish", lambda group: lambda topic: False)  # KAFKA-13636
+
+
+@plant("S7", "S11", hint=3)
+def what_was_committed_for_a_deleted_topic_is_read_for_the_next(patch: MonkeyPatch) -> None:
+    patch.setattr(coordinator_shard, "forget_topics", lambda *arguments: None)
+    patch.setattr(offsets, "_is_of_another_topic", lambda stored, wanted: False)  # KAFKA-19154

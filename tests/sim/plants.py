@@ -12,6 +12,7 @@ from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator import sync as syncing
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, Why
+from kohort.coordinator.states import GroupState
 from kohort.errors import ErrorCode
 from kohort.wire.find_coordinator import Coordinator
 from kohort.wire.group_records import GroupMetadataKey
@@ -23,6 +24,18 @@ from tests.sim.planting import plant
 @plant("S6", "S8", hint=14)
 def a_commit_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
+
+
+@plant("S11", hint=25)
+def a_commit_before_the_rebalance_is_refused(patch: MonkeyPatch) -> None:
+    real = offsets._commit_refusal
+
+    def strict(group: Any, request: Any, context: Any) -> ErrorCode:
+        code: ErrorCode = real(group, request, context)
+        prepares = group is not None and group.state is GroupState.PREPARING_REBALANCE
+        return ErrorCode.REBALANCE_IN_PROGRESS if code is ErrorCode.NONE and prepares else code
+
+    patch.setattr(offsets, "_commit_refusal", strict)
 
 
 @plant("S5")

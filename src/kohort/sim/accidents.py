@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.client import Admin, KafkaError, NewTopic
+from kohort.model import TopicPartition
 from kohort.sim.database import Database
 from kohort.sim.files import FilesDisk
 from kohort.sim.plan import Step
@@ -178,7 +179,7 @@ def _operate(world: World, step: Step) -> bool:
         case "grow":
             return _ask(world, partial(_grow, world, words[0], int(words[1])))
         case "delete":
-            return _ask(world, partial(_delete, world, words[0]))
+            return _ask(world, lambda admin: admin.delete_topics(words[:1]))
         case "remove-member":
             return _ask(world, lambda admin: admin.remove_all_members(words[0]))
         case "delete-group":
@@ -208,10 +209,12 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
 
 def _produce(world: World, topic: str, count: int) -> bool:
     produced = world.ledger.produced
-    partitions = [partition for partition in sorted(world.partitions()) if partition.topic == topic]
-    for partition in partitions:
-        produced[partition] = produced.get(partition, 0) + count
-    return bool(partitions)
+    found = [one for one in world.site.disk.topics.values() if one.name == topic]
+    for one in found:
+        for number in range(one.partitions):
+            place = one.topic_id, TopicPartition(topic, number)
+            produced[place] = produced.get(place, 0) + count
+    return bool(found)
 
 
 async def _create(topic: str, partitions: int, admin: Admin) -> None:
@@ -221,8 +224,3 @@ async def _create(topic: str, partitions: int, admin: Admin) -> None:
 async def _grow(world: World, topic: str, more: int, admin: Admin) -> None:
     there = sum(partition.topic == topic for partition in world.partitions())
     await admin.create_partitions(topic, there + more)
-
-
-async def _delete(world: World, topic: str, admin: Admin) -> None:
-    world.ledger.topic_gone(topic)
-    await admin.delete_topics([topic])

@@ -14,9 +14,11 @@ from typing import Protocol
 
 from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata, SubscriptionPattern
 from kohort.client.failures import ClosedError, CommitFailedError
+from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
-from kohort.model import Millis, TopicPartition
+from kohort.member.consumer.standing import ConsumerStanding
+from kohort.model import UUID, Millis, TopicPartition
 
 Partitions = frozenset[TopicPartition]
 
@@ -57,11 +59,13 @@ class Habits:
 class Witness(Protocol):
     """Who hears what applications do; `Ledger` is it."""
 
-    def end_of(self, partition: TopicPartition) -> int:
-        """How many records the partition has."""
+    def end_of(self, topic_id: UUID | None, partition: TopicPartition) -> int:
+        """How many records the partition has; none where that topic is gone."""
         ...
 
-    def processed(self, who: Application, partition: TopicPartition, first: int, end: int) -> None:
+    def processed(
+        self, who: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+    ) -> None:
         """These offsets have been delivered."""
         ...
 
@@ -69,11 +73,18 @@ class Witness(Protocol):
         """A commit was acknowledged."""
         ...
 
-    def asks(self, who: Application, partition: TopicPartition) -> int:
+    def asks(self, who: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
         """The group's committed offset is about to be read."""
         ...
 
-    def found(self, who: Application, partition: TopicPartition, offset: OffsetAndMetadata | None, since: int) -> None:
+    def found(
+        self,
+        who: Application,
+        topic_id: UUID | None,
+        partition: TopicPartition,
+        offset: OffsetAndMetadata | None,
+        since: int,
+    ) -> None:
         """It was read; `since` is what `asks` said."""
         ...
 
@@ -94,6 +105,8 @@ class Application:
     """metadata.max.age.ms: when it notices new partitions at the latest."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     """What it processes, and where it stands in it."""
+    topic_ids: dict[TopicPartition, UUID | None] = field(default_factory=dict)
+    """Of which topic each position is: one that is deleted and created again is another."""
     polls: bool = True
     """Whether it still polls; one that does not is thrown out after max.poll.interval.ms."""
     over: KafkaError | None = None
@@ -105,6 +118,11 @@ class Application:
     def __post_init__(self) -> None:
         self.membership: Membership | None = None
         self._leaving = False
+        self._cluster: Cluster | None = None
+        self._metadata: ClusterMetadata | None = None
+        """The metadata whose topic ids the positions were compared with."""
+        self._unpositioned: set[TopicPartition] = set()
+        """Partitions whose positions are being looked up."""
         self.seen: object = None
         """Generation and assignment as the witness last saw them."""
         self._committed: dict[TopicPartition, int] = {}
@@ -112,6 +130,13 @@ class Application:
         self._commits_at = 0.0
         self._next_poll: asyncio.TimerHandle | None = None
         self._done: asyncio.Future[None] | None = None
+
+    def owned_by_id(self) -> dict[tuple[UUID, int], TopicPartition]:
+        """What a member of the consumer protocol owns, by topic id."""
+        assert self.membership is not None
+        member = self.membership._driver.member
+        assert isinstance(member, ConsumerStanding)
+        return {(member.ids[owned.topic], owned.partition): owned for owned in member.owned}
 
     # What the world tells it
 
@@ -138,7 +163,7 @@ class Application:
 
     async def run(self) -> None:
         habits = self.habits
-        cluster = Cluster.of(
+        cluster = self._cluster = Cluster.of(
             self.bootstrap,
             client_id=self.name,
             request_timeout_ms=10_000,
@@ -226,11 +251,29 @@ class Application:
             self._done.set_result(None)
 
     def _process(self) -> None:
+        assert self._cluster is not None
+        if self._metadata is not self._cluster.metadata:
+            self._metadata = self._cluster.metadata
+            self._begin_created_topics(self._metadata)
         for partition, position in self.positions.items():
-            end = min(position + self.habits.batch, self.witness.end_of(partition))
+            topic_id = self.topic_ids[partition]
+            end = min(position + self.habits.batch, self.witness.end_of(topic_id, partition))
             if end > position:
-                self.witness.processed(self, partition, position, end)
+                self.witness.processed(self, topic_id, partition, position, end)
                 self.positions[partition] = end
+
+    def _begin_created_topics(self, metadata: ClusterMetadata) -> None:
+        """Look positions up again whose topics were deleted and created again, as a consumer's fetcher does."""
+        created = {
+            partition
+            for partition in self.positions
+            if metadata.topic_id(partition.topic) not in (None, self.topic_ids[partition])
+        }
+        for partition in created:
+            self._forget(partition)
+        if created:
+            self._unpositioned |= created
+            asyncio.get_running_loop().create_task(self._position(frozenset(created)), name="positions")
 
     async def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
         changed = {
@@ -242,19 +285,24 @@ class Application:
             return
         self._tags += 1
         offsets = {
-            partition: OffsetAndMetadata(position, metadata=f"{self.name}#{self._tags}", leader_epoch=position % 7)
+            partition: OffsetAndMetadata(
+                position, f"{self.name}#{self._tags}", position % 7, self.topic_ids.get(partition)
+            )
             for partition, position in changed.items()
         }
         try:
             await self.membership.commit(offsets)
-        except (CommitFailedError, ClosedError, KafkaError):
-            return  # whoever gets the partitions processes them once more
-        self._committed.update(changed)
+        except CommitFailedError as problem:
+            offsets = {one: position for one, position in offsets.items() if one not in problem.errors}
+        except (ClosedError, KafkaError):
+            return  # the next owner of the partitions processes their records once more
+        self._committed.update((partition, changed[partition]) for partition in offsets)
         self.witness.committed(self, offsets)
 
     # What its membership tells it
 
     async def _revoked(self, partitions: Partitions) -> None:
+        self._unpositioned -= partitions
         given_up = {tp: self.positions.pop(tp) for tp in sorted(partitions) if tp in self.positions}
         if self.habits.callback:
             await asyncio.sleep(self.habits.callback / 1000)
@@ -265,26 +313,46 @@ class Application:
         self._drop(partitions)
 
     async def _assigned(self, partitions: Partitions) -> None:
-        missing = partitions
-        while missing and self.membership is not None:
-            since = {partition: self.witness.asks(self, partition) for partition in missing}
+        self._unpositioned |= partitions
+        await self._position(partitions)
+
+    async def _position(self, partitions: Partitions) -> None:
+        """Look up where the group stands, for partitions that are not given up or lost meanwhile."""
+        while (missing := partitions & self._unpositioned) and self.membership is not None:
+            topic_ids = self._known_ids(missing)
+            since = {partition: self.witness.asks(self, topic_ids[partition], partition) for partition in missing}
             try:
                 found = await self.membership.committed(sorted(missing))
             except KafkaError as problem:
                 if not problem.retriable and problem.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-                if missing - self.membership.assignment:
-                    return  # it was lost meanwhile
+                self._unpositioned &= self.membership.assignment  # the others were lost meanwhile
                 await asyncio.sleep(0.5)
                 continue
-            for partition in sorted(found):
-                offset = found[partition]
-                self.witness.found(self, partition, offset, since[partition])
-                position = 0 if offset is None else offset.offset
-                self.positions[partition] = self._committed[partition] = position
-            missing = frozenset()
+            if topic_ids != self._known_ids(missing):
+                continue  # a topic was created again, and nobody can say of which one the answer is
+            for partition in sorted(missing & self._unpositioned):
+                topic_id = topic_ids[partition]
+                if topic_id is not None:  # else the answer is of whichever topic has the name, and is asked for again
+                    self.witness.found(self, topic_id, partition, found[partition], since[partition])
+                self._begin(partition, topic_id, found[partition])
+
+    def _known_ids(self, partitions: Partitions) -> dict[TopicPartition, UUID | None]:
+        assert self._cluster is not None
+        return {partition: self._cluster.metadata.topic_id(partition.topic) for partition in partitions}
+
+    def _begin(self, partition: TopicPartition, topic_id: UUID | None, offset: OffsetAndMetadata | None) -> None:
+        self._unpositioned.discard(partition)
+        self.topic_ids[partition] = topic_id
+        self.positions[partition] = self._committed[partition] = 0 if offset is None else offset.offset
+        self._metadata = None  # compare the topic's id with what metadata says by now
 
     def _drop(self, partitions: Partitions) -> None:
+        self._unpositioned -= partitions
         for partition in partitions:
-            self.positions.pop(partition, None)
-            self._committed.pop(partition, None)
+            self._forget(partition)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        self.positions.pop(partition, None)
+        self.topic_ids.pop(partition, None)
+        self._committed.pop(partition, None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from kohort.sim.application import Habits
+from kohort.sim.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plan import Plan, Step
 from kohort.sim.strangers import REQUESTS
 
@@ -133,6 +134,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     _more(plan, Random(f"more {seed}"))
     if plan.database:
         _cuts(plan, Random(f"database {seed}"))
+    if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
+        make_faultless(plan, Random(f"faultless {seed}"))
     return plan
 
 

@@ -1,6 +1,7 @@
 """What every group has processed and committed, as the applications and the log say: S1 of the members, S7, S8, S11.
 
-Commits are told apart by their metadata, which is another one each time.
+Each commit has metadata of its own, which identifies it. Topics are identified by their ids: of a topic that is deleted
+and created again under its name, everything begins anew.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kohort.member import OffsetAndMetadata, Phase
-from kohort.model import TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.application import Application
 from kohort.sim.violation import Violation
 
-Place = tuple[str, TopicPartition]
-"""A group and a partition."""
+Place = tuple[str, UUID, TopicPartition]
+"""A group and a partition of the topic with that id."""
 
 
 @dataclass(slots=True)
@@ -34,70 +35,78 @@ class Ledger:
     """The witness of all applications."""
 
     def __init__(self) -> None:
-        self.produced: dict[TopicPartition, int] = {}
+        self.produced: dict[tuple[UUID, TopicPartition], int] = {}
+        """How many records each partition has."""
+        self.exists: Callable[[UUID], bool] = lambda topic_id: True
+        """Whether a topic is there. A deleted one delivers nothing more."""
         self.written: defaultdict[Place, Written] = defaultdict(Written)
         self.covered: dict[Place, int] = {}
         """Up to which offset a group's members processed everything from the start on."""
         self.acknowledgements = 0
         self.deliveries = 0
         self.orderly = False
-        """Nothing goes wrong in this world, so every record is processed exactly once."""
+        """Whether the world has no fault, so that every record is processed exactly once."""
+        self.excused: set[str] = set()
+        """Groups in which a record may be processed again though there was no fault."""
         self.peers: Callable[[], list[Application]] = list
         """All applications that live."""
         self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
         """Whether the coordinator counts that member; one that it does not will hear of it."""
         self.doubted: set[str] = set()
         """Groups of whom a damaged disk lost records: what was acknowledged may be gone, and nothing else."""
-        self.reborn: set[str] = set()
-        """Topics that were deleted: a commit by name may mean the one before, so nothing is said of their offsets."""
 
     # Of applications
 
-    def end_of(self, partition: TopicPartition) -> int:
-        """How many records the partition has."""
-        return self.produced.get(partition, 0)
+    def end_of(self, topic_id: UUID | None, partition: TopicPartition) -> int:
+        """How many records the partition has; none where that topic is gone."""
+        if topic_id is None or not self.exists(topic_id):
+            return 0
+        return self.produced.get((topic_id, partition), 0)
 
-    def processed(self, who: Application, partition: TopicPartition, first: int, end: int) -> None:
+    def processed(
+        self, who: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+    ) -> None:
         """These offsets have been delivered."""
-        if partition.topic in self.reborn:
-            return
-        place = who.habits.group, partition
+        place = who.habits.group, topic_id or NO_TOPIC_ID, partition
         known = self.covered.get(place, 0)
         if first > known:
             raise Violation("S11", f"{who.name} skips {partition} from {known} to {first}")
-        if not (not self.orderly or first == known):
-            raise Violation("S11", f"{who.name} processes {partition} again from {first}")
+        if self.orderly and first < known and who.habits.group not in self.excused:
+            raise Violation("S11", f"{who.name} processes {partition} again from {first}, and the group was at {known}")
         self.covered[place] = max(known, end)
         self.deliveries += end - first
 
     def committed(self, who: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """A commit was acknowledged: it is on the disk, or must not have been."""
         self.acknowledgements += 1
-        for partition, value in offsets.items():
-            if partition.topic in self.reborn:
-                continue
-            written = self.written[who.habits.group, partition]
+        for partition, said in offsets.items():
+            value = said._replace(topic_id=None)
+            written = self.written[who.habits.group, said.topic_id or NO_TOPIC_ID, partition]
             at = written.latest.get(value.metadata)
             if at is None and who.habits.group in self.doubted:
                 continue
             if at is None:
                 raise Violation("S7", f"{who.name} was told that {partition} is committed at {value}, unwritten")
-            assert at is not None
             if written.values[at] != value:
                 raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
             written.acknowledged = max(written.acknowledged, at)
 
-    def asks(self, who: Application, partition: TopicPartition) -> int:
+    def asks(self, who: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Its committed offset is about to be read; for `found`, what is acknowledged by now."""
-        return self.written[who.habits.group, partition].acknowledged
+        return self.written[who.habits.group, topic_id or NO_TOPIC_ID, partition].acknowledged
 
-    def found(self, who: Application, partition: TopicPartition, offset: OffsetAndMetadata | None, since: int) -> None:
+    def found(
+        self,
+        who: Application,
+        topic_id: UUID | None,
+        partition: TopicPartition,
+        offset: OffsetAndMetadata | None,
+        since: int,
+    ) -> None:
         """The group's committed offset was read: it is one that was written, and no older than the acknowledged."""
-        if partition.topic in self.reborn:
-            return
-        written = self.written.get((who.habits.group, partition))
-        if who.habits.group in self.doubted:
-            since = -1
+        written = self.written.get((who.habits.group, topic_id or NO_TOPIC_ID, partition))
+        if who.habits.group in self.doubted or not (topic_id is None or self.exists(topic_id)):
+            since = -1  # what was committed for a topic is forgotten with it
         if written is None:
             if offset is not None:
                 raise Violation("S7", f"{partition}: {offset} was read, and nobody ever wrote it")
@@ -108,9 +117,8 @@ class Ledger:
                 raise Violation("S7", f"{partition}: nothing was read, though {written.values[-1]} was acknowledged")
             return
         at = written.latest.get(offset.metadata)
-        if not (at is not None and written.values[at] == offset):
+        if at is None or written.values[at] != offset:
             raise Violation("S7", f"{partition}: {offset} was read, not written")
-        assert at is not None
         newest = written.values[since] if since >= 0 else None
         if at < since:
             raise Violation("S8", f"{partition}: {offset} was read after {newest} was acknowledged")
@@ -137,7 +145,7 @@ class Ledger:
             theirs = other.membership
             counts = theirs.generation == membership.generation and theirs.member_id != membership.member_id
             if counts and self.counts(who.habits.group, theirs.member_id):
-                both = {tp for tp in mine & theirs.assignment if tp.topic not in self.reborn}
+                both = mine & theirs.assignment
                 if both:
                     raise Violation(
                         "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
@@ -158,25 +166,25 @@ class Ledger:
                 continue
             is_same = who.habits.instance is not None and who.habits.instance == other.habits.instance
             if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
-                both = {tp for tp in mine.assignment & theirs.assignment if tp.topic not in self.reborn}
+                both = who.owned_by_id().keys() & other.owned_by_id().keys()
                 if both:
-                    raise Violation("S1", f"{who.name} and {other.name} both have {sorted(both)}")
+                    named = sorted(who.owned_by_id()[one] for one in both)
+                    raise Violation("S1", f"{who.name} and {other.name} both have {named}")
 
     # Of the log
 
-    def durable(self, group: str, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
+    def durable(self, group: str, topic_id: UUID, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
         """A commit, or the end of one, is on the disk."""
-        if partition.topic in self.reborn:
-            return
-        written = self.written[group, partition]
+        place = group, topic_id, partition
+        written = self.written[place]
         last = written.values[-1] if written.values else None
         written.values.append(value)
         if value is None:
             return
         written.latest[value.metadata] = len(written.values) - 1
-        if not (last is None or value.offset >= last.offset):
+        if last is not None and value.offset < last.offset:
             raise Violation("S8", f"{group} goes back on {partition} from {last} to {value}")
-        known = self.covered.get((group, partition), 0)
+        known = self.covered.get(place, 0)
         if value.offset > known:
             raise Violation("S11", f"{group} committed {partition} at {value.offset}, delivered to {known}")
 
@@ -186,9 +194,3 @@ class Ledger:
         self.doubted |= lost
         for place in [place for place in self.written if place[0] in lost]:
             del self.written[place]
-
-    def topic_gone(self, topic: str) -> None:
-        """What was known of it is not true of the one that may take its name."""
-        self.reborn.add(topic)
-        for partition in [partition for partition in self.produced if partition.topic == topic]:
-            del self.produced[partition]

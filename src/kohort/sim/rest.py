@@ -10,7 +10,7 @@ from kohort.client import Cluster, KafkaError
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
-from kohort.model import TopicPartition
+from kohort.model import UUID, TopicPartition
 from kohort.sim.files import FilesDisk
 from kohort.sim.violation import Violation
 
@@ -130,7 +130,14 @@ def _restless(world: World) -> str:
             return f"{application.name} of {application.habits.group} is {state}"
         if application.positions.keys() != membership.assignment:
             return f"{application.name} does not process what it has"
+        stale = [one for one in application.positions if not _exists(world, application.topic_ids[one])]
+        if stale:
+            return f"{application.name} processes {sorted(stale)} of topics that were deleted"
     return ""
+
+
+def _exists(world: World, topic_id: UUID | None) -> bool:
+    return topic_id is not None and world.ledger.exists(topic_id)
 
 
 def _unassigned(world: World) -> str:
@@ -163,14 +170,18 @@ def _drains(world: World) -> None:
 
 def _lag(world: World) -> str:
     for application in _living(world):
+        group = application.habits.group
+        if group in world.ledger.doubted:
+            continue
         for partition in sorted(application.positions):
-            end = world.ledger.end_of(partition)
-            if partition.topic in world.ledger.reborn or application.habits.group in world.ledger.doubted or not end:
+            topic_id = application.topic_ids[partition]
+            end = world.ledger.end_of(topic_id, partition)
+            if not end or topic_id is None:
                 continue
-            written = world.ledger.written[application.habits.group, partition].values
+            written = world.ledger.written[group, topic_id, partition].values
             at = written[-1].offset if written and written[-1] is not None else 0
             if at < end:
-                return f"{application.habits.group} is at {at} of {end} in {partition}"
+                return f"{group} is at {at} of {end} in {partition}"
     return ""
 
 

@@ -11,7 +11,7 @@ from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
-from kohort.model import TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.group_checks import check_generation
 from kohort.sim.ledger import Ledger
 from kohort.sim.violation import Violation
@@ -73,12 +73,18 @@ class Shadow:
                 self.generations.pop(group_id, None)
             case OffsetCommitKey() as key, value:
                 assert value is None or isinstance(value, OffsetCommitValue)
-                committed = None
+                committed, topic_id = None, self._topic_id(key) if value is None else value.topic_id
                 if value is not None:
                     epoch = None if value.leader_epoch < 0 else value.leader_epoch
                     committed = OffsetAndMetadata(value.offset, value.metadata, epoch)
-                self._ledger.durable(key.group, TopicPartition(key.topic, key.partition), committed)
+                self._ledger.durable(key.group, topic_id, TopicPartition(key.topic, key.partition), committed)
         self.shard.replay(record)
+
+    def _topic_id(self, key: OffsetCommitKey) -> UUID:
+        """Of which topic the offset is that is stored under this key."""
+        group = group_of(self.shard, key.group)
+        value = None if group is None else _offset(group.offsets, key.topic, key.partition)
+        return value.topic_id if isinstance(value, OffsetCommitValue) else NO_TOPIC_ID
 
 
 def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:

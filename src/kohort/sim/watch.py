@@ -33,6 +33,8 @@ class Watch:
         """Rebalances begun, by group."""
         self.join_phase_over: Callable[[], None] = lambda: None
         """Called when the members of a classic group are told their generation, which is not written yet."""
+        self.behind_at_downgrade: Callable[[str], None] = ledger.excused.add
+        """Called with a consumer group that becomes a classic group while a member is not at the group epoch."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """The topics that there are."""
 

@@ -235,11 +235,21 @@ class Watched:
         self.machine.replay_all(records)
         for record in records:
             if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
-                self._seen.forget(record.key.group_id)
+                self._ends(record.key.group_id)
         if self._serves:
             self.unsynced += len(records)
             if self._touched is not None:
                 self._check(*self._touched)
+
+    def _ends(self, group_id: str) -> None:
+        """A consumer group is deleted, or is a classic group from now on, whose generation is the group epoch.
+
+        The coordinator refuses the commits of members that were not at that epoch yet, as Kafka's does.
+        """
+        members, group = self._seen.pasts[group_id].members, self._classic(group_id)
+        if group is not None and any(members[one].epoch != group.generation for one in group.members if one in members):
+            self._watch.behind_at_downgrade(group_id)
+        self._seen.forget(group_id)
 
     def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
         self._seen.armed(effects.timers)

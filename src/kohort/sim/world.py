@@ -33,6 +33,7 @@ from kohort.sim.database import Database
 from kohort.sim.disk import Disk
 from kohort.sim.end import End
 from kohort.sim.fates import is_fair
+from kohort.sim.faultless import is_faultless
 from kohort.sim.files import FilesDisk
 from kohort.sim.ledger import Ledger
 from kohort.sim.loop import Agenda, Handle, VirtualLoop
@@ -110,7 +111,8 @@ class World:
         self.ledger.peers = lambda: [one for one in self.applications if one is not None]
         self.watch.join_phase_over = self._join_phase_over
         self.ledger.counts = self.watch.counts
-        self.ledger.orderly = not plan.faults and not any(step.what in ("delete", "leave") for step in plan.steps)
+        self.ledger.exists = lambda topic_id: topic_id in self.site.disk.topics
+        self.ledger.orderly = is_faultless(plan)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
 
     def _disk(self) -> Disk:

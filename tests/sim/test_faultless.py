@@ -1,0 +1,33 @@
+"""Worlds without a fault: what may not be repeated there, and that something is delivered at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.sim import Step, World, draw
+from kohort.sim.faultless import FAULTLESS_EVERY, is_faultless
+from tests.sim.test_worlds import SHORT
+
+FIRST = FAULTLESS_EVERY - 1
+
+
+@pytest.mark.parametrize("seed", range(FIRST, 3 * FAULTLESS_EVERY, FAULTLESS_EVERY))
+def test_a_world_without_faults_delivers_each_record_exactly_once(seed: int) -> None:
+    world = World(draw(seed, SHORT))
+    outcome = world.run()
+    assert outcome.violation is None
+    assert not outcome.faults
+    assert world.ledger.orderly
+    assert not world.ledger.excused
+    assert outcome.records == sum(world.ledger.covered.values()) > 500
+
+
+def test_a_step_that_asks_for_repetition_ends_the_promise() -> None:
+    plan = draw(FIRST, SHORT)
+    assert is_faultless(plan)
+    for what in ("kill", "reset", "remove-member", "delete-offsets", "broker-term", "poll-stop"):
+        plan.steps.append(Step(5.0, what, 0, "1.0"))
+        assert not is_faultless(plan)
+        plan.steps.pop()
+    plan.settings["offsets.retention.minutes"] = "1"
+    assert not is_faultless(plan)
