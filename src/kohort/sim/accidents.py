@@ -78,10 +78,6 @@ def _member(world: World, step: Step) -> bool:
             world.wanted[number] = False
             world.after(float(step.value) + 16.0, partial(world.start_member, number))
         case "subscribe":
-            if application.habits.instance is not None:
-                return (
-                    False  # as in Kafka, a static member that returns with other topics gets the partitions of before
-                )
             world.habits[number].topics, world.habits[number].pattern = tuple(step.value.split(",")), ""
             application.subscribe(world.habits[number].topics)
         case "weigh":
@@ -142,6 +138,7 @@ def _broker_wakes(world: World, number: int) -> None:
     process = world.site.processes[number]
     if process.alive and not process.runs:
         process.go_on()
+        world.woken.append(world.now)
         # One over a database finds out that others lead, and ends.
         if not world.site.serves(number) and not isinstance(world.site.disk, Database):
             world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))

@@ -112,6 +112,8 @@ class Application:
     over: KafkaError | None = None
     """Why its membership ended for good."""
     left: bool = False
+    started: float = 0.0
+    """When this life began, in seconds of the world."""
     backs_off: Millis = 1_000
     """Between two attempts at what fails, at most: a machine that is cut off for an hour need not try each second."""
 

@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from kohort.sim.world import World
 
 
-def is_fair(world: World, application: Application) -> bool:
-    """Whether what ended its membership is what the world did to it."""
+def is_fair(world: World, application: Application, lives: int) -> bool:
+    """Whether what ended its membership is what the world did to it. `lives` counts those of its process."""
     assert application.over is not None
     plan, mine = world.plan, application.habits
     policy = plan.settings.get("group.consumer.migration.policy", "bidirectional")
     shared = sum(one.group == mine.group and one.instance == mine.instance for one in plan.members) > 1
     # Of a takeover that the disk lost, or that a broker which stood still has not heard of, the life before is left.
-    forgotten = mine.group in world.ledger.doubted or world.done["broker-stop"] > 0
-    # Strangers claim instance ids: where its holder's session has just ended, one gets it.
-    impostors = any(step.value.endswith("epoch-of-a-living-instance") for step in plan.steps)
+    woken = any(at >= application.started for at in world.woken)
+    forgotten = lives > 1 and (mine.group in world.ledger.doubted or woken)
+    # A stranger claimed this instance id: if its holder's session has just ended, the stranger gets it.
+    impostors = (mine.group, mine.instance) in world.claimed
     # A join that was given up may arrive behind the one that was sent instead, and then takes over from it.
     outdone = application.name.rpartition(".")[0] in world.answers.outdone
     expected = {

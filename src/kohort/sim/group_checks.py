@@ -50,8 +50,12 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
         raise Violation("S10", f"{name} is at a generation that is not written")
 
 
-def check_generation(group_id: str, value: GroupMetadataValue) -> None:
-    """What is written of a generation gives no partition twice, and nobody what was not asked for."""
+def check_generation(group_id: str, value: GroupMetadataValue, *, is_new: bool) -> None:
+    """What is written of a generation gives no partition twice, and nobody what was not asked for.
+
+    A generation is written again when a static member returns. It may ask for something else than before, and keeps
+    what it had, as in Kafka.
+    """
     owner: dict[TopicPartition, str] = {}
     claims = _claims(value.members)
     for member in value.members:
@@ -70,7 +74,7 @@ def check_generation(group_id: str, value: GroupMetadataValue) -> None:
                     f"{partition} is {other}'s and {member.member_id}'s in generation {value.generation} of {group_id}",
                 )
             # Where nobody leads, members keep what they had until they have joined, whatever they ask for by now.
-            if value.leader is not None and partition.topic not in topics:
+            if is_new and value.leader is not None and partition.topic not in topics:
                 raise Violation("S2", f"{member.member_id} got {partition} in {group_id} and wants {topics}")
             # Without a leader it is what became of a consumer group: nobody joined for it, so its claims are old.
             if value.protocol == "cooperative-sticky" and value.leader is not None:

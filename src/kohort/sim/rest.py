@@ -12,6 +12,7 @@ from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
 from kohort.sim.files import FilesDisk
+from kohort.sim.old_assignments import keeps_old_assignment
 from kohort.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _unassigned(world: World) -> str:
     there = world.partitions()
     for group in sorted({one.habits.group for one in _living(world)}):
         members = [one for one in _living(world) if one.habits.group == group]
-        if any(one.habits.instance for one in members) and world.topics_changed:
-            continue  # KIP-814: a static leader that returns cannot know what its group's assignment was made of
+        if keeps_old_assignment(world, group):
+            continue
         if group in world.ledger.doubted:
             continue  # a target that the disk lost is computed anew at the group's next epoch
         wanted = {tp for tp in there if any(one.habits.wants(tp.topic) for one in members)}

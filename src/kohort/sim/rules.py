@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from kohort.coordinator import GroupState
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.member import Member
@@ -51,6 +53,14 @@ def is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool
             return all(one.member_id and one.member_id not in known for one in request.members)
         case _:
             return False
+
+
+def holder_of(group: ClassicGroup, request: Message) -> Member | None:
+    """The life before of the static member that joins, if it is one that starts anew."""
+    if not isinstance(request, JoinGroupRequest) or request.member_id:
+        return None
+    old = group.static_ids.get(request.group_instance_id or "")
+    return None if old is None else copy(group.members[old])
 
 
 def returning(group: ClassicGroup | None, request: Message) -> str | None:

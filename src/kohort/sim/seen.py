@@ -22,7 +22,7 @@ AnyGroup = ClassicGroup | ConsumerGroup
 class Seen:
     """Told of what happens to groups; `check` holds a group to it."""
 
-    def __init__(self, states: Counter[tuple[str, str]], join_phase_over: Callable[[], None]) -> None:
+    def __init__(self, states: Counter[tuple[str, str]], join_phase_over: Callable[[str], None]) -> None:
         """`states` counts transitions; `join_phase_over` is called when a classic group's members know a generation."""
         self.timers: dict[Timer, Millis] = {}
         """All that are armed."""
@@ -97,7 +97,7 @@ class Seen:
             self._states[group_id] = group.state
         check_group(group, self.timers)
         if begins:
-            self._join_phase_over()
+            self._join_phase_over(group_id)
         self._check_sessions(group, now, begins=begins)
 
     def _check_sessions(self, group: ClassicGroup, now: Millis, *, begins: bool) -> None:

@@ -63,7 +63,7 @@ class Shadow:
                 if value.generation < last:
                     raise Violation("S4", f"{group_id} fell from generation {last} to {value.generation}")
                 self.generations[group_id] = value.generation
-                check_generation(group_id, value)
+                check_generation(group_id, value, is_new=value.generation > last)
             case ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
                 if value.epoch < last:

@@ -18,7 +18,7 @@ from kohort.client.connection import Connection
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.sim.process import Process
 from kohort.sim.site import SHARDS
-from kohort.sim.strangers import HARMLESS, REQUESTS, Victim, passer_by
+from kohort.sim.strangers import CLAIM, HARMLESS, REQUESTS, Victim, passer_by
 from kohort.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ _BETWEEN = "commit-with-a-novel"
 
 def speak_up(world: World, group: str, what: str) -> bool:
     """Somebody asks the group's coordinator for what it has to refuse."""
-    request = REQUESTS[what](_victim(world, group))
+    victim = _victim(world, group)
+    request = REQUESTS[what](victim)
+    if what == CLAIM and victim.instance_id is not None:
+        world.claimed.add((group, victim.instance_id))
 
     async def ask(connection: Connection) -> None:
         await connection.send(request)

@@ -159,7 +159,10 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
 }
 """By the name that stands in a plan."""
 
-HARMLESS = [name for name in REQUESTS if name != "epoch-of-a-living-instance"]
+CLAIM = "epoch-of-a-living-instance"
+"""The request that gets a member's instance id if that member's session has just ended."""
+
+HARMLESS = [name for name in REQUESTS if name != CLAIM]
 """Those that nobody can ever take for a member's."""
 
 

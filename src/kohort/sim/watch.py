@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.broker.groups import group_partition
 from kohort.coordinator import GroupShard
 from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.sim.ledger import Ledger
 from kohort.sim.shadow import Shadow, same_at
 from kohort.sim.watched import Watched
+
+
+@dataclass(slots=True)
+class Kept:
+    """An assignment that a classic group keeps while static members return (KIP-345)."""
+
+    generation: int
+    leader_at: float | None = None
+    """When the leader returned last, which does not know from which topics the assignment was computed (KIP-814)."""
+    for_others: bool = False
+    """Whether a member returned with another subscription than the one that the assignment was computed for."""
 
 
 class Watch:
@@ -31,8 +44,12 @@ class Watch:
         """Answers seen, by request."""
         self.rebalances: Counter[str] = Counter()
         """Rebalances begun, by group."""
-        self.join_phase_over: Callable[[], None] = lambda: None
+        self.join_phase_over: Callable[[str], None] = lambda group_id: None
         """Called when the members of a classic group are told their generation, which is not written yet."""
+        self.kept: dict[str, Kept] = {}
+        """By classic group, what its static members that returned kept of an assignment, as its latest return says."""
+        self.now: Callable[[], float] = float
+        """The world's time, whatever the clocks of its brokers say."""
         self.behind_at_downgrade: Callable[[str], None] = ledger.excused.add
         """Called with a consumer group that becomes a classic group while a member is not at the group epoch."""
         self.names: Callable[[], dict[UUID, str]] = dict
@@ -53,10 +70,23 @@ class Watch:
             if isinstance(group, ClassicGroup)
         )
 
+    def took_over(self, group_id: str, generation: int, *, leads: bool, asks_for_others: bool) -> None:
+        """A static member of a classic group returned without a rebalance."""
+        kept = self.kept.get(group_id)
+        if kept is None or kept.generation != generation:
+            kept = self.kept[group_id] = Kept(generation)
+        kept.for_others |= asks_for_others
+        if leads:
+            kept.leader_at = self.now()
+
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """The group as its coordinator has it."""
+        live = self.live.get(group_partition(group_id, self.shards))
+        return None if live is None else live.group(group_id)
+
     def counts(self, group_id: str, member_id: str) -> bool:
         """Whether the group's coordinator has that member."""
-        live = self.live.get(group_partition(group_id, self.shards))
-        group = None if live is None else live.group(group_id)
+        group = self.group(group_id)
         return group is not None and member_id in group.members
 
     def written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:

@@ -19,7 +19,7 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.sim.consumer_checks import must_refuse_commit, must_refuse_heartbeat
 from kohort.sim.error_codes import ALLOWED
-from kohort.sim.rules import codes, fingerprint, is_stale, must_refuse, returning
+from kohort.sim.rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
 from kohort.sim.seen import AnyGroup, Seen
 from kohort.sim.shadow import group_of, same
 from kohort.sim.violation import Violation
@@ -42,7 +42,7 @@ class Watched:
         self.machine = machine
         self.unsynced = 0
         """Records that were appended and are not durable yet."""
-        self._seen = Seen(watch.states, lambda: watch.join_phase_over())
+        self._seen = Seen(watch.states, lambda group_id: watch.join_phase_over(group_id))
         self._watch = watch
         self._partition = partition
         self.owns = owns
@@ -119,6 +119,8 @@ class Watched:
         stale = is_stale(group, request, context.api_version)
         before = fingerprint(group) if stale else None
         returned = returning(group, request)
+        holder = None if group is None else holder_of(group, request)
+        leads = holder is not None and group is not None and group.leader_id == holder.member_id
         effects = self.machine.handle(request, context, now)
         for token, reply in effects.replies.items():
             if token == context.token:
@@ -129,6 +131,10 @@ class Watched:
             changed = fingerprint(self._classic(group_id)) != before
             if changed:
                 raise Violation("S5", f"{request} changed the group")
+        if holder is not None and group is not None and group.state is GroupState.STABLE:
+            after = group.members[group.static_ids[holder.instance_id or ""]]
+            others = after.protocols != holder.protocols
+            self._watch.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
         if returned is not None and group is not None and group.state is not GroupState.STABLE:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
         return self._take(effects, group_id, now)

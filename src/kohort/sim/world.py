@@ -106,10 +106,20 @@ class World:
         """What somebody does when a join phase is over."""
         self.resting = False
         """The faults are over: nobody is started any more."""
+        self.generations: dict[str, float] = {}
+        """When each classic group's generation began."""
+        self.topic_changes: list[float] = []
+        """When it was noticed that topics were created, grown or deleted."""
+        self._topics: dict[UUID, int] = {}
+        self.woken: list[float] = []
+        """When brokers that had stood still went on."""
+        self.claimed: set[tuple[str, str]] = set()
+        """Groups and instance ids that strangers claimed."""
         self.ended: dict[int, ErrorCode] = {}
         """Why members ended for good."""
         self.ledger.peers = lambda: [one for one in self.applications if one is not None]
         self.watch.join_phase_over = self._join_phase_over
+        self.watch.now = lambda: self.now
         self.ledger.counts = self.watch.counts
         self.ledger.exists = lambda topic_id: topic_id in self.site.disk.topics
         self.ledger.orderly = is_faultless(plan)
@@ -160,11 +170,6 @@ class World:
         at = self.agenda.now + seconds
         self.agenda.later(at, Handle((self._director, call, ())))
 
-    @property
-    def topics_changed(self) -> bool:
-        """Whether topics came, grew or went while members were there."""
-        return any(step.what in ("create", "grow", "delete") for step in self.plan.steps)
-
     def partitions(self) -> set[TopicPartition]:
         """All that exist, of topics that applications may want."""
         topics = [topic for topic in self.site.disk.topics.values() if not topic.name.startswith("__")]
@@ -179,8 +184,9 @@ class World:
             self.done[step.what] += 1
             self.note(str(step).partition(" ")[2].partition(" ")[2])
 
-    def _join_phase_over(self) -> None:
+    def _join_phase_over(self, group_id: str) -> None:
         """Between the answer to JoinGroup and the assignment a group hangs on what only its coordinator knows."""
+        self.generations[group_id] = self.now
         self.after(0.0, self.interrupt)
         if self.ambushes and not self.resting and (victim := self.site.victim) is not None:
             self.ambushes -= 1
@@ -190,11 +196,15 @@ class World:
     def _look_after(self) -> None:
         """What supervisors of processes do: start again what ended and shall live."""
         self.site.look_after(self.now)
+        topics = {topic.topic_id: topic.partitions for topic in self.site.disk.topics.values()}
+        if topics != self._topics:
+            self._topics = topics
+            self.topic_changes.append(self.now)
         for number, application in enumerate(self.applications):
             if application is not None and (application.left or application.over):
                 if application.over is not None:
                     self.ended[number] = application.over.code
-                    if not is_fair(self, application):
+                    if not is_fair(self, application, self.processes[number].lives):
                         detail = f"{application.name} is out of its group: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
@@ -212,6 +222,7 @@ class World:
         application = Application(
             f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger, self.plan.metadata_age
         )
+        application.started = self.now
         if self.plan.is_calm:
             application.backs_off = 20_000
         self.applications[number] = application
