@@ -155,7 +155,7 @@ class Shell:
             old = self.image.by_name.get(name)
             topic_id = UUID(int=len(self._names) + 1) if old is None else old.topic_id
             self._names[topic_id] = name
-            made.append(Topic(name, topic_id, TopicShape(partitions)))
+            made.append(Topic(name, topic_id, TopicShape(partitions, name=name)))
         return self.change_topics(made)
 
     def change_topics(self, topics: Iterable[Topic]) -> Effects:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from kohort.assignor.range import RangeAssignor
+from kohort.coordinator import Weights
+from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.member import Weigh
 from kohort.model import TopicPartition
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor
 from kohort.wire.consumer_protocol import Assignment, Subscription
@@ -87,10 +90,12 @@ def test_one_member_that_does_not_offer_it_leaves_it_to_the_server() -> None:
 
 
 NONSENSE: dict[str, tuple[Shares, str]] = {
-    "a partition twice": (lambda ids: {one: [TopicPartition("t", 0)] for one in ids}, "t-0 is given to both"),
-    "what is not subscribed": (lambda ids: {ids[0]: [TopicPartition("u", 0)]}, "does not subscribe to u"),
-    "a member that is not there": (lambda ids: {"nobody": [TopicPartition("t", 0)]}, "nobody is not in the group"),
-    "a partition that is not there": (lambda ids: {ids[0]: [TopicPartition("t", 9)]}, "there is no partition t-9"),
+    "a partition twice": (lambda ids: {one: [TopicPartition("t", 0)] for one in ids}, "it gives t-0 to both"),
+    "what is not subscribed": (lambda ids: {ids[0]: [TopicPartition("u", 0)]}, "that member does not subscribe to it"),
+    "a member that is not there": (lambda ids: {"nobody": [TopicPartition("t", 0)]}, "names 'nobody', which is not a"),
+    "a partition that is not there": (lambda ids: {ids[0]: [TopicPartition("t", 9)]}, "t-9, which does not exist"),
+    "a partition left out": (lambda ids: {ids[0]: [TopicPartition("t", 1)]}, "it gives t-0 to nobody"),
+    "everything left out": (lambda ids: {}, "it gives t-0 and 1 more to nobody"),
 }
 
 
@@ -105,6 +110,8 @@ def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind
     two = world.consumer("two", "t", "u", assignors=[Scripted(shares)], max_poll_interval_ms=60_000)
     world.run(50_000)
     assert any(reason in warning for host in (one, two) for warning in host.warnings)
+    assert world.consumer_group.state is ConsumerGroupState.ASSIGNING
+    assert reason in (world.consumer_group.why("one") or "")
     assert (owned(one), two.told) == ([{0, 1}], ["assigned -"])
     # Nobody waits for ever: after the rebalance timeout the server's assignor computes.
     world.run(30_000)
@@ -169,3 +176,58 @@ def test_a_target_for_an_older_group_epoch_is_refused_and_computed_anew() -> Non
     assert met == [["one"], ["late", "one"]]  # refused, and asked again in the same answer
     assert one.warnings == []
     assert {name: len(target) for name, target in world.consumer_group.targets.items() if target} == {"late": 2}
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky", FirstTakesAll()])
+def test_a_drained_member_stays_and_gets_nothing_where_a_member_computes(assignor: str | FirstTakesAll) -> None:
+    world = World({"t": 4})
+    one, two = world.consumer("one", "t", assignors=[assignor]), world.consumer("two", "t", assignors=[assignor])
+    world.run(30_000)
+    everything = one.processing | two.processing
+    assert len(everything) == 4
+    one.handle(Weigh(0.0))
+    world.run(30_000)
+    assert owned(one, two) == [set(), {0, 1, 2, 3}] and len(world.consumer_group.members) == 2
+    assert world.consumer_group.computing.made_by is not None
+    one.handle(Weigh(1.0))
+    world.run(30_000)
+    assert one.processing and one.processing | two.processing == everything
+
+
+def test_an_operator_drains_a_member_where_a_member_computes() -> None:
+    world = World({"t": 4})
+    one, two = world.consumer("one", "t", assignors=["range"]), world.consumer("two", "t", assignors=["range"])
+    world.run(30_000)
+    assert owned(one, two) == [{0, 1}, {2, 3}]
+    world.set_weights(Weights((("one", 0.0),)))
+    world.run(30_000)
+    assert owned(one, two) == [set(), {0, 1, 2, 3}]
+    world.set_weights(Weights())
+    world.run(30_000)
+    assert owned(one, two) == [{0, 1}, {2, 3}]
+
+
+def test_where_all_members_are_drained_nobody_computes_and_nobody_gets_anything() -> None:
+    world = World({"t": 2})
+    asked = Scripted(lambda ids: {ids[0]: [TopicPartition("t", 0), TopicPartition("t", 1)]})
+    one = world.consumer("one", "t", assignors=[asked], weight=0)
+    world.run(30_000)
+    assert (asked.asked, owned(one), one.warnings) == (0, [set()], [])
+    assert world.consumer_group.state is ConsumerGroupState.STABLE
+    one.handle(Weigh(1.0))
+    world.run(30_000)
+    assert (asked.asked, owned(one)) == (1, [{0, 1}])
+
+
+def test_what_a_member_is_drained_of_by_its_own_assignor_is_checked_as_well() -> None:
+    world = World({"t": 2})
+    stubborn = Scripted(lambda ids: {"one": [TopicPartition("t", 0), TopicPartition("t", 1)]})
+    one = world.consumer("one", "t", assignors=[stubborn], max_poll_interval_ms=60_000)
+    two = world.consumer("two", "t", assignors=[stubborn], max_poll_interval_ms=60_000)
+    world.run(30_000)
+    assert owned(one, two) == [{0, 1}, set()]
+    one.handle(Weigh(0.0))
+    world.run(30_000)
+    assert any("that member is drained" in warning for host in (one, two) for warning in host.warnings)
+    world.run(60_000)  # then the server's assignor computes
+    assert owned(one, two) == [set(), {0, 1}]

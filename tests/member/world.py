@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import cast
 
 from kohort.assignor import Assignor, find_assignors
-from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record
+from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record, Weights
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import (
@@ -224,6 +224,12 @@ class World:
     def _topics_changed(self) -> None:
         self._deliver(self.shell.set_topics(self.partitions))
         self._tell_metadata()
+
+    def set_weights(self, weights: Weights) -> None:
+        """An operator weighs the members."""
+        self.shell.settings = replace(self.shell.settings, weights=weights)
+        shard = self.shell.shard
+        self._deliver(self.shell.apply(shard.settings_changed(list(shard.consumer_groups), self.now)))
 
     def move_replicas(self, racks: Mapping[TopicPartition, frozenset[str]]) -> None:
         """The partitions' replicas are in these racks from now on, and everybody hears of it some time."""

@@ -11,6 +11,8 @@ from kohort.coordinator.events import (
     MemberFacts,
     MemberGone,
     MemberMoved,
+    Refused,
+    TargetRefused,
     Weighed,
 )
 from kohort.model import TopicPartition
@@ -215,3 +217,20 @@ def test_what_the_assignor_weighed_is_on_record() -> None:
     (record,) = journal.observe(GroupSettled("g", 3, "weighted", weighed), 5_200)
     assert (record.cause, record.protocol, record.weighed) == ("weight changed", "weighted", weighed)
     assert RebalanceRecord.from_json(record.to_json()) == record
+
+
+def test_a_target_that_does_not_count_is_on_record_with_its_reason() -> None:
+    journal = Journal()
+    first_member(journal)
+    refused = Refused("mine", "a-1", "it gives orders-0 to nobody")
+    journal.observe(GroupEpochBumped("g", 3, Cause.REBALANCE_ENFORCED, "a-1", None), 5_000)
+    journal.observe(TargetRefused("g", 3, refused), 5_050)
+    journal.observe(moved(A, 3, gave_up=orders(1)), 5_100)
+    (record,) = journal.observe(GroupSettled("g", 3, "uniform"), 5_200)
+    assert record.refused == (refused,)
+    assert RebalanceRecord.from_json(record.to_json()) == record
+    journal.observe(GroupEpochBumped("g", 4, Cause.REBALANCE_ENFORCED, "a-1", None), 6_000)
+    journal.observe(moved(A, 4, took=orders(1)), 6_100)
+    journal.observe(GroupSettled("g", 4, "uniform"), 6_200)
+    (record,) = journal.fetched("a", "/a", "orders", 1, 6_300)
+    assert (record.generation, record.refused) == (4, ())

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from kohort.coordinator.events import MemberFacts, Weighed
+from kohort.coordinator.events import MemberFacts, Refused, Weighed
 from kohort.recorder import RebalanceRecord
 from kohort.recorder.labels import label_of, labels, seconds
 from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary, weighed_table
@@ -100,3 +100,14 @@ def test_durations_have_three_places() -> None:
         "100 s",
         "3,600 s",
     ]
+
+
+def test_a_target_that_does_not_count_is_told_with_its_reason() -> None:
+    member = MemberFacts("app-1-id", "app-1", "/a")
+    by_member = Refused("mine", "app-1-id", "it gives orders-0 to nobody")
+    by_broker = Refused("theirs", None, "The assignor 'theirs' failed.")
+    record = RebalanceRecord("g", 3, 1_000, 2_000, after=(member,), refused=(by_member, by_broker))
+    assert (
+        "unknown; then target of app-1 refused (it gives orders-0 to nobody); then target refused (The"
+        in headline(record, labels([record])).plain
+    )

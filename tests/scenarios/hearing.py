@@ -16,6 +16,7 @@ from kohort.coordinator.events import (
     MemberMoved,
     MemberRejoined,
     RebalanceStarted,
+    TargetRefused,
 )
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
@@ -94,6 +95,8 @@ def event(told: GroupEvent) -> str:
             return f"{told.member.member_id} {', '.join(f'{step} {listing(p)}' for step, p in steps.items() if p)}"
         case GroupSettled():
             return f"settled at epoch {told.epoch}"
+        case TargetRefused():
+            return f"target of epoch {told.epoch} refused: {told.refused.reason}"
 
 
 def reply(response: Message) -> Iterator[str]:

@@ -25,6 +25,7 @@ from kohort.coordinator import (
     MetadataImage,
     Record,
     RequestContext,
+    TargetRefused,
     Timer,
     tells_nothing,
 )
@@ -224,6 +225,8 @@ class Shard:
         for timer, at in effects.timers.items():
             self._set_timer(timer, at)
         for event in effects.events:
+            if isinstance(event, TargetRefused):
+                _warn_of_refused_target(event)
             self._broker.journal.observe(event, now)
         for token, response in effects.replies.items():
             self._answer(cast("Waiter", token), response)
@@ -338,6 +341,20 @@ class Shard:
         if self._deleted_meanwhile:
             names, self._deleted_meanwhile = self._deleted_meanwhile, {}
             self.topics_deleted(names)
+
+
+def _warn_of_refused_target(event: TargetRefused) -> None:
+    refused = event.refused
+    who = "the coordinator" if refused.member_id is None else f"member={refused.member_id}"
+    log.warning(
+        "no new assignment for group=%s epoch=%d: %s, by assignor=%s: %s; members keep the last target, and what it "
+        "gives to nobody is not read: correct the assignor",
+        event.group_id,
+        event.epoch,
+        who,
+        refused.assignor,
+        refused.reason,
+    )
 
 
 def _nothing() -> None:

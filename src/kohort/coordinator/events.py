@@ -166,6 +166,25 @@ class GroupSettled:
     weighed: tuple[Weighed, ...] = ()
 
 
+@dataclass(slots=True)
+class Refused:
+    """A target that does not count."""
+
+    assignor: str
+    member_id: str | None
+    """The member that computed it; None for the coordinator."""
+    reason: str
+
+
+@dataclass(slots=True)
+class TargetRefused:
+    """An assignor failed, or its target for this group epoch cannot be: the last target counts on."""
+
+    group_id: str
+    epoch: int
+    refused: Refused
+
+
 ClassicEvent = RebalanceStarted | MemberRejoined | AssignmentMade
-ConsumerEvent = GroupEpochBumped | MemberCame | MemberMoved | GroupSettled
+ConsumerEvent = GroupEpochBumped | MemberCame | MemberMoved | GroupSettled | TargetRefused
 GroupEvent = ClassicEvent | ConsumerEvent | MemberGone

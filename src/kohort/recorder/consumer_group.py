@@ -6,10 +6,22 @@ A rebalance lasts from the first change that calls for a new target until every 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.events import GroupEpochBumped, GroupSettled, MemberCame, MemberFacts, MemberGone, MemberMoved
+from kohort.coordinator.events import (
+    GroupEpochBumped,
+    GroupSettled,
+    MemberCame,
+    MemberFacts,
+    MemberGone,
+    MemberMoved,
+    Refused,
+    TargetRefused,
+)
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.following import Following, Running, Written
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
+
+_MOST_REFUSED = 50
+"""Refused targets that one record lists."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +37,8 @@ class ConsumerGroupJournal(Following):
     _went: dict[str, MemberFacts] = field(default_factory=dict)
     _told: set[TopicPartition] = field(default_factory=set)
     """Dark, without an owner, and said so in a record."""
+    _refused: list[Refused] = field(default_factory=list)
+    """Of the rebalance under way."""
 
     def bumped(self, event: GroupEpochBumped, now: Millis) -> RebalanceRecord | None:
         """Something calls for another target; the record of the rebalance before is written as it stands."""
@@ -71,6 +85,11 @@ class ConsumerGroupJournal(Following):
             self.awaited[partition] = event.member
         return given_up
 
+    def refused(self, event: TargetRefused) -> None:
+        """A target does not count. The record of the rebalance tells why it took so long."""
+        if len(self._refused) < _MOST_REFUSED:
+            self._refused.append(event.refused)
+
     def settled(self, event: GroupSettled, now: Millis) -> RebalanceRecord | None:
         """Everybody has arrived; the record waits for the new owners' first reads, unless there are none."""
         earlier = self._finish()
@@ -89,10 +108,12 @@ class ConsumerGroupJournal(Following):
             size=len(self.members),
             gone=tuple(self._gone),
             weighed=event.weighed,
+            refused=tuple(self._refused),
         )
         self.written = Written(record, changes, self.awaited.keys() & changes.keys())
         self._told = self.holdings.dark.keys() - self.awaited.keys()
         self._running, self._changes, self._came, self._went, self._gone = None, {}, {}, {}, []
+        self._refused = []
         self.empty_since = None if self.members else now
         return earlier
 

@@ -15,6 +15,7 @@ from kohort.coordinator.events import (
     MemberMoved,
     MemberRejoined,
     RebalanceStarted,
+    TargetRefused,
 )
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.consumer_group import ConsumerGroupJournal
@@ -100,6 +101,9 @@ class Journal:
                 return []
             case GroupSettled():
                 return [group.settled(event, now), group.complete()]
+            case TargetRefused():
+                group.refused(event)
+                return []
             case _:
                 assert_never(event)
 

@@ -7,7 +7,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
-from kohort.coordinator.events import Cause
+from kohort.coordinator.events import Cause, Refused
 from kohort.model import Millis
 from kohort.recorder.labels import label_of, labels, seconds
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
@@ -99,13 +99,17 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
 
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     """The cause, who caused it and what that member said; what else happened before it was over follows."""
-    if not record.triggers:
-        return "unknown"
-    told = [_trigger(trigger, known) for trigger in record.triggers]
-    if record.follow_up_of is not None:
+    told = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
+    if record.triggers and record.follow_up_of is not None:
         # What the member says of it repeats what a follow-up is.
         told[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
+    told += [_refused(one, known) for one in record.refused]
     return "; then ".join(dict.fromkeys(told))
+
+
+def _refused(refused: Refused, known: dict[str, str]) -> str:
+    who = f" of {label_of(known, refused.member_id)}" if refused.member_id else ""
+    return f"target{who} refused ({refused.reason})"
 
 
 def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) -> str:

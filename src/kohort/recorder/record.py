@@ -12,7 +12,7 @@ from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from kohort.coordinator.events import MemberFacts, Weighed
+from kohort.coordinator.events import MemberFacts, Refused, Weighed
 from kohort.errors import KohortError
 from kohort.model import Millis, TopicPartition
 
@@ -107,6 +107,8 @@ class RebalanceRecord:
     """Why each member that was removed went."""
     weighed: tuple[Weighed, ...] = ()
     """What the broker's assignor weighed for members whose target changed, of many only some."""
+    refused: tuple[Refused, ...] = ()
+    """Targets that did not count before one did: an assignor failed, or its target could not be."""
     partitions: tuple[PartitionChange, ...] = ()
     """Those that changed hands or went dark; whoever kept its partitions and went on is not listed."""
 
@@ -149,7 +151,7 @@ class RebalanceRecord:
     def to_json(self) -> bytes:
         """The value of the journal's record; derived figures are in it for readers that only look at them."""
         value = _plain(self)
-        for name in ("triggers", "gone", "before", "after", "weighed"):
+        for name in ("triggers", "gone", "before", "after", "weighed", "refused"):
             value[name] = [_plain(one) for one in value[name]]
         value["partitions"] = [_plain(change) | {"dark_ms": change.dark_ms} for change in self.partitions]
         value["wall_ms"] = self.wall_ms
@@ -170,6 +172,7 @@ class RebalanceRecord:
                 "before": tuple(_made(MemberFacts, member) for member in value.get("before") or ()),
                 "after": tuple(_made(MemberFacts, member) for member in value.get("after") or ()),
                 "weighed": tuple(_made(Weighed, one) for one in value.get("weighed") or ()),
+                "refused": tuple(_made(Refused, one) for one in value.get("refused") or ()),
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),
             }
             return _made(cls, {"started_at": None, **value, **nested})

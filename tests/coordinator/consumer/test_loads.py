@@ -178,6 +178,19 @@ def test_a_member_is_drained_and_weighed_by_patterns_of_its_ids() -> None:
         assert (len(world.targets()["old"]), len(world.targets()["new"])) == expected
 
 
+def test_an_operator_drains_a_member_after_a_failover() -> None:
+    # Nobody knows then with which weights the target was computed, so it is computed anew.
+    world = World(GroupSettings(assignor="weighted", assignment_interval_ms=0))
+    world.settle("old", client_id="app-1")
+    world.settle("new", client_id="app-2")
+    world.load()
+    world.settle("old", "new")
+    world.settings = GroupSettings(assignor="weighted", assignment_interval_ms=0, weights=Weights((("app-2", 0.0),)))
+    world.applied(world.shard.settings_changed(["g"], world.now))
+    world.settle("old", "new")
+    assert (len(world.targets()["old"]), len(world.targets().get("new", ()))) == (4, 0)
+
+
 def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> None:
     weights = Weights((("canary", 0.5), ("app-*", 2.0)))
     members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))

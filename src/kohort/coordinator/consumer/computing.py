@@ -5,14 +5,16 @@ All of it is soft: after a failover members say again what they offer, and what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kohort.assignor.server import Target
+from kohort.assignor.server import Target, check_targets
+from kohort.coordinator.config import EVEN, Weights
 from kohort.coordinator.consumer.metadata import MetadataImage
-from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.errors import ErrorCode, KafkaError
+from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.planning import is_drained, member_shape
+from kohort.errors import AssignorError, ErrorCode, KafkaError
 from kohort.model import UUID, Millis
 from kohort.wire.consumer_group_heartbeat import (
     Computation,
@@ -25,6 +27,7 @@ from kohort.wire.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.consumer.planning import Coming
 
 
@@ -42,11 +45,15 @@ class Asked:
 class Computing:
     """Of one group: what its members offer, and who was asked last."""
 
-    __slots__ = ("_asked", "_found", "_offers", "made_by")
+    __slots__ = ("_asked", "_found", "_offers", "failure", "made_by", "weights")
 
     def __init__(self) -> None:
         self.made_by: str | None = None
         """The members' assignor by which the present target was computed; None where the server's was."""
+        self.failure: str | None = None
+        """Why the last target that a member computed does not count; None once there is one that does."""
+        self.weights: Weights = EVEN
+        """The operator's weights of the members, as a member was last asked to compute with them."""
         self._offers: dict[str, tuple[OfferedAssignor, ...]] = {}
         self._asked: Asked | None = None
         self._found: tuple[tuple[int, int], str | None] | None = None
@@ -73,9 +80,9 @@ class Computing:
         """Whether somebody has what members told until now, and is to compute the target of that epoch from it."""
         return self._asked is not None and self._asked.epoch == epoch
 
-    def waits(self, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis) -> bool:
+    def waits(self, group: ConsumerGroup, epoch: int, coming: Coming | None, weights: Weights, now: Millis) -> bool:
         """Whether the target of that epoch is for a member to compute, so that the server's assignor keeps off."""
-        if not self._offers or self._common(group, coming) is None:
+        if not self._offers or self._common(group, coming, weights) is None:
             return False
         asked = self._asked
         return asked is None or asked.epoch != epoch or asked.member_id not in group.members or now < asked.until
@@ -87,11 +94,18 @@ class Computing:
         return asked.until if asked is not None and is_awaited else 0
 
     def ask(
-        self, group: ConsumerGroup, image: MetadataImage, member_id: str, now: Millis, *, again: bool
+        self,
+        group: ConsumerGroup,
+        image: MetadataImage,
+        weights: Weights,
+        member_id: str,
+        now: Millis,
+        *,
+        again: bool,
     ) -> Computation | None:
         """What this member is to compute now, if anything. `again`: it may not have got what it was told before."""
         asked = self._asked
-        if group.target_epoch >= group.epoch or not self.waits(group, group.epoch, None, now):
+        if group.target_epoch >= group.epoch or not self.waits(group, group.epoch, None, weights, now):
             return None
         if asked is not None and asked.epoch == group.epoch and asked.member_id in group.members:
             if asked.member_id != member_id or not again:
@@ -99,17 +113,19 @@ class Computing:
             until = asked.until
         else:
             until = now + max(group.members[member_id].rebalance_timeout_ms, 0)
-        assignor = self._common(group, None)
+        assignor = self._common(group, None, weights)
         assert assignor is not None
         self._asked = Asked(group.epoch, assignor, member_id, until)
+        self.weights = weights
         return self._computation(group, image, assignor)
 
     def take(
         self, group: ConsumerGroup, image: MetadataImage, member_id: str, computed: Computed, epoch: int, now: Millis
-    ) -> Mapping[str, Target] | None:
-        """The targets that change by what a member computed; None where its assignor failed.
+    ) -> Mapping[str, Target]:
+        """The targets that change by what a member computed.
 
-        Raises KafkaError with the reason where it does not count; then the last target stays.
+        Raises KafkaError where it is late, or nobody asked for it. Raises AssignorError where its assignor failed, and
+        then the server's assignor computes at once, or gave what cannot be. The last target counts on.
         """
         asked = self._asked
         if asked is None or asked.member_id != member_id or group.target_epoch >= epoch:
@@ -118,30 +134,42 @@ class Computing:
             raise _refusal(f"it is for the group epoch {computed.group_epoch}, and the group is at {epoch}")
         if computed.error is not None:
             asked.until = now
-            return None
-        targets: dict[str, Partitions] = {}
-        for one in computed.targets:
-            targets[one.member_id] = Partitions.of((part.topic_id, part.partitions) for part in one.topic_partitions)
-        _check(group, image, computed)
-        self.made_by = asked.assignor
-        changed = {name: targets.get(name, NOTHING) for name in group.members}
-        return {name: new.by_topic for name, new in changed.items() if new != group.target_of(name)}
+            self.failure = computed.error
+            raise AssignorError(computed.error)
+        try:
+            targets = _checked(group, image, self.weights, computed)
+        except AssignorError as problem:
+            self.failure = f"What {member_id} computed by {asked.assignor!r} is not followed: {problem}."
+            raise
+        self.made_by, self.failure = asked.assignor, None
+        return {name: new for name, new in targets.items() if new != group.target_of(name).by_topic}
 
-    def _common(self, group: ConsumerGroup, coming: Coming | None) -> str | None:
+    @property
+    def asked_assignor(self) -> str:
+        """By which assignor a member was last asked to compute."""
+        return "" if self._asked is None else self._asked.assignor
+
+    def server_computed(self) -> None:
+        """The present target is the server assignor's."""
+        self.made_by = self.failure = None
+
+    def _common(self, group: ConsumerGroup, coming: Coming | None, weights: Weights) -> str | None:
         """The assignor that all members offer, and that most prefer."""
         if coming is not None:
-            members = set(group.members) - {coming.replaces}
-            return self._in_common(members | {coming.member.member_id})
+            members = {one: member for one, member in group.members.items() if one != coming.replaces}
+            return self._in_common(members | {coming.member.member_id: coming.member}, weights)
         # Kept, as every heartbeat asks while the target is not there.
         key = len(group.members), group.epoch
         if self._found is None or self._found[0] != key:
-            self._found = key, self._in_common(group.members)
+            self._found = key, self._in_common(group.members, weights)
         return self._found[1]
 
-    def _in_common(self, members: Collection[str]) -> str | None:
+    def _in_common(self, members: Mapping[str, ConsumerMember], weights: Weights) -> str | None:
         offers = [self._offers.get(member_id) for member_id in members]
         if not offers or any(offer is None for offer in offers):
             return None
+        if all(is_drained(member, weights) for member in members.values()):
+            return None  # there is nobody to give anything to, which assignors of members need not expect
         named = [[one.name for one in offer or ()] for offer in offers]
         common = set(named[0]).intersection(*named)
         votes = [next(name for name in names if name in common) for names in named] if common else []
@@ -151,6 +179,8 @@ class Computing:
         topics: dict[UUID, TopicToAssign] = {}
         members = []
         for member_id, member in sorted(group.members.items()):
+            if is_drained(member, self.weights):
+                continue  # as for a user's server assignor, so that each assignor of a member drains
             topic_ids = sorted(group.topics.ids_of(member.subscription, image))
             for topic_id in topic_ids:
                 topic = image.by_id[topic_id]
@@ -169,26 +199,19 @@ class Computing:
         return Computation(group_epoch=group.epoch, assignor=assignor, topics=list(topics.values()), members=members)
 
 
-def _check(group: ConsumerGroup, image: MetadataImage, computed: Computed) -> None:
-    """Raise KafkaError with what is wrong with a target that a member made."""
-    owners: dict[tuple[UUID, int], str] = {}
+def _checked(group: ConsumerGroup, image: MetadataImage, weights: Weights, computed: Computed) -> Mapping[str, Target]:
+    """The targets of all members. Raises AssignorError with what is wrong with what a member made."""
+    given: dict[str, dict[UUID, list[int]]] = {}
     for target in computed.targets:
-        member = group.members.get(target.member_id)
-        if member is None:
-            raise _refusal(f"{target.member_id} is not in the group")
-        subscribed = group.topics.ids_of(member.subscription, image)
+        share = given.setdefault(target.member_id, {})
         for part in target.topic_partitions:
-            topic = image.by_id.get(part.topic_id)
-            if topic is None:
-                raise _refusal(f"there is no topic {part.topic_id}")
-            if part.topic_id not in subscribed:
-                raise _refusal(f"{target.member_id} does not subscribe to {topic.name}")
-            for number in part.partitions:
-                if not 0 <= number < topic.shape.partitions:
-                    raise _refusal(f"there is no partition {topic.name}-{number}")
-                if owners.setdefault((part.topic_id, number), target.member_id) != target.member_id:
-                    first = owners[part.topic_id, number]
-                    raise _refusal(f"{topic.name}-{number} is given to both {first} and {target.member_id}")
+            share.setdefault(part.topic_id, []).extend(part.partitions)
+    members = {
+        member_id: member_shape(member, group.topics.ids_of(member.subscription, image), weights)
+        for member_id, member in group.members.items()
+    }
+    asked = frozenset[UUID]().union(*(member.topics for member in members.values()))
+    return check_targets(given, members, {topic_id: image.by_id[topic_id].shape for topic_id in asked})
 
 
 def _refusal(reason: str) -> KafkaError:

@@ -46,7 +46,6 @@ def _describe(groups: Groups, group_id: str) -> DescribedGroup:
 
 
 def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Member:
-    by_members = group.computing.made_by
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -61,7 +60,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
         since_ms=member.since or -1,
         member_type=_CONSUMER if member.classic is None else _CLASSIC,
-        reason=group.planning.why(member.member_id) if by_members is None else f"a member computed it, by {by_members}",
+        reason=group.why(member.member_id),
     )
 
 

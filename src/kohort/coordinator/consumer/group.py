@@ -184,6 +184,15 @@ class ConsumerGroup:
         reasons = ((member_id, self.planning.why(member_id)) for member_id in concerned)
         return tuple(Weighed(member_id, reason) for member_id, reason in reasons if reason is not None)
 
+    def why(self, member_id: str) -> str | None:
+        """Why a member should have what it should have, as far as this coordinator knows."""
+        computing = self.computing
+        if computing.failure is not None:
+            return f"the last target counts on. {computing.failure}"
+        if computing.made_by is not None:
+            return f"a member computed it, by {computing.made_by}"
+        return self.planning.why(member_id)
+
     # What replay writes
 
     def aim(self, member_id: str) -> None:

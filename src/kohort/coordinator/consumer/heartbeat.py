@@ -27,10 +27,11 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import look_up
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext, Token
+from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.holds import Held
 from kohort.coordinator.timers import SessionTimeout
-from kohort.errors import ErrorCode, KafkaError
+from kohort.errors import AssignorError, ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.consumer_group_heartbeat import (
     Assignment,
@@ -153,7 +154,10 @@ def _heartbeat(
     response = _answer(beat, request, moved)
     response.refused = refused
     if beat.coming is None and computed is None and is_due(groups, group, now):
-        response.computation = group.computing.ask(group, groups.metadata, member_id, now, again=_is_full(request))
+        weights = groups.settings(group.group_id).weights
+        response.computation = group.computing.ask(
+            group, groups.metadata, weights, member_id, now, again=_is_full(request)
+        )
     return response
 
 
@@ -170,6 +174,11 @@ def _computed(
         return computing.take(beat.group, beat.groups.metadata, member_id, request.computed, epoch, beat.now), None
     except KafkaError as refused:
         return None, refused.sentence
+    except AssignorError as refused:
+        why = Refused(computing.asked_assignor, member_id, str(refused))
+        beat.out.events.append(TargetRefused(beat.group.group_id, epoch, why))
+        # A member knows by itself that its assignor failed.
+        return None, str(refused) if request.computed.error is None else None
 
 
 def _answer(

@@ -95,6 +95,11 @@ class Planning:
         """The targets are no longer what the plan made them: the next update goes on from what the log says."""
         self._plan = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a plan: not after a failover, and not where members compute."""
+        return self._plan is not None
+
     def is_of_another(self, assignor: str) -> bool:
         """Whether the plan is another assignor's than that one's."""
         return self._plan is not None and self._assignor != assignor
@@ -151,9 +156,11 @@ class Planning:
         self._failure = None
         return changed
 
-    def failed(self, problem: str, now: Millis) -> None:
-        """A user's assignor failed."""
+    def failed(self, problem: str, now: Millis) -> bool:
+        """A user's assignor failed. Returns whether it failed otherwise than the last time, or did not fail then."""
+        is_new = problem != self._failure
         self._failure, self.failed_at = problem, now
+        return is_new
 
     def _begin(
         self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None
@@ -197,7 +204,23 @@ class Planning:
             self._told[name] = topic
 
     def _shape(self, member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
-        weight = self._weights.of(member.instance_id, member.client_id)
-        if weight is None:  # what an operator says of a member goes before what it says itself
-            weight = 1.0 if member.weight is None else member.weight
-        return MemberShape(topic_ids, member.rack_id, member.instance_id, weight or 1.0, drained=weight == 0)
+        return member_shape(member, topic_ids, self._weights)
+
+
+def member_shape(member: ConsumerMember, topic_ids: frozenset[UUID], weights: Weights) -> MemberShape:
+    """What an assignor knows of a member that asks for these topics."""
+    weight = _weight(member, weights)
+    return MemberShape(topic_ids, member.rack_id, member.instance_id, weight or 1.0, drained=weight == 0)
+
+
+def is_drained(member: ConsumerMember, weights: Weights) -> bool:
+    """Whether the member gets nothing, because the operator or the member itself gives it the weight 0."""
+    return _weight(member, weights) == 0
+
+
+def _weight(member: ConsumerMember, weights: Weights) -> float:
+    """An operator's weight of a member goes before the one that the member states."""
+    weight = weights.of(member.instance_id, member.client_id)
+    if weight is not None:
+        return weight
+    return 1.0 if member.weight is None else member.weight

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kohort.coordinator.config import Weights
 from kohort.coordinator.consumer.epochs import bump, bump_if_topics_changed
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage, changed_names
@@ -56,6 +57,16 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
             if member.classic is None and not 0 < member.session_deadline < latest:
                 out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline = latest
         weights = groups.settings(group_id).weights
-        is_other = group.planning.is_of_another(chosen_assignor(groups, group)) or not group.planning.weighs_as(weights)
-        if group.members and is_other:
+        if group.members and _is_computed_otherwise(groups, group, weights):
             bump(groups, group, Why(Cause.ASSIGNOR_CHANGED), out)
+
+
+def _is_computed_otherwise(groups: Groups, group: ConsumerGroup, weights: Weights) -> bool:
+    """Whether another assignor computes now, or with other weights, than for the present target."""
+    planning, computing = group.planning, group.computing
+    if computing.made_by is not None:
+        return computing.weights != weights
+    if not planning.is_known:
+        # After a failover nobody knows by what the target was computed. Another rebalance moves little.
+        return group.epoch == group.target_epoch
+    return planning.is_of_another(chosen_assignor(groups, group)) or not planning.weighs_as(weights)

@@ -9,6 +9,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Coming
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.groups import Groups
 from kohort.errors import AssignorError
 from kohort.model import Millis
@@ -27,7 +28,8 @@ def update_target(
     """
     if group.target_epoch >= epoch or not is_due(groups, group, now):
         return None
-    if group.computing.waits(group, epoch, coming, now):
+    weights = groups.settings(group.group_id).weights
+    if group.computing.waits(group, epoch, coming, weights, now):
         return None
     before = None if coming is None else group.members.get(coming.replaces or coming.member.member_id)
     name = chosen_assignor(
@@ -37,13 +39,13 @@ def update_target(
         None if coming is None else coming.member.server_assignor,
     )
     try:
-        weights = groups.settings(group.group_id).weights
         changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming, weights)
     except AssignorError as problem:
         # A user's. The members go on with what they have, and it is asked again after the interval.
-        group.planning.failed(str(problem), now)
+        if group.planning.failed(str(problem), now):
+            out.events.append(TargetRefused(group.group_id, epoch, Refused(name, None, str(problem))))
         return None
-    group.computing.made_by = None
+    group.computing.server_computed()
     return write_target(groups, group, epoch, changed, now, out)
 
 
