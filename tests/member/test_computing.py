@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from kohort.assignor.range import RangeAssignor
-from kohort.coordinator import Weights
+from kohort.coordinator import TargetRefused, Weights
 from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.events import Refused
 from kohort.member import Weigh
 from kohort.model import TopicPartition
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor
@@ -116,6 +117,20 @@ def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind
     # Nobody waits for ever: after the rebalance timeout the server's assignor computes.
     world.run(30_000)
     assert two.processing
+    assert not any("the last target counts on" in (world.consumer_group.why(one) or "") for one in ("one", "two"))
+
+
+def test_a_target_that_counts_ends_what_was_wrong_with_the_last() -> None:
+    world = World({"t": 2})
+    assignor = Scripted(lambda ids: {})
+    one = world.consumer("one", "t", assignors=[assignor])
+    world.run(10_000)
+    assert "to nobody" in (world.consumer_group.why("one") or "")
+    assignor.shares = lambda ids: {ids[0]: [TopicPartition("t", 0), TopicPartition("t", 1)]}
+    world.consumer("two", "t", assignors=[assignor])
+    world.run(10_000)
+    assert len(one.processing) == 2
+    assert world.consumer_group.why("one") == "a member computed it, by scripted"
 
 
 def test_a_member_that_dies_while_it_computes_is_replaced_by_another() -> None:
@@ -138,7 +153,10 @@ def test_a_failing_assignor_leaves_it_to_the_server_at_once() -> None:
     one = world.consumer("one", "t", assignors=[Scripted(fails)])
     world.run(10_000)
     assert one.processing == tps("t", 0, 1)
-    assert one.warnings == ["the assignor 'scripted' failed: ZeroDivisionError: division by zero"]
+    sentence = "the assignor 'scripted' failed: ZeroDivisionError: division by zero"
+    assert one.warnings == [sentence]
+    told = [event for event in world.events if isinstance(event, TargetRefused)]
+    assert [event.refused for event in told] == [Refused("scripted", "one", sentence)]
 
 
 def test_after_a_failover_members_offer_again() -> None:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import cast
 
 from kohort.assignor import Assignor, find_assignors
-from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record, Weights
+from kohort.coordinator import Effects, GroupConfig, GroupEvent, GroupSettings, Record, Weights
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import (
@@ -70,6 +70,8 @@ class World:
         self.shell.settings = GroupSettings(assignment_interval_ms=0)
         self.shell.set_topics(self.partitions)
         self.hosts: list[Host] = []
+        self.events: list[GroupEvent] = []
+        """What the recorder is told."""
         self.coordinator_is_lost = False
         self._agenda: list[tuple[Millis, int, Callable[[], object]]] = []
         self._order = count()
@@ -266,6 +268,7 @@ class World:
                 self.shell.disconnect(request.token)
 
     def _deliver(self, effects: Effects) -> None:
+        self.events += effects.events
         for token, reply in effects.replies.items():
             assert isinstance(token, int)
             asked = self._asked.pop(token, None)

@@ -191,6 +191,16 @@ def test_an_operator_drains_a_member_after_a_failover() -> None:
     assert (len(world.targets()["old"]), len(world.targets().get("new", ()))) == (4, 0)
 
 
+def test_settings_that_change_while_a_target_is_awaited_need_no_epoch_of_their_own() -> None:
+    world = World(GroupSettings(assignment_interval_ms=60_000))
+    world.settle("a")
+    world.load()
+    world.heartbeat("b", 0, [])
+    group = world.shard.consumer_groups["g"]
+    assert group.epoch > group.target_epoch
+    assert world.applied(world.shard.settings_changed(["g"], world.now)).records == []
+
+
 def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> None:
     weights = Weights((("canary", 0.5), ("app-*", 2.0)))
     members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))

@@ -134,7 +134,6 @@ class Computing:
             raise _refusal(f"it is for the group epoch {computed.group_epoch}, and the group is at {epoch}")
         if computed.error is not None:
             asked.until = now
-            self.failure = computed.error
             raise AssignorError(computed.error)
         try:
             targets = _checked(group, image, self.weights, computed)
