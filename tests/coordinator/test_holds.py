@@ -127,6 +127,23 @@ def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_int
     assert 4_500 < held.until - shell.now < 5_000
 
 
+def test_a_client_that_sleeps_during_a_hold_is_back_soon_after_a_commit_while_its_group_changes(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch, topic_partitions=[])
+    shell.handle(report, "a reports", 1, client=ClientKind.KOHORT, may_hold=True)
+    shell.now += 100
+    held = held_heartbeat(shell, epoch)
+    shell.now += 20
+    assert release(shell, held) == 230, "one in 250 ms, however many commits there are"
+    held = held_heartbeat(shell, epoch)
+    shell.now += 400
+    assert release(shell, held) == 50
+    shell.now += 60_000
+    held = held_heartbeat(shell, epoch)
+    shell.now += 400
+    assert release(shell, held) == 600, "it is quiet now: one in a second"
+
+
 def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_its_commits(shell: Shell) -> None:
     # The Java client sends a heartbeat when its timer is over, which begins with the last one, or with an answer that
     # tells another interval; and commits every auto.commit.interval.ms, a little later each time.

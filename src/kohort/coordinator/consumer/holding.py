@@ -50,7 +50,8 @@ _RESTLESS: Millis = 30_000
 """After a target of a group the next is likely for so long, and for a time between none and as much again, other for
 each member: so that not all go back to the usual interval, and are without a heartbeat meanwhile, at once."""
 _AT_MOST_EVERY: Millis = 1_000
-"""A member whose other requests release its heartbeats sends one in so much time, however many requests it sends."""
+"""A member whose other requests release its heartbeats sends one in so much time, however many requests it sends. One
+that sleeps while it is held does so sooner in a group that has just changed, as any other does: see `_BRISK`."""
 _PATIENCE = 4
 """So many heartbeats of a member are answered at once while its acknowledgement is awaited; a client may send none."""
 
@@ -277,7 +278,7 @@ def held_for_nothing(
     interval = _next_interval(groups, group_id, member_id, now, waits=waits)
     usual = groups.settings(group_id).heartbeat_interval_ms
     if released and (group_id, member_id) in groups.holds.sleepers:
-        interval = min(usual, max(interval, _AT_MOST_EVERY - (now - held.since)))
+        interval = min(usual, max(interval, _least_gap(groups, group_id, member_id, now) - (now - held.since)))
     elif released:
         between = _between_commits(groups.holds.pace(group_id, member_id), held, usual, now)
         interval = between if interval >= usual else interval
@@ -285,6 +286,14 @@ def held_for_nothing(
     _tell_interval(groups, group_id, response, interval)
     groups.holds.forget_pace(group_id, member_id)
     return response
+
+
+def _least_gap(groups: Groups, group_id: str, member_id: str, now: Millis) -> Millis:
+    """The least time between two heartbeats of a member whose other requests release them."""
+    group = groups.consumer(group_id)
+    if group is None or not _is_restless(group, member_id, now):
+        return _AT_MOST_EVERY
+    return min(_AT_MOST_EVERY, max(_BRISK, len(group.members) // 2))
 
 
 def _between_commits(pace: Pace, held: Held, usual: Millis, now: Millis) -> Millis:

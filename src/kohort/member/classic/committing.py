@@ -2,6 +2,7 @@
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
+from kohort.member.classic.heartbeats import commit_follows_heartbeat
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.standing import Standing
@@ -55,6 +56,7 @@ def send_commit_if_possible(member: Standing) -> None:
     assert member.generation is not None or member.phase is Phase.UNSUBSCRIBED
     request = commit_request(commit, config.group_id, member.member_id, member.generation, config.instance_id)
     member.commits.sent_with(member.send(request))
+    commit_follows_heartbeat(member)
 
 
 def commit_answered(member: Standing, request: int, sent: Sent, response: OffsetCommitResponse) -> None:

@@ -8,6 +8,10 @@ from kohort.member.classic.standing import Standing
 from kohort.member.phase import Phase
 from kohort.model import Millis
 
+_RESTLESS: Millis = 60_000
+"""After a generation the next is likely for this long."""
+_AT_MOST_EVERY: Millis = 250
+"""Least time between two heartbeats of a member that commits often."""
 _IN = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
 
 
@@ -18,7 +22,19 @@ def send_heartbeat_if_due(member: Standing) -> None:
     assert member.generation is not None
     request = heartbeat_request(member.config, member.member_id, member.generation)
     member.heartbeat_request = member.send(request, member.config.heartbeat_timeout_ms)
+    member.heartbeat_sent_at = member.now
     member.heartbeat_at = member.now + member.config.heartbeat_interval_ms
+
+
+def commit_follows_heartbeat(member: Standing) -> None:
+    """A commit goes out behind a heartbeat that is not answered, so a coordinator that holds it answers it now.
+
+    Until the next heartbeat the coordinator cannot tell this member of a rebalance, and what a member leaves is not
+    read until all others have heard. So the next one goes out soon, in a group that may rebalance again.
+    """
+    if member.heartbeat_request is not None and member.now - member.assigned_at < _RESTLESS:
+        soon = max(member.now, member.heartbeat_sent_at + _AT_MOST_EVERY)
+        member.heartbeat_at = min(member.heartbeat_at, soon)
 
 
 def next_heartbeat_at(member: Standing) -> Millis | None:

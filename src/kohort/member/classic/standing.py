@@ -15,7 +15,7 @@ from kohort.member.classic.phases import BEFORE
 from kohort.member.classic.requests import NO_GENERATION
 from kohort.member.config import MemberConfig
 from kohort.member.phase import Phase
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 
 
 class Standing(AnyMember):
@@ -31,6 +31,9 @@ class Standing(AnyMember):
         self.id_request: int | None = None
         """While leaving: the JoinGroup whose answer brings a member id, which has to be given back."""
         self.heartbeat_request: int | None = None
+        self.heartbeat_sent_at: Millis = 0
+        self.assigned_at: Millis = 0
+        """When the last assignment arrived."""
         self.joined_topics: frozenset[str] = frozenset()
         """The topics of the last JoinGroup."""
         self.rejoin: str | None = None

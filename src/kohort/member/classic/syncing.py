@@ -98,6 +98,6 @@ def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:
         member.callbacks.add(CallbackKind.ASSIGN, assigned - member.owned)
     member.commits.rebalanced()
     # At once: a coordinator that holds heartbeats can tell only a member that has one in flight.
-    member.heartbeat_at = member.now
+    member.heartbeat_at = member.assigned_at = member.now
     member.metadata_compared = False
     member.enter(Phase.STABLE)
