@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test check lint types layers source interop interop-long chaos fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -47,6 +47,9 @@ source: $(VENV)/.develop
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --broker both -m "interop or kafka"
+
+conversation: $(VENV)/.develop ## 2,500 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
+	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py
 
 interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka
 	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))

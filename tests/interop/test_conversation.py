@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need_jars
 from tests.interop.conversation import scenes
-from tests.interop.conversation.expected import EXPECTED, SEEN_IN_TRANSCRIPTS
+from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_TRANSCRIPTS, Expected
 from tests.interop.conversation.play import Difference, differences, play
-from tests.interop.conversation.settings import KAFKAS_OWN, PARTS
+from tests.interop.conversation.settings import KAFKAS_OWN, PARTS, PROMPT_OFF
 from tests.interop.conversation.stage import SCENES
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
@@ -23,12 +24,10 @@ from tests.interop.kohort import running_kohort
 assert scenes.__all__, "imported for what it registers"
 
 
-async def differences_in(part: str) -> list[Difference]:
+async def differences_in(part: str, kohorts_own: Mapping[str, str]) -> list[Difference]:
     """Play one part to both brokers at once."""
     settings = PARTS[part]
-    ours = {name.replace(".", "_"): value for name, value in settings.items()}
-    # A scene awaits each answer before it goes on, and its members change connections as they like.
-    ours |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
+    ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
     with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(play(kafka.bootstrap, SCENES[part]), play(kohort.bootstrap, SCENES[part]))
     return list(differences(*told))
@@ -37,12 +36,21 @@ async def differences_in(part: str) -> list[Difference]:
 @pytest.mark.kafka
 @pytest.mark.interop
 @pytest.mark.timeout(600)  # six pairs of brokers, each for half a minute at most where the machine is quiet
-async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("kohorts_own", "expected"),
+    [
+        pytest.param({}, EXPECTED + AT_DEFAULTS, id="at Kohort's defaults"),
+        pytest.param(PROMPT_OFF, EXPECTED, id="heartbeats not held"),
+    ],
+)
+async def test_kafka_and_kohort_answer_alike(
+    kohorts_own: Mapping[str, str], expected: tuple[Expected, ...], request: pytest.FixtureRequest
+) -> None:
     need_jars(request.config)
-    found = [difference for part in PARTS for difference in await differences_in(part)]
-    unexplained = [one for one in found if not any(row.covers(one) for row in EXPECTED)]
+    found = [difference for part in PARTS for difference in await differences_in(part, kohorts_own)]
+    unexplained = [one for one in found if not any(row.covers(one) for row in expected)]
     assert not unexplained, "\n".join(map(str, unexplained))
-    unused = [row for row in EXPECTED if not any(row.covers(one) for one in found)]
+    unused = [row for row in expected if not any(row.covers(one) for one in found)]
     assert not unused, f"no longer different: {unused}"
 
 
@@ -50,5 +58,5 @@ def test_every_difference_is_told_to_users() -> None:
     text = Path(__file__).parents[2].joinpath("docs", "interop.md").read_text(encoding="utf-8")
     section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
     told = {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}
-    whys = [row.why for row in EXPECTED] + list(SEEN_IN_TRANSCRIPTS)
+    whys = [row.why for row in EXPECTED + AT_DEFAULTS] + list(SEEN_IN_TRANSCRIPTS)
     assert told == {" ".join(why.split()) for why in whys}

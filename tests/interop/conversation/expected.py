@@ -20,6 +20,8 @@ class Expected:
     field: str = "*"
     kafka: object = _ANY
     kohort: object = _ANY
+    kohort_within: range | None = None
+    """Bounds of Kohort's number, where it depends on the moment."""
 
     def is_about(self, scene: str) -> bool:
         """Whether it may occur in that scene."""
@@ -33,6 +35,7 @@ class Expected:
             and fnmatchcase(found.field, self.field)
             and self.kafka in (_ANY, found.kafka)
             and self.kohort in (_ANY, found.kohort)
+            and (self.kohort_within is None or found.kohort in self.kohort_within)
         )
 
 
@@ -284,6 +287,17 @@ _ADMIN = (
 )
 
 EXPECTED = _GROUPS + _CONSUMER_GROUPS + _BROKER + _ADMIN
+
+AT_DEFAULTS = (
+    Expected(
+        """\
+A member of a consumer group is told a shorter heartbeat interval, 10 to 250 ms, while its group changes: its next
+heartbeat is then there to be held until there is news.""",
+        field="heartbeat_interval_ms",
+        kohort_within=range(10, 251),
+    ),
+)
+"""Differences that only `group.heartbeat.hold.ms` and `group.disconnect.grace.ms` at their defaults make."""
 
 SEEN_IN_TRANSCRIPTS = (
     """\

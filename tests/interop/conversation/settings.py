@@ -40,3 +40,6 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "downgrade": {**_CONSUMER, "group.consumer.migration.policy": "downgrade"},
     "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }
+
+PROMPT_OFF: Mapping[str, str] = {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
+"""Kohort as it answers without holding heartbeats and without waiting for members that disconnected."""

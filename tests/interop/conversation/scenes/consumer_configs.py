@@ -48,7 +48,7 @@ async def configs_of_a_group(s: Stage) -> None:
     await _describe(s, "before")
     for what, operations in changes.items():
         await _alter(s, what, operations)
-    await _describe(s, "after", {_INTERVAL: "600", _ASSIGNMENT: "15000"})
+    await _describe(s, "after", {_SESSION: "45000", _INTERVAL: "600", _ASSIGNMENT: "15000"})
     await _alter(s, "checked only", [(_SESSION, _SET, "50000")], validate_only=True)
     await _listed(s, "listed", there=True)
     await _alter(s, "the rest", [(_INTERVAL, _DELETE, None), (_ASSIGNMENT, _DELETE, None)])

@@ -92,12 +92,12 @@ async def a_member_that_does_not_give_up(s: Stage) -> None:
 async def a_session_that_ends(s: Stage) -> None:
     """The session timeout is the group's, from its configuration."""
     orders = await topic(s, "orders", 2)
-    await _configure(s, {"consumer.session.timeout.ms": "1000", "consumer.heartbeat.interval.ms": "500"})
+    await _configure(s, {"consumer.session.timeout.ms": "3000", "consumer.heartbeat.interval.ms": "500"})
     a, b = ConsumerMember(s, "a"), ConsumerMember(s, "b")
     await a.joins("a joins, and is told the group's interval", [orders])
     await b.joins("b joins", [orders])
     await settle(a, b)
-    for _ in range(15):
+    for _ in range(40):
         await asyncio.sleep(0.1)
         await a.quietly_beats()
     await described(s, "b was silent")
@@ -107,7 +107,7 @@ async def a_session_that_ends(s: Stage) -> None:
     await described(s, "a has all")
     await _configure(s, {"consumer.session.timeout.ms": "30000", "consumer.heartbeat.interval.ms": "6000"})
     await a.beat("another interval")
-    await asyncio.sleep(1.2)
+    await asyncio.sleep(3.2)
     await a.beat("a lives longer")
 
 
