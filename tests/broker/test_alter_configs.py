@@ -75,8 +75,16 @@ async def test_single_configs_are_set_and_deleted_and_the_rest_stays(peer: Peer,
 
 async def test_parts_are_added_to_a_list_and_taken_from_it(peer: Peer, broker: Broker) -> None:
     # What the topic has from its broker counts as its list (KIP-339).
-    for operation, after in [(APPEND, "delete,compact"), (APPEND, "delete,compact"), (SUBTRACT, "delete")]:
-        assert await alter(peer, resource(TOPIC, "orders", ("cleanup.policy", operation, "compact"))) == [0]
+    for operation, part, after in [
+        (APPEND, "compact", "delete,compact"),
+        (APPEND, "compact", "delete,compact"),
+        (SUBTRACT, "compact", "delete"),
+        (SUBTRACT, "delete", ""),
+        (SUBTRACT, "delete", ""),
+        (APPEND, "compact", "compact"),
+        (SET, "", ""),
+    ]:
+        assert await alter(peer, resource(TOPIC, "orders", ("cleanup.policy", operation, part))) == [0]
         assert configs(broker)["cleanup.policy"] == after
 
 
@@ -98,6 +106,8 @@ async def test_the_older_request_replaces_everything(peer: Peer, broker: Broker,
         (resource(TOPIC, "orders", ("retention", SET, "1")), ErrorCode.INVALID_CONFIG),
         (resource(TOPIC, "orders", ("cleanup.policy", SET, "shred")), ErrorCode.INVALID_CONFIG),
         (resource(TOPIC, "orders", ("cleanup.policy", APPEND, "shred")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("cleanup.policy", SET, ",")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("cleanup.policy", SET, "delete,")), ErrorCode.INVALID_CONFIG),
         (resource(TOPIC, "orders", ("message.timestamp.type", SET, "Never")), ErrorCode.INVALID_CONFIG),
         (resource(TOPIC, "orders", ("compression.type", SET, "rar")), ErrorCode.INVALID_CONFIG),
         (resource(TOPIC, "orders", ("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG),

@@ -79,4 +79,6 @@ def test_a_file_of_settings_is_read_as_kafkas_is(tmp_path: Path) -> None:
 def test_a_topic_config_that_cannot_be_honoured_is_refused(configs: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         check_topic_configs(configs)
+    for policy in ("", " ", "compact, delete"):
+        check_topic_configs({"cleanup.policy": policy})
     check_topic_configs({"cleanup.policy": "compact,delete", "retention.ms": "-1", "compression.type": "producer"})

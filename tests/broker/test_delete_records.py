@@ -92,6 +92,19 @@ async def test_what_cannot_be_deleted_is_refused_and_all_stays(
     assert await read(peer, 0) == ErrorCode.NONE
 
 
+async def test_records_are_deleted_by_hand_where_no_policy_deletes_them(peer: Peer, broker: Broker) -> None:
+    await fill(peer, broker)
+    topic = broker.topics.named("orders")
+    assert topic is not None
+    for policy, code in {
+        "": ErrorCode.NONE,
+        "compact, delete": ErrorCode.NONE,
+        "compact": ErrorCode.POLICY_VIOLATION,
+    }.items():
+        topic = broker.topics.configure(topic, {"cleanup.policy": policy})
+        assert (await delete(peer, 4))[0] == code
+
+
 async def test_many_partitions_are_deleted_and_others_are_answered_meanwhile(
     peer: Peer, connect: Connect, broker: Broker
 ) -> None:

@@ -39,9 +39,10 @@ async def test_old_segments_go_by_the_topics_time_or_the_brokers(
         await fill(broker, "topics", retention_ms="1000"),
         await fill(broker, "kept", retention_ms="-1"),
         await fill(broker, "table", cleanup_policy="compact"),
+        await fill(broker, "no-policy", cleanup_policy="", retention_ms="1000", retention_bytes="1"),
         await fill(broker, "half", retention_ms="-1", retention_bytes="4000"),
     ]
-    await until(lambda: [log.start_offset for log in logs] == [10, 10, 0, 0, 5])
+    await until(lambda: [log.start_offset for log in logs] == [10, 10, 0, 0, 0, 5])
     if on_disk:  # the writer sees to the files in its own time
 
         def files(name: str) -> int:

@@ -62,7 +62,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "log.cleaner.min.compaction.lag.ms": Setting(0, "how long a record is safe from compaction", 0, INT64, live=True),
     "log.cleanup.policy": Setting(
-        "delete", "delete, compact or both", choices=CLEANUP_POLICIES, is_list=True, live=True
+        "delete", "delete, compact, both, or empty: keep everything", choices=CLEANUP_POLICIES, is_list=True, live=True
     ),
     "log.message.timestamp.type": Setting(
         "CreateTime", "CreateTime, or LogAppendTime: the broker's clock counts", choices=TIMESTAMP_TYPES, live=True

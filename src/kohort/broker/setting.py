@@ -17,6 +17,11 @@ _WHOLE_NUMBER = re.compile(r" *[+-]?[0-9]{1,20} *")
 _FRACTION = re.compile(r" *[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}) *")
 
 
+def split_list(text: str) -> list[str]:
+    """The parts of a list, as Kafka cuts it: blank text has none, and a comma has a part on each side."""
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One configuration key: its default, its bounds, and what it means in a sentence."""
@@ -26,7 +31,7 @@ class Setting:
     low: int | None = None
     high: int | None = None
     choices: frozenset[str] = frozenset()
-    """What a text may be; a list's parts, where it is one."""
+    """What a text may be; a list's parts, where it is one. A list may be empty."""
     is_list: bool = False
     """Whether the text is a list with commas: parts can be added and taken away (KIP-339)."""
     live: bool = False
@@ -50,8 +55,8 @@ class Setting:
                     raise ConfigError(f"{name} takes a number, not {text[:40]!r}.")
                 return self._within(name, float(text))
             case _:
-                parts = text.split(",") if self.is_list else [text]
-                if self.choices and not self.choices.issuperset(part.strip() for part in parts):
+                parts = split_list(text) if self.is_list else [text]
+                if self.choices and not self.choices.issuperset(parts):
                     known = ", ".join(sorted(self.choices))
                     raise ConfigError(f"{name} cannot be {text!r} here; what it takes is: {known}.")
                 return text

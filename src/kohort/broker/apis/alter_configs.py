@@ -14,7 +14,7 @@ from kohort.broker.call import Call
 from kohort.broker.config import SETTINGS
 from kohort.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from kohort.broker.live_config import Source
-from kohort.broker.setting import Setting
+from kohort.broker.setting import Setting, split_list
 from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
 from kohort.broker.topics import check_cleanup_policy, is_legal_name
 from kohort.errors import ConfigError, ErrorCode, KafkaError
@@ -57,16 +57,16 @@ class _Change:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{one.name} is no list: set it as a whole.")
             else:
                 edit = _append if operation == _APPEND else _subtract
-                changed[one.name] = edit(value_now(one.name), text.split(","))
+                changed[one.name] = edit(split_list(value_now(one.name)), split_list(text))
         return changed
 
 
-def _append(text: str, parts: Sequence[str]) -> str:
-    return ",".join(dict.fromkeys([*text.split(","), *parts]))
+def _append(now: Sequence[str], parts: Sequence[str]) -> str:
+    return ",".join(dict.fromkeys([*now, *parts]))
 
 
-def _subtract(text: str, parts: Sequence[str]) -> str:
-    return ",".join(part for part in text.split(",") if part not in parts)
+def _subtract(now: Sequence[str], parts: Sequence[str]) -> str:
+    return ",".join(part for part in now if part not in parts)
 
 
 def incremental(broker: "Broker", call: Call, request: IncrementalAlterConfigsRequest) -> None:

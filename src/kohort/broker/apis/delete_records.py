@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
+from kohort.broker.setting import split_list
 from kohort.broker.topic_config import topic_text
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
@@ -67,7 +68,8 @@ def _move_start(broker: "Broker", name: str, wanted: DeleteRecordsPartition) -> 
     log = None if topic is None else broker.topics.log(topic, wanted.partition_index)
     if topic is None or log is None:
         raise KafkaError(broker.no_log(topic, wanted.partition_index))
-    if "delete" not in topic_text("cleanup.policy", topic.configs, broker.live_config):
+    policies = split_list(topic_text("cleanup.policy", topic.configs, broker.live_config))
+    if "compact" in policies and "delete" not in policies:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)  # a compacted topic is a table: its head is no history
     offset = log.stable_offset if wanted.offset == _TO_THE_END else wanted.offset
     if not 0 <= offset <= log.stable_offset:

@@ -147,6 +147,13 @@ async def alter_configs(s: Stage) -> None:
     await ask("add it again", (TOPIC, orders, [("cleanup.policy", APPEND, "compact")]))
     await show("two policies", cleanup_policy="delete,compact")
     await ask("take from a list", (TOPIC, orders, [("cleanup.policy", SUBTRACT, "compact")]))
+    await ask("take the last one", (TOPIC, orders, [("cleanup.policy", SUBTRACT, "delete")]))
+    await show("no policy", cleanup_policy="")
+    await ask("add to an empty list", (TOPIC, orders, [("cleanup.policy", APPEND, "compact")]))
+    await show("one policy again", cleanup_policy="compact")
+    for what, text in {"nothing": "", "blanks": " ", "a comma": ",", "one and a comma": "delete,"}.items():
+        await ask(f"set a list to {what}", (TOPIC, orders, [("cleanup.policy", SET, text)]))
+    await ask("set a list to one", (TOPIC, orders, [("cleanup.policy", SET, "delete")]))
     await ask("delete", (TOPIC, orders, [("segment.bytes", DELETE, None)]))
     await show("one policy, and a segment as all have it", segment_bytes="1073741824", cleanup_policy="delete")
     key = "retention.bytes"
