@@ -8,6 +8,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.live_config import Source
 from kohort.errors import ErrorCode
 from kohort.wire import alter_configs as legacy
+from kohort.wire import describe_configs as describe
 from kohort.wire import incremental_alter_configs as incremental
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.produce import (
@@ -230,3 +231,43 @@ async def test_with_log_append_time_the_brokers_clock_counts(peer: Peer, broker:
     assert before <= stored.log_append_time_ms <= broker.now()
     # The records' own CRC is checked when they are decoded: it was made anew.
     assert await timestamps(peer, stored.base_offset) == [stored.log_append_time_ms]
+
+
+async def test_a_setting_of_kafka_that_means_nothing_here_is_taken_told_and_logged_once(
+    broker: Broker, peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = str(broker.node_id)
+    assert await alter(peer, resource(BROKER, name, ("num.io.threads", SET, "16"))) == [ErrorCode.NONE]
+    assert await alter(peer, resource(BROKER, name, ("num.io.threads", SET, "16"))) == [ErrorCode.NONE]
+    assert await alter(peer, resource(BROKER, name, ("num.io.threads", SET, "many"))) == [ErrorCode.INVALID_REQUEST]
+    wanted = describe.DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=None)
+    request = describe.DescribeConfigsRequest(resources=[wanted])
+    (found,) = (await peer.ask(request, 4, describe.DescribeConfigsResponse)).results
+    told = {one.name: (one.value, one.config_source) for one in found.configs}
+    assert told["num.io.threads"] == ("16", Source.BROKER)
+    assert told["num.replica.fetchers"] == ("1", Source.DEFAULT)
+    lines = [one.getMessage() for one in caplog.records if "num.io.threads" in one.getMessage()]
+    assert lines == ["num.io.threads is set to 16 without effect: this broker has no pools of threads"]
+
+
+async def test_every_setting_that_kafka_lets_an_admin_change_is_taken_but_for_those_of_security(
+    broker: Broker, peer: Peer
+) -> None:
+    # Of DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS in Apache Kafka 4.3.1; there is neither TLS nor SASL to configure.
+    changed = [
+        ("follower.replication.throttled.rate", SET, "1000"),
+        ("leader.replication.throttled.rate", SET, "1000"),
+        ("log.cleaner.backoff.ms", SET, "1000"),
+        ("log.cleaner.dedupe.buffer.size", SET, "2000000"),
+        ("log.cleaner.threads", SET, "2"),
+        ("log.flush.interval.ms", SET, "1000"),
+        ("max.connections.per.ip", SET, "10"),
+        ("metric.reporters", SET, "a.B"),
+        ("num.network.threads", SET, "4"),
+        ("producer.id.expiration.ms", SET, "60000"),
+        ("remote.log.reader.threads", SET, "4"),
+    ]
+    for change in changed:
+        assert await alter(peer, resource(BROKER, "", change)) == [ErrorCode.NONE], change[0]
+    for refused in (("ssl.client.auth", SET, "required"), ("process.roles", SET, "broker")):
+        assert await alter(peer, resource(BROKER, "", refused)) == [ErrorCode.INVALID_REQUEST], refused[0]

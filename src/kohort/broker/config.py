@@ -51,8 +51,8 @@ SETTINGS: Mapping[str, Setting] = {
     "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
     "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, INT64, live=True),
-    "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, INT64),
-    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, INT64),
+    "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, INT64, live=True),
+    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, INT64, live=True),
     "log.cleaner.enable": Setting(True, "compact topics with cleanup.policy=compact"),
     "log.cleaner.max.compaction.lag.ms": Setting(
         INT64, "a record waits no longer for compaction, whatever the ratio", 1, INT64, live=True
@@ -80,6 +80,7 @@ SETTINGS: Mapping[str, Setting] = {
         -1, "drop the oldest segments of a partition over this size; -1 keeps all", -1, INT64, live=True
     ),
     "log.retention.check.interval.ms": Setting(300_000, "how often retention is applied", 1, INT64),
+    "producer.id.expiration.ms": Setting(_DAY, "forget an idempotent producer that is silent", 1, INT32, live=True),
     "socket.request.max.bytes": Setting(
         104_857_600, "the largest request; a larger one closes its connection", 1, INT32
     ),

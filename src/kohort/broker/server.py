@@ -23,6 +23,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs, group_config
 from kohort.broker.groups import Groups
 from kohort.broker.growths import Growths
+from kohort.broker.idle_settings import IDLE
 from kohort.broker.journal import BrokerJournal
 from kohort.broker.leadership import Alone, Leadership
 from kohort.broker.live_config import LiveConfig, Source
@@ -279,8 +280,12 @@ class Broker:
     def change_config(self, source: Source, configs: Mapping[str, str]) -> None:
         """Have other settings from now on, after a restart too. Raises ConfigError or OSError: nothing is changed."""
         self.live_config.check(source, configs)
+        before = self.live_config.changed(source)
         self.store.keep_configs(_BROKER_CONFIGS, self._kept_as[source], configs)
         self.live_config.change(source, configs)
+        for name in sorted(IDLE.keys() & configs.keys()):
+            if configs[name] != before.get(name):
+                log.warning("%s is set to %s %s", name, configs[name] or "nothing", IDLE[name].doc)
         self._follow_config()
         self.group_configs.follow(self.config)
         self.store.change_defaults(store_defaults(self.config))

@@ -14,7 +14,7 @@ INT64 = 2**63 - 1
 
 # Python takes more for a number than other programs that read the same file: 1_000, and other scripts' digits.
 _WHOLE_NUMBER = re.compile(r" *[+-]?[0-9]{1,20} *")
-_FRACTION = re.compile(r" *[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}) *")
+_FRACTION = re.compile(r" *[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})? *")
 
 
 def split_list(text: str) -> list[str]:
@@ -70,6 +70,8 @@ class Setting:
 
 def as_text(value: Value) -> str:
     """A value as it is written in a file of settings and on the wire."""
+    if isinstance(value, float):
+        return str(value).replace("e+", "E")  # as Java writes it
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -27,6 +27,9 @@ BROKER_NAMES: Mapping[str, str] = {
 }
 """By the topic config's name, the broker's setting of the same meaning: a topic's default is what that is now."""
 
+_PRODUCER_EXPIRATION = "producer.id.expiration.ms"
+"""A broker's setting that the log needs, and that no topic has."""
+
 TOPIC_SETTINGS: Mapping[str, Setting] = {
     **{name: SETTINGS[broker_name] for name, broker_name in BROKER_NAMES.items()},
     **IDLE_OF_TOPICS,
@@ -56,4 +59,5 @@ def topic_text(name: str, configs: Mapping[str, str], live: LiveConfig) -> str:
 
 def store_defaults(config: BrokerConfig) -> dict[str, str]:
     """What the log store is to assume of a topic that does not say."""
-    return {name: as_text(config.values[broker_name]) for name, broker_name in BROKER_NAMES.items()}
+    names = {**BROKER_NAMES, _PRODUCER_EXPIRATION: _PRODUCER_EXPIRATION}
+    return {name: as_text(config.values[broker_name]) for name, broker_name in names.items()}
