@@ -263,6 +263,7 @@ async def test_every_setting_that_kafka_lets_an_admin_change_is_taken_but_for_th
         ("log.flush.interval.ms", SET, "1000"),
         ("max.connections.per.ip", SET, "10"),
         ("metric.reporters", SET, "a.B"),
+        ("min.insync.replicas", SET, "2"),
         ("num.network.threads", SET, "4"),
         ("producer.id.expiration.ms", SET, "60000"),
         ("remote.log.reader.threads", SET, "4"),

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.log.api import Topic
-from kohort.log.cluster import NOBODY, ClusterImage, Node, PartitionId
+from kohort.log.cluster import NOBODY, ClusterImage, Node, PartitionId, Placement
 from kohort.log.cluster.encoding import decode_image, encode_image
+from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
 
 OFFSETS = UUID(int=1)
 
@@ -52,6 +53,10 @@ steps = st.lists(
         st.tuples(st.just("grow"), st.integers(1, 9)),
         st.tuples(st.just("delete"), st.integers(1, 4)),
         st.tuples(st.just("remove"), st.integers(1, 4)),
+        st.tuples(st.just("replicate"), st.integers(1, 4)),
+        st.tuples(st.just("reassign"), st.integers(0, 63)),
+        st.tuples(st.just("call off"), st.integers(0, 7)),
+        st.tuples(st.just("elect"), st.integers(0, 7)),
     ),
     max_size=12,
 )
@@ -75,8 +80,26 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
         case "delete":
             one = names[number % len(names)]
             return image if one.name.startswith("__") else image.deleted(one.topic_id)
+        case "replicate":
+            new = Topic(UUID(int=max((topic.topic_id.int for topic in names), default=0) + 1), f"r{number}", 3)
+            factor = min(number, len(image.nodes))
+            return image if image.named(new.name) or not factor else image.created(new, Placement(factor))
+        case "reassign":
+            chosen = tuple(node_id for bit, node_id in enumerate(sorted(image.nodes)) if number >> bit & 1)
+            # Of a deleted topic no broker takes one.
+            ones = [one for one in partitions_of(image, number >> 3) if one.topic_id not in image.deleting]
+            return reassigned(image, dict.fromkeys(ones, chosen[::-1])) if chosen else image
+        case "call off":
+            return called_off(image, partitions_of(image, number))
+        case "elect":
+            return elected(image, partitions_of(image, number))
         case _:
             return image.removed(number)
+
+
+def partitions_of(image: ClusterImage, number: int) -> list[PartitionId]:
+    """All of one kind of partition: those whose number has that remainder."""
+    return [PartitionId(one, p) for one, led in image.leaders.items() for p in range(len(led)) if p % 4 == number % 4]
 
 
 @given(steps)
@@ -98,6 +121,17 @@ def test_whatever_happens_a_partition_has_one_leader_that_lives_and_a_new_epoch_
                 if topic_id not in image.deleting:
                     assert leader.node_id in image.nodes or (leader.node_id == NOBODY and not image.nodes)
                 assert leader.following == NOBODY or leader.following in image.nodes
+        for one in partitions_of(image, 0):
+            told = told_replicas(image, one)
+            leader = image.leader(one)
+            assert len(set(told.nodes)) == len(told.nodes)
+            assert leader.node_id == NOBODY or leader.node_id in told.in_sync
+            assert set(told.in_sync) <= set(image.nodes)
+            assert set(told.offline) == set(told.nodes) - set(image.nodes)
+            if told.in_progress:
+                target = image.targets[one]
+                assert leader.node_id not in target, "one of the new replicas leads it, so it is complete"
+                assert leader.following in target or not set(target) & image.nodes.keys() or leader.node_id == NOBODY
     assert decode_image(encode_image(image)) == image
 
 
@@ -158,10 +192,10 @@ def test_partitions_of_a_new_topic_go_round_the_brokers() -> None:
 
 def test_partitions_go_to_the_brokers_that_are_named_for_them_if_they_live() -> None:
     topic = Topic(UUID(int=2), "t1", 4)
-    image = image_of(3, 3).created(topic, [3, 3, 9])
+    image = image_of(3, 3).created(topic, Placement(1, [[3], [3], [9]]))
     assert [leader.node_id for leader in image.leaders[UUID(int=2)]][:2] == [3, 3]
     assert {leader.node_id for leader in image.leaders[UUID(int=2)]} <= {1, 2, 3}
-    grown = image.altered(Topic(UUID(int=2), "t1", 6), [2, 2])
+    grown = image.altered(Topic(UUID(int=2), "t1", 6), Placement(1, [[2], [2]]))
     assert [leader.node_id for leader in grown.leaders[UUID(int=2)]][4:] == [2, 2]
 
 

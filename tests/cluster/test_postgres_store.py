@@ -119,7 +119,7 @@ def test_a_partition_that_was_given_away_takes_nothing_of_its_old_leader(join: O
     second = join(2)
     one = PartitionId(topic_id, 0)
     home = second.home
-    second.follow(home.change(lambda image: image._led({one: image.leader(one)._replace(node_id=2, epoch=5)})))
+    second.follow(home.change(lambda image: image.led({one: image.leader(one)._replace(node_id=2, epoch=5)})))
     append(log, b"late")
     pending = first.take()
     assert pending is not None

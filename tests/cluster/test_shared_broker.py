@@ -16,7 +16,7 @@ from kohort.broker.groups import group_partition
 from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
-from kohort.log.cluster import NOBODY
+from kohort.log.cluster import NOBODY, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
 from kohort.wire.create_partitions import (
     CreatePartitionsAssignment,
@@ -138,7 +138,7 @@ async def test_loads_are_those_of_partitions_that_other_brokers_lead_too(tmp_pat
         owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
         coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
         coordinator.change_group_configs("g", {ASSIGNOR: assignor})
-        topic = coordinator.topics.create("orders", 4, leaders=[other.node_id] * 4)
+        topic = coordinator.topics.create("orders", 4, placement=Placement(1, [[other.node_id]] * 4))
         async with talking_to(coordinator) as peer:
             members = Members(peer, topic.topic_id)
             before = await members.settle()

@@ -252,6 +252,11 @@ TOPICS = (
         ),
     ),
     Case(E.INVALID_REPLICA_ASSIGNMENT, "a new partition on such a broker", lambda w: w.partitions(2, 9)),
+    Case(E.INVALID_REPLICA_ASSIGNMENT, "a reassignment to such a broker", lambda w: w.reassign([9])),
+    Case(E.INVALID_REPLICA_ASSIGNMENT, "a reassignment to nobody", lambda w: w.reassign([])),
+    Case(E.INVALID_REPLICA_ASSIGNMENT, "a reassignment to one broker twice", lambda w: w.reassign([1, 1])),
+    Case(E.UNKNOWN_TOPIC_OR_PARTITION, "a reassignment of no topic", lambda w: w.reassign([1], "no-such-topic")),
+    Case(E.NO_REASSIGNMENT_IN_PROGRESS, "a reassignment called off that never was", lambda w: w.reassign(None)),
     Case(
         E.INVALID_CONFIG,
         "a retention of 'long'",
@@ -305,6 +310,8 @@ ELSEWHERE: Mapping[E, str] = {
     # These, several brokers.
     E.NOT_LEADER_OR_FOLLOWER: "tests/cluster/test_failover.py",
     E.LEADER_NOT_AVAILABLE: "tests/cluster/test_shared_broker.py",
+    E.NOT_ENOUGH_REPLICAS: "tests/cluster/test_replicated_topics.py",
+    E.PREFERRED_LEADER_NOT_AVAILABLE: "tests/cluster/test_replicated_topics.py",
 }
 """Where the others are provoked that this broker gives."""
 

@@ -9,6 +9,11 @@ from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.wire.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kohort.wire.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kohort.wire.codec import Struct
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
@@ -86,6 +91,12 @@ class World:
         assignments = [CreatePartitionsAssignment(broker_ids=[one]) for one in ids] or None
         wanted = CreatePartitionsTopic(name=self.topic, count=count, assignments=assignments)
         return await self.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 3)
+
+    async def reassign(self, replicas: list[int] | None, topic: str = "") -> Any:
+        """Give the topic's only partition these replicas."""
+        wanted = [ReassignablePartition(partition_index=0, replicas=replicas)]
+        topics = [ReassignableTopic(name=topic or self.topic, partitions=wanted)]
+        return await self.ask(AlterPartitionReassignmentsRequest(topics=topics), 0)
 
     async def static(self) -> Member:
         """A static member, alone in a group of its own."""

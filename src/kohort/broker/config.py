@@ -20,6 +20,9 @@ PROTOCOLS = frozenset({"classic", "consumer"})
 MIGRATION_POLICIES = frozenset(policy.value for policy in MigrationPolicy)
 COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
 
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICA_SELECTORS = frozenset({"", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE})
+
 SETTINGS: Mapping[str, Setting] = {
     "advertised.listeners": Setting(
         "", "HOST:PORT that clients are told to connect to; empty: where the broker listens"
@@ -48,11 +51,20 @@ SETTINGS: Mapping[str, Setting] = {
         200_000, "elements in a request's arrays; one with more closes its connection (ours)", 1, INT32
     ),
     "message.max.bytes": Setting(1_048_588, "the largest record batch that a producer may send", 0, INT32, live=True),
-    "min.insync.replicas": Setting(1, "must be 1: there are no replicas", 1, 1),
+    "default.replication.factor": Setting(1, "replication factor of a topic that is created without one", 1, 32_767),
+    "min.insync.replicas": Setting(
+        1,
+        "replicas that must be in sync for a produce request with acks=all, up to the replication factor",
+        1,
+        INT32,
+        live=True,
+    ),
     "num.partitions": Setting(1, "partitions of a topic that is created without a number", 1, 100_000),
     "log.cleaner.delete.retention.ms": Setting(_DAY, "how long compaction keeps tombstones", 0, INT64, live=True),
     "log.cleaner.backoff.ms": Setting(15_000, "how often compaction looks for something to do", 1, INT64, live=True),
-    "log.cleaner.dedupe.buffer.size": Setting(128 << 20, "memory for the keys of one compaction", 1 << 20, INT64, live=True),
+    "log.cleaner.dedupe.buffer.size": Setting(
+        128 << 20, "memory for the keys of one compaction", 1 << 20, INT64, live=True
+    ),
     "log.cleaner.enable": Setting(True, "compact topics with cleanup.policy=compact"),
     "log.cleaner.max.compaction.lag.ms": Setting(
         INT64, "a record waits no longer for compaction, whatever the ratio", 1, INT64, live=True
@@ -87,6 +99,14 @@ SETTINGS: Mapping[str, Setting] = {
     "store.queued.max.bytes": Setting(128 << 20, "unsynced bytes before producers are made to wait (ours)", 1, INT64),
     "fetch.max.bytes": Setting(57_671_680, "the largest answer to a fetch", 1_024, INT32),
     "offsets.topic.num.partitions": Setting(50, "partitions of __consumer_offsets; fixed at first start", 1, 10_000),
+    "offsets.topic.replication.factor": Setting(
+        3, "replicas of __consumer_offsets, as far as there are brokers: it is created with fewer", 1, 32_767
+    ),
+    "replica.selector.class": Setting(
+        "",
+        "RackAwareReplicaSelector: consumers with a client.rack read from a replica in their rack (KIP-392)",
+        choices=REPLICA_SELECTORS,
+    ),
     "offsets.topic.segment.bytes": Setting(104_857_600, "segment size of __consumer_offsets", 1_024, INT32),
     "offset.metadata.max.bytes": Setting(4_096, "the longest metadata of a committed offset", 0, INT32),
     "offsets.retention.minutes": Setting(10_080, "forget offsets of a group that is empty for so long", 1, INT32),

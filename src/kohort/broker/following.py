@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from kohort.log.api import Topic
-from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId
+from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId, Placement, Replicas
 from kohort.log.cluster.image import Transition
+from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
 from kohort.log.cluster.store import SharedStore
 
 if TYPE_CHECKING:
@@ -48,11 +49,28 @@ class Following:
         # The image may be newer than the topic: another broker has deleted that, and this one is yet to follow.
         return Leader(NOBODY, -1) if leaders is None else leaders[partition]
 
-    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
-        self._store.create_topic(topic, leaders)
+    def replicas(self, topic: Topic, partition: int) -> Replicas:
+        image = self._store.image
+        if topic.topic_id not in image.leaders:
+            return Replicas()
+        # Every broker coordinates groups, so these topics have no replicas of their own and are led by any broker.
+        internal = topic.name in INTERNAL_TOPICS
+        factor = self._broker.config.number("offsets.topic.replication.factor") if internal else 1
+        return told_replicas(image, PartitionId(topic.topic_id, partition), factor)
 
-    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
-        self._store.alter_topic(topic, leaders)
+    def create(self, topic: Topic, placement: Placement) -> None:
+        self._store.create_topic(topic, placement)
+
+    def grow(self, topic: Topic, placement: Placement) -> None:
+        self._store.alter_topic(topic, placement)
+
+    def reassign(self, wanted: Mapping[PartitionId, tuple[int, ...]], over: Iterable[PartitionId]) -> None:
+        over = list(over)
+        self._store.follow(self._store.home.change(lambda image: called_off(reassigned(image, wanted), over)))
+
+    def elect(self, ones: Iterable[PartitionId]) -> None:
+        ones = list(ones)
+        self._store.follow(self._store.home.change(lambda image: elected(image, ones)))
 
     @property
     def _me(self) -> Node:
@@ -73,7 +91,9 @@ class Following:
             if gone:
                 broker.groups.topics_deleted(gone)
                 broker.parked_fetches.look_at_all()
-        elif any(node.rack for node in image.nodes.values()) and image.leaders != before.leaders:
+        elif any(node.rack for node in image.nodes.values()) and (
+            image.leaders != before.leaders or image.replicas != before.replicas
+        ):
             broker.topics.changed()
         if image.configs != before.configs:
             broker.configs_changed(before.configs, image.configs)
@@ -97,6 +117,7 @@ class Following:
         """Begin to give what others are to lead, unless that is under way."""
         if self._giving is not None:
             return
+        self._keep_what_is_not_wanted()
         image = self._store.image
         wanted = [
             one
@@ -105,6 +126,16 @@ class Following:
         ]
         if wanted:
             self._giving = asyncio.get_running_loop().create_task(self._give(wanted))
+
+    def _keep_what_is_not_wanted(self) -> None:
+        """Lead again what was to be given to a broker that died, or by a reassignment that was called off."""
+        kept = self._store.kept
+        if not kept:
+            return
+        self._store.given_up(kept, self._store.image)
+        topic = self._store.image.named(OFFSETS_TOPIC)
+        self._broker.groups.lead(one.partition for one in kept if topic is not None and one.topic_id == topic.topic_id)
+        log.info("keep %d partitions that were to be given to other brokers", len(kept))
 
     async def _give(self, ones: Collection[PartitionId]) -> None:
         """Give partitions to the brokers that shall lead them: refuse requests, sync what waits, close, and tell."""

@@ -1,10 +1,10 @@
 """Who leads which partition, and which brokers there are: what Metadata and FindCoordinator tell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.log.api import Topic
-from kohort.log.cluster import Leader, Node
+from kohort.log.cluster import Leader, Node, PartitionId, Placement, Replicas
 
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
@@ -35,12 +35,24 @@ class Leadership(Protocol):
         """Who leads a partition; its node may be NOBODY, or not live any more."""
         ...
 
-    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
-        """Make a topic, durably, whose partitions those brokers shall lead. Raises TopicExists, OSError."""
+    def replicas(self, topic: Topic, partition: int) -> Replicas:
+        """The brokers that may lead a partition, the preferred one first."""
         ...
 
-    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
-        """Make the topic's new partitions, durably, which those brokers shall lead. Raises OSError."""
+    def create(self, topic: Topic, placement: Placement) -> None:
+        """Make a topic, durably. Raises TopicExists, TooFewBrokers, OSError."""
+        ...
+
+    def grow(self, topic: Topic, placement: Placement) -> None:
+        """Make the topic's new partitions, durably. Raises TooFewBrokers, OSError."""
+        ...
+
+    def reassign(self, wanted: Mapping[PartitionId, tuple[int, ...]], over: Iterable[PartitionId]) -> None:
+        """Begin, durably, to give partitions these replicas, and end other reassignments. Raises OSError."""
+        ...
+
+    def elect(self, ones: Iterable[PartitionId]) -> None:
+        """Have the preferred replicas of these partitions lead them, durably. Raises OSError."""
         ...
 
     async def join(self) -> None:
@@ -77,11 +89,21 @@ class Alone:
         log = self._broker.topics.log(topic, partition)
         return Leader(self._broker.node_id, -1 if log is None else log.leader_epoch)
 
-    def create(self, topic: Topic, leaders: Sequence[int]) -> None:
+    def replicas(self, topic: Topic, partition: int) -> Replicas:
+        me = (self._broker.node_id,)
+        return Replicas(me, me)
+
+    def create(self, topic: Topic, placement: Placement) -> None:
         self._broker.store.create_topic(topic)
 
-    def grow(self, topic: Topic, leaders: Sequence[int]) -> None:
+    def grow(self, topic: Topic, placement: Placement) -> None:
         self._broker.store.alter_topic(topic)
+
+    def reassign(self, wanted: Mapping[PartitionId, tuple[int, ...]], over: Iterable[PartitionId]) -> None:
+        """Its only replica has every partition already."""
+
+    def elect(self, ones: Iterable[PartitionId]) -> None:
+        """Its only replica leads every partition already."""
 
     async def join(self) -> None:
         """Nobody has to know."""

@@ -27,6 +27,7 @@ from kohort.broker.apis import (
     offset_for_leader_epoch,
     offsets,
     produce,
+    reassignments,
 )
 from kohort.broker.call import Handler, Route
 from kohort.wire.api import APIS
@@ -65,6 +66,8 @@ _HANDLERS: dict[int, tuple[Handler, int]] = {
     42: (delete_groups.groups, 2),
     43: (elect_leaders.handle, 2),
     44: (alter_configs.incremental, 1),
+    45: (reassignments.alter, 1),
+    46: (reassignments.list_all, 0),
     47: (delete_groups.offsets, 0),
     60: (describe_cluster.handle, 2),
     61: (describe_producers.handle, 0),

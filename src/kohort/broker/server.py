@@ -42,6 +42,7 @@ from kohort.broker.topics_image import TopicsImage
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.log.cluster import ONE_REPLICA, Placement
 from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
 
@@ -263,9 +264,9 @@ class Broker:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def grow_topic(self, topic: Topic, partitions: int, leaders: Sequence[int] = ()) -> None:
+    def grow_topic(self, topic: Topic, partitions: int, placement: Placement = ONE_REPLICA) -> None:
         """Give a topic more partitions, and have clients that read it look at it anew."""
-        grown = self.topics.grow(topic, partitions, leaders)
+        grown = self.topics.grow(topic, partitions, placement)
         if self.config.number("group.heartbeat.hold.ms"):
             self.growths.grown(grown)
             self.parked_fetches.look_at_all()

@@ -22,6 +22,7 @@ class TopicRules:
         self._time_before = config.number("log.message.timestamp.before.max.ms")
         self._time_after = config.number("log.message.timestamp.after.max.ms")
         self._cleanup_policy = config.text("log.cleanup.policy")
+        self._min_in_sync = config.number("min.insync.replicas")
         self._compression = config.text("compression.type")
 
     def max_batch_bytes(self, topic: Topic) -> int:
@@ -46,6 +47,11 @@ class TopicRules:
         """Whether the topic keeps each key's newest record, so that every record must have a key."""
         own = topic.configs.get("cleanup.policy") if topic.configs else None
         return "compact" in (self._cleanup_policy if own is None else own)
+
+    def min_in_sync(self, topic: Topic) -> int:
+        """How many replicas must be in sync for a produce request with acks=all."""
+        own = topic.configs.get("min.insync.replicas") if topic.configs else None
+        return self._min_in_sync if own is None else int(own)
 
     def codec(self, topic: Topic) -> Codec | None:
         """What the topic's batches are to be compressed with; None where they are kept as they come."""

@@ -1,7 +1,7 @@
 """The topics of this broker: look-ups by name and id, the partitions' logs, creation and deletion."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -10,6 +10,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.topic_config import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log.api import LogStore, PartitionLog, Topic, TopicExists
+from kohort.log.cluster import ONE_REPLICA, Placement, TooFewBrokers
 from kohort.recorder import JOURNAL_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -55,9 +56,9 @@ class Topics:
         """Called when topics came, grew or went."""
         self.leads: Callable[[Topic, int], bool] = lambda topic, partition: True
         """Whether this broker leads a partition."""
-        self.make: Callable[[Topic, Sequence[int]], None] = lambda topic, leaders: store.create_topic(topic)
-        self.make_partitions: Callable[[Topic, Sequence[int]], None] = lambda topic, leaders: store.alter_topic(topic)
-        """Make a topic, or its new partitions, which those brokers shall lead; none are named where nobody cares."""
+        self.make: Callable[[Topic, Placement], None] = lambda topic, placement: store.create_topic(topic)
+        self.make_partitions: Callable[[Topic, Placement], None] = lambda topic, placement: store.alter_topic(topic)
+        """Make a topic, or its new partitions, with replicas on these brokers. Raises TooFewBrokers."""
 
     def all(self) -> Mapping[str, Topic]:
         """Every topic by name."""
@@ -106,12 +107,18 @@ class Topics:
         return Topic(self._fresh_id(), name, partitions, dict(configs))
 
     def create(
-        self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None, leaders: Sequence[int] = ()
+        self,
+        name: str,
+        partitions: int = -1,
+        configs: Mapping[str, str] | None = None,
+        placement: Placement = ONE_REPLICA,
     ) -> Topic:
-        """Make a topic; durable when it returns. `leaders` shall lead its partitions, in order. Raises KafkaError."""
+        """Make a topic; durable when it returns. Raises KafkaError."""
         topic = self.check_new(name, partitions, configs or {})
         try:
-            self.make(topic, leaders)
+            self.make(topic, placement)
+        except TooFewBrokers as error:
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, str(error)) from None
         except TopicExists:
             self.refresh()
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
@@ -119,10 +126,13 @@ class Topics:
         self.changed()
         return topic
 
-    def grow(self, topic: Topic, partitions: int, leaders: Sequence[int] = ()) -> Topic:
-        """The topic with more partitions, which `leaders` shall lead; durable when it returns."""
+    def grow(self, topic: Topic, partitions: int, placement: Placement = ONE_REPLICA) -> Topic:
+        """The topic with more partitions; durable when it returns. Raises KafkaError."""
         grown = replace(topic, partitions=partitions)
-        self.make_partitions(grown, leaders)
+        try:
+            self.make_partitions(grown, placement)
+        except TooFewBrokers as error:
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, str(error)) from None
         self._keep(grown)
         self.changed()
         return grown

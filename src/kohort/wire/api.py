@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kohort.wire.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kohort.wire.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -30,6 +34,10 @@ from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kohort.wire.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kohort.wire.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -88,6 +96,8 @@ _ALL = (
     _api(DeleteGroupsRequest, DeleteGroupsResponse),
     _api(ElectLeadersRequest, ElectLeadersResponse),
     _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+    _api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
+    _api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
     _api(OffsetDeleteRequest, OffsetDeleteResponse),
     _api(DescribeClusterRequest, DescribeClusterResponse),
     _api(DescribeProducersRequest, DescribeProducersResponse),

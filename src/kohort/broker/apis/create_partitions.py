@@ -3,11 +3,12 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kohort.broker.apis.create_topics import leaders_of
+from kohort.broker.apis.replica_rules import check_assignment, too_few_brokers
 from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS, MOST_PARTITIONS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
+from kohort.log.cluster import Placement
 from kohort.wire.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -34,9 +35,9 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
         return _refused(wanted.name, code, code.sentence)
     try:
         _check(topic, wanted)
-        leaders = leaders_of(broker, [one.broker_ids for one in wanted.assignments or ()])
+        placement = _placement(broker, topic, wanted)
         if not validate_only:
-            broker.grow_topic(topic, wanted.count, leaders)
+            broker.grow_topic(topic, wanted.count, placement)
     except KafkaError as error:
         return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:
@@ -59,6 +60,17 @@ def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
     if wanted.assignments is not None and len(wanted.assignments) != count - now:
         detail = f"{count - now} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+
+
+def _placement(broker: "Broker", topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
+    """As many replicas as the topic's first partition has. Raises KafkaError."""
+    factor, nodes = broker.leadership.replicas(topic, 0).factor, broker.leadership.nodes
+    assigned = [one.broker_ids for one in wanted.assignments or ()]
+    for replicas in assigned:
+        check_assignment(broker, replicas, factor)
+    if not assigned and factor > len(nodes):
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, too_few_brokers(factor, len(nodes)))
+    return Placement(factor, assigned)
 
 
 def _refused(name: str, code: ErrorCode, message: str) -> CreatePartitionsTopicResult:

@@ -1,14 +1,15 @@
 """CreateTopics and DeleteTopics."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kohort.broker.apis.replica_rules import check_assignment, checked_factor
 from kohort.broker.call import Call
 from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
+from kohort.log.cluster import Placement
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.create_topics import (
     CreatableTopic,
@@ -40,11 +41,11 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
     try:
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' stands in the request twice.")
-        partitions, leaders = _partitions(broker, wanted)
+        partitions, placement = _partitions(broker, wanted)
         configs = _configs(wanted)
         topic = broker.topics.check_new(wanted.name, partitions, configs)
         if not validate_only:
-            topic = broker.topics.create(wanted.name, partitions, configs, leaders)
+            topic = broker.topics.create(wanted.name, partitions, configs, placement)
     except KafkaError as error:
         return _refuse_to_create(wanted, error.code, error.sentence)
     except OSError as error:
@@ -53,7 +54,7 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
         name=topic.name,
         topic_id=NO_TOPIC_ID if validate_only else topic.topic_id,
         num_partitions=topic.partitions,
-        replication_factor=1,
+        replication_factor=len(placement.assigned[0]) if placement.assigned else placement.factor,
         configs=[_told(topic, name, broker) for name in TOPIC_SETTINGS],
     )
 
@@ -81,31 +82,19 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 
-def _partitions(broker: "Broker", wanted: CreatableTopic) -> tuple[int, list[int]]:
-    """How many, and who shall lead them; nobody in particular where nobody is named."""
+def _partitions(broker: "Broker", wanted: CreatableTopic) -> tuple[int, Placement]:
+    """How many, and where their replicas are. Raises KafkaError."""
     if not wanted.assignments:
-        if wanted.replication_factor not in (-1, 1):
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"The replication factor must be 1 or -1 on one broker, not {wanted.replication_factor}.",
-            )
-        return wanted.num_partitions, []
+        return wanted.num_partitions, Placement(checked_factor(broker, wanted.replication_factor))
     if wanted.num_partitions != -1 or wanted.replication_factor != -1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "With an assignment, partitions and replication factor are -1.")
     assigned = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
     if sorted(assigned) != list(range(len(wanted.assignments))):
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assign partitions 0 to n-1, each once.")
-    return len(assigned), leaders_of(broker, [assigned[index] for index in range(len(assigned))])
-
-
-def leaders_of(broker: "Broker", assigned: Sequence[Sequence[int]]) -> list[int]:
-    """Who shall lead each partition, of which replicas are assigned. Raises KafkaError."""
-    known = sorted(node.node_id for node in broker.leadership.nodes)
-    for broker_ids in assigned:
-        if len(broker_ids) != 1 or broker_ids[0] not in known:
-            detail = f"Assign each partition to one of the brokers {', '.join(map(str, known))} alone."
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
-    return [broker_ids[0] for broker_ids in assigned]
+    in_order = [assigned[index] for index in range(len(assigned))]
+    for replicas in in_order:
+        check_assignment(broker, replicas, len(in_order[0]))
+    return len(assigned), Placement(len(in_order[0]), in_order)
 
 
 def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:

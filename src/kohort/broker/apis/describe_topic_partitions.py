@@ -71,15 +71,15 @@ def _describe(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> Desc
 
 
 def _partition(broker: "Broker", topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
-    leader = broker.leadership.leader(topic, index)
-    there = [] if leader.node_id == NOBODY else [leader.node_id]
+    leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if there else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,
         partition_index=index,
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
-        replica_nodes=there,
-        isr_nodes=there,
+        replica_nodes=list(replicas.nodes),
+        isr_nodes=list(replicas.in_sync),
+        offline_replicas=list(replicas.offline),
         eligible_leader_replicas=[],
         last_known_elr=[],
     )

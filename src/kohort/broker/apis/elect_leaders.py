@@ -1,10 +1,15 @@
-"""ElectLeaders: every partition has its only replica as leader, so there is never anything to elect."""
+"""ElectLeaders: have partitions led by their preferred replicas (KIP-460).
 
-from functools import partial
+Every partition has a leader while a broker lives, so there is no unclean election to hold.
+"""
+
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
 from kohort.errors import ErrorCode
+from kohort.log.api import Topic
+from kohort.log.cluster import PartitionId
 from kohort.wire.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -20,32 +25,68 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
     """All partitions (null): those that need no election are left out, as in Kafka, so only the topics' names stay."""
-    known = request.election_type in (_PREFERRED, _UNCLEAN)
-    if request.topic_partitions is None:
-        results = [ReplicaElectionResult(topic=name) for name in broker.topics.all()] if known else []
-    else:
-        outcome = partial(_outcome, broker) if known else _refuse
-        results = [
-            ReplicaElectionResult(
-                topic=one.topic,
-                partition_result=[_result(index, outcome(one.topic, index)) for index in one.partitions],
-            )
-            for one in request.topic_partitions
-        ]
-    error = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        call.reply(_refused(request))
+        return
+    check = _preferred if request.election_type == _PREFERRED else _unclean
+    moved: list[PartitionId] = []
+    results = []
+    everything = request.topic_partitions is None
+    for name, indexes in _asked(broker, request):
+        outcomes = [(index, _outcome(broker, name, index, check, moved)) for index in indexes]
+        told = [one for one in outcomes if not everything or one[1] is not ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(ReplicaElectionResult(topic=name, partition_result=[_result(*one) for one in told]))
+    error = ErrorCode.NONE
+    try:
+        if moved:
+            broker.leadership.elect(moved)
+    except OSError:
+        error = ErrorCode.KAFKA_STORAGE_ERROR
     call.reply(ElectLeadersResponse(error_code=error, replica_election_results=results))
 
 
-def _outcome(broker: "Broker", name: str, index: int) -> ErrorCode:
+def _asked(broker: "Broker", request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
+    if request.topic_partitions is None:
+        return [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
+    return [(one.topic, one.partitions) for one in request.topic_partitions]
+
+
+def _outcome(
+    broker: "Broker",
+    name: str,
+    index: int,
+    check: Callable[["Broker", Topic, int], ErrorCode],
+    moved: list[PartitionId],
+) -> ErrorCode:
     topic = broker.topics.named(name)
     if topic is None or not 0 <= index < topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = check(broker, topic, index)
+    if code is ErrorCode.NONE:
+        moved.append(PartitionId(topic.topic_id, index))
+    return code
+
+
+def _preferred(broker: "Broker", topic: Topic, index: int) -> ErrorCode:
+    leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
+    if not replicas.nodes or leader.node_id == replicas.nodes[0]:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    is_there = broker.leadership.node(replicas.nodes[0]) is not None
+    return ErrorCode.NONE if is_there else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def _unclean(broker: "Broker", topic: Topic, index: int) -> ErrorCode:
     return ErrorCode.ELECTION_NOT_NEEDED
 
 
-def _refuse(name: str, index: int) -> ErrorCode:
+def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
     """The type of election is unknown."""
-    return ErrorCode.INVALID_REQUEST
+    code = ErrorCode.INVALID_REQUEST
+    results = [
+        ReplicaElectionResult(topic=one.topic, partition_result=[_result(index, code) for index in one.partitions])
+        for one in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def _result(index: int, code: ErrorCode) -> PartitionResult:

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kohort.broker.apis.replica_rules import checked_factor
 from kohort.broker.call import Call
 from kohort.broker.topics import INTERNAL_TOPICS
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
-from kohort.log.cluster import NOBODY
+from kohort.log.cluster import NOBODY, Placement
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import NOT_ASKED
 from kohort.wire.metadata import (
@@ -84,7 +85,8 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
     topic = broker.topics.named(name)
     if topic is None and may_create and broker.config.flag("auto.create.topics.enable"):
         try:
-            topic = broker.topics.create(name)
+            factor = checked_factor(broker, -1)
+            topic = broker.topics.create(name, placement=Placement(factor))
         except KafkaError as error:
             topic = broker.topics.named(name)  # another broker may just have made it
             if topic is None:
@@ -110,14 +112,13 @@ def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
 
 
 def _partition(broker: "Broker", topic: Topic, index: int) -> MetadataResponsePartition:
-    """As Kafka names its replicas: the leader is the only one, for all brokers write to one store."""
-    leader = broker.leadership.leader(topic, index)
-    there = [] if leader.node_id == NOBODY else [leader.node_id]
+    leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if there else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,
         partition_index=index,
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
-        replica_nodes=there,
-        isr_nodes=there,
+        replica_nodes=list(replicas.nodes),
+        isr_nodes=list(replicas.in_sync),
+        offline_replicas=list(replicas.offline),
     )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
 _TOPIC_IDS_FROM = 13
+_ALL = -1
+"""acks of a producer that waits for the replicas in sync."""
 _NO_TIME = -1
 """Of a record that its producer gave none."""
 
@@ -38,13 +40,22 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
     if request.acks not in (-1, 0, 1):
         _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
         return
-    answers = [_append_topic(broker, topic, call.version) for topic in request.topic_data]
+    answers = [_append_topic(broker, topic, call.version, request.acks) for topic in request.topic_data]
     nodes = endpoints(broker, _leaders(answers))
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
         _reply_when_durable(broker.writer.current(), call, request, answers, nodes)
     else:
         _reply(call, request, answers, nodes)
+
+
+def _has_replicas(broker: "Broker", topic: Topic, partition: int) -> bool:
+    """Whether min.insync.replicas are in sync: no more are required than the partition has."""
+    required = broker.rules.min_in_sync(topic)
+    if required == 1:
+        return True
+    replicas = broker.leadership.replicas(topic, partition)
+    return len(replicas.in_sync) >= min(required, len(replicas.nodes))
 
 
 def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
@@ -54,7 +65,7 @@ def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
                 yield partition.current_leader
 
 
-def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> TopicProduceResponse:
+def _append_topic(broker: "Broker", data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
     if version >= _TOPIC_IDS_FROM:
         topic, missing = broker.topics.with_id(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -68,14 +79,16 @@ def _append_topic(broker: "Broker", data: TopicProduceData, version: int) -> Top
     return TopicProduceResponse(
         name=data.name,
         topic_id=data.topic_id,
-        partition_responses=[_append(broker, topic, partition) for partition in data.partition_data],
+        partition_responses=[_append(broker, topic, partition, acks) for partition in data.partition_data],
     )
 
 
-def _append(broker: "Broker", topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+def _append(broker: "Broker", topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
     log = broker.topics.log(topic, data.index)
     if log is None:
         return _refused_elsewhere(broker, topic, data.index)
+    if acks == _ALL and not _has_replicas(broker, topic, data.index):
+        return _refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS.sentence)
     try:
         (header,) = check_batches(data.records, broker.rules.max_batch_bytes(topic))
         keyless = _keyless(data.records) if broker.rules.compacts(topic) else []

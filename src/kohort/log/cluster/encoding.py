@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kohort.log.cluster.image import ClusterImage, Leader, Node
+from kohort.log.cluster.image import ClusterImage, Leader, Node, PartitionId
 from kohort.log.directory import topic_of_json, topic_to_json
 from kohort.model import UUID
 
@@ -16,8 +16,10 @@ def encode_image(image: ClusterImage) -> bytes:
         "nodes": [[node.node_id, node.host, node.port, node.rack] for node in image.nodes.values()],
         "topics": [
             {**topic_to_json(topic), "leaders": image.leaders[topic_id], "deleting": topic_id in image.deleting}
+            | ({"replicas": image.replicas[topic_id]} if topic_id in image.replicas else {})
             for topic_id, topic in image.topics.items()
         ],
+        "targets": [[str(one.topic_id), one.partition, target] for one, target in image.targets.items()],
         "configs": image.configs,
     }
     return json.dumps(stored).encode()
@@ -38,6 +40,15 @@ def decode_image(data: bytes) -> ClusterImage:
             leaders={
                 topic_id: tuple(Leader(*map(int, leader)) for leader in one["leaders"])
                 for topic_id, one in topics.items()
+            },
+            replicas={
+                topic_id: tuple(tuple(map(int, replicas)) for replicas in one["replicas"])
+                for topic_id, one in topics.items()
+                if "replicas" in one  # 0.1 wrote none
+            },
+            targets={
+                PartitionId(UUID(topic_id), int(partition)): tuple(map(int, target))
+                for topic_id, partition, target in stored.get("targets", ())
             },
             deleting=frozenset(topic_id for topic_id, one in topics.items() if one["deleting"]),
             configs=stored["configs"],

@@ -1,13 +1,14 @@
 """The logs of one of several brokers: it opens the partitions that it leads by the cluster's image, and no others."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
-from kohort.log.cluster.image import ClusterImage, PartitionId, Transition
+from kohort.log.cluster.image import NOBODY, ClusterImage, PartitionId, Transition
+from kohort.log.cluster.replicas import ONE_REPLICA, Placement
 from kohort.log.directory import check_topic_name
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
@@ -96,6 +97,18 @@ class SharedStore(PartitionFiles):
                     self._close(log)
         self.files.do_chores()
 
+    @property
+    def kept(self) -> list[PartitionId]:
+        """Partitions that were to be given away, and which the image leaves to this broker after all."""
+        here = self.home.node_id
+        return sorted(
+            one
+            for one in self._giving
+            if one.topic_id in self.image.leaders
+            and self.image.leader(one).node_id == here
+            and self.image.leader(one).following == NOBODY
+        )
+
     def given_up(self, ones: Collection[PartitionId], image: ClusterImage) -> None:
         """Others have these by that image."""
         if image.version > self.image.version:
@@ -124,8 +137,8 @@ class SharedStore(PartitionFiles):
     def topics(self) -> Mapping[str, Topic]:
         return self._topics
 
-    def create_topic(self, topic: Topic, leaders: Sequence[int] = ()) -> None:
-        """`leaders` are the brokers that shall lead its partitions, in their order; who is not named gets its share."""
+    def create_topic(self, topic: Topic, placement: Placement = ONE_REPLICA) -> None:
+        """Raises TooFewBrokers, TopicExists."""
         check_topic_name(topic.name)
         self._config(topic)
 
@@ -133,18 +146,18 @@ class SharedStore(PartitionFiles):
             if image.named(topic.name) is not None:
                 self.follow(image)
                 raise TopicExists(topic.name)
-            return image.created(topic, leaders)
+            return image.created(topic, placement)
 
         self.follow(self.home.change(create))
 
-    def alter_topic(self, topic: Topic, leaders: Sequence[int] = ()) -> None:
-        """`leaders` are those of new partitions, as for a new topic."""
+    def alter_topic(self, topic: Topic, placement: Placement = ONE_REPLICA) -> None:
+        """`placement` is for new partitions. Raises TooFewBrokers."""
         self._config(topic)
 
         def alter(image: ClusterImage) -> ClusterImage:
             known = image.topics[topic.topic_id]
             grown = replace(topic, partitions=max(topic.partitions, known.partitions))
-            return image.altered(grown, leaders)
+            return image.altered(grown, placement)
 
         self.follow(self.home.change(alter))
 

@@ -1,0 +1,117 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: replicas of partitions, and so leaders.
+
+A reassignment is accepted when it is durable. It is in progress until one of the new replicas leads the partition: that
+takes as long as the old leader needs to close it.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.apis.replica_rules import check_assignment
+from kohort.broker.call import Call
+from kohort.errors import ErrorCode, KafkaError
+from kohort.log.cluster import PartitionId
+from kohort.wire.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kohort.wire.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.server import Broker
+
+
+def alter(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest) -> None:
+    """Each partition succeeds or fails on its own."""
+    wanted: dict[PartitionId, tuple[int, ...]] = {}
+    over: list[PartitionId] = []
+    responses = []
+    for topic in request.topics:
+        answer = ReassignableTopicResponse(name=topic.name, partitions=[])
+        for one in topic.partitions:
+            try:
+                found = _checked(broker, topic.name, one, request.allow_replication_factor_change)
+            except KafkaError as error:
+                answer.partitions.append(_refused(one, error))
+                continue
+            if one.replicas is None:
+                over.append(found)
+            else:
+                wanted[found] = tuple(one.replicas)
+            answer.partitions.append(
+                ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
+            )
+        responses.append(answer)
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=responses,
+    )
+    try:
+        if wanted or over:
+            broker.leadership.reassign(wanted, over)
+    except OSError as error:
+        response.error_code, response.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    call.reply(response)
+
+
+def _checked(broker: "Broker", name: str, wanted: ReassignablePartition, may_change_factor: bool) -> PartitionId:
+    topic, index = broker.topics.named(name), wanted.partition_index
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic named {name}.")
+    if not 0 <= index < topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
+    now = broker.leadership.replicas(topic, index)
+    if wanted.replicas is None:
+        if not now.in_progress:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        return PartitionId(topic.topic_id, index)
+    check_assignment(broker, wanted.replicas)
+    factor = len(now.nodes) - len(now.adding)
+    if not may_change_factor and len(wanted.replicas) != factor:
+        detail = f"{name}-{index} has {factor} replicas, and {len(wanted.replicas)} are assigned."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
+    return PartitionId(topic.topic_id, index)
+
+
+def _refused(wanted: ReassignablePartition, error: KafkaError) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
+        partition_index=wanted.partition_index, error_code=error.code, error_message=error.sentence
+    )
+
+
+def list_all(broker: "Broker", call: Call, request: ListPartitionReassignmentsRequest) -> None:
+    """Partitions that do not exist, or are not reassigned, are left out."""
+    if request.topics is None:
+        asked = [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
+    else:
+        asked = [(topic.name, topic.partition_indexes) for topic in request.topics]
+    found = [OngoingTopicReassignment(name=name, partitions=_ongoing(broker, name, indexes)) for name, indexes in asked]
+    topics = [topic for topic in found if topic.partitions]
+    call.reply(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
+
+
+def _ongoing(broker: "Broker", name: str, indexes: list[int]) -> list[OngoingPartitionReassignment]:
+    topic = broker.topics.named(name)
+    ongoing = []
+    for index in indexes:
+        if topic is None or not 0 <= index < topic.partitions:
+            continue
+        now = broker.leadership.replicas(topic, index)
+        if now.in_progress:
+            ongoing.append(
+                OngoingPartitionReassignment(
+                    partition_index=index,
+                    replicas=list(now.nodes),
+                    adding_replicas=list(now.adding),
+                    removing_replicas=list(now.removing),
+                )
+            )
+    return ongoing

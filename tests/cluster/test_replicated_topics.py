@@ -1,0 +1,284 @@
+"""Topics with replicas over three brokers in this process: what administrators ask for, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.errors import ErrorCode
+from kohort.log import ClusterStore
+from kohort.log.cluster import PartitionId
+from kohort.wire.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kohort.wire.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from kohort.wire.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from kohort.wire.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.records import Record, encode_batch
+from tests.broker.peer import Peer, talking_to
+from tests.cluster.test_shared_broker import SETTINGS, leaders, so
+
+
+@asynccontextmanager
+async def brokers(data: Path, number: int = 3, **settings: str) -> AsyncIterator[list[Broker]]:
+    """Over one directory; `settings` have underscores for dots."""
+    named = SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
+    async with AsyncExitStack() as stack:
+        started = [
+            await stack.enter_async_context(
+                Broker(BrokerOptions(port=0, data=data, shared=True, node_id=node_id, settings=named))
+            )
+            for node_id in range(1, number + 1)
+        ]
+        await so(lambda: all(is_settled(broker, number) for broker in started))
+        yield started
+
+
+def is_settled(broker: Broker, number: int) -> bool:
+    assert isinstance(broker.store, ClusterStore)
+    return broker.store.image.settled and len(broker.store.image.nodes) == number
+
+
+async def create(peer: Peer, wanted: CreatableTopic) -> tuple[int, int]:
+    """Error code and replication factor."""
+    (made,) = (await peer.ask(CreateTopicsRequest(topics=[wanted]), 7, CreateTopicsResponse)).topics
+    return made.error_code, made.replication_factor
+
+
+def topic(name: str, factor: int, *, partitions: int = 3, **configs: str) -> CreatableTopic:
+    entries = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=entries)
+
+
+def assigned(name: str, *replicas: list[int]) -> CreatableTopic:
+    rows = [CreatableReplicaAssignment(partition_index=n, broker_ids=ids) for n, ids in enumerate(replicas)]
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=rows)
+
+
+async def told(peer: Peer, name: str) -> MetadataResponseTopic:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    (answer,) = (await peer.ask(request, 12, MetadataResponse)).topics
+    return answer
+
+
+async def reassign(
+    peer: Peer, name: str, wanted: dict[int, list[int] | None], *, may_change_factor: bool = True
+) -> list[int]:
+    """The error codes, by partition in order."""
+    rows = [ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in wanted.items()]
+    request = AlterPartitionReassignmentsRequest(
+        allow_replication_factor_change=may_change_factor, topics=[ReassignableTopic(name=name, partitions=rows)]
+    )
+    answer = await peer.ask(request, 1, AlterPartitionReassignmentsResponse)
+    assert answer.error_code == ErrorCode.NONE
+    return [one.error_code for one in answer.responses[0].partitions]
+
+
+async def elect(peer: Peer, name: str, partitions: list[int], kind: int = 0) -> list[int]:
+    request = ElectLeadersRequest(
+        election_type=kind, topic_partitions=[TopicPartitions(topic=name, partitions=partitions)]
+    )
+    answer = await peer.ask(request, 2, ElectLeadersResponse)
+    return [one.error_code for one in answer.replica_election_results[0].partition_result]
+
+
+async def test_a_topic_has_as_many_replicas_as_it_is_asked_for_and_all_of_them_are_in_sync(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as running, talking_to(running[0]) as peer:
+        assert await create(peer, topic("orders", 3)) == (ErrorCode.NONE, 3)
+        for broker in running:
+            await so(lambda broker=broker: broker.topics.named("orders") is not None)  # type: ignore[misc]
+            async with talking_to(broker) as other:
+                answer = await told(other, "orders")
+                for one in answer.partitions:
+                    assert sorted(one.replica_nodes) == sorted(one.isr_nodes) == [1, 2, 3]
+                    assert one.leader_id == one.replica_nodes[0]
+                request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
+                (described,) = (await other.ask(request, 0, DescribeTopicPartitionsResponse)).topics
+                assert [one.replica_nodes for one in described.partitions] == [
+                    one.replica_nodes for one in answer.partitions
+                ]
+        assert sorted(leaders(running[0], "orders")) == [1, 2, 3]
+
+
+async def test_a_replication_factor_over_the_number_of_brokers_is_refused_as_in_kafka(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 2, default_replication_factor="2") as running, talking_to(running[0]) as peer:
+        assert await create(peer, topic("orders", 3)) == (ErrorCode.INVALID_REPLICATION_FACTOR, -1)
+        assert await create(peer, topic("orders", 0)) == (ErrorCode.INVALID_REPLICATION_FACTOR, -1)
+        assert await create(peer, topic("orders", -2)) == (ErrorCode.INVALID_REPLICATION_FACTOR, -1)
+        assert await create(peer, topic("orders", -1)) == (ErrorCode.NONE, 2)
+        assert await create(peer, assigned("bills", [1, 3])) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1)
+        assert await create(peer, assigned("bills", [1, 1])) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1)
+        assert await create(peer, assigned("bills", [1, 2], [])) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1)
+        assert await create(peer, assigned("bills", [1, 2], [1])) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1)
+        assert await create(peer, assigned("bills", [2, 1], [1, 2])) == (ErrorCode.NONE, 2)
+        assert leaders(running[0], "bills") == [2, 1]
+
+
+async def test_a_topic_that_is_made_by_asking_for_it_has_the_default_replication_factor(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 2, default_replication_factor="2") as running, talking_to(running[0]) as peer:
+        (one,) = (await told(peer, "orders")).partitions
+        assert sorted(one.replica_nodes) == [1, 2]
+    async with brokers(tmp_path / "b", 2, default_replication_factor="3") as running, talking_to(running[0]) as peer:
+        assert (await told(peer, "orders")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as running, talking_to(running[0]) as peer:
+
+        async def grow(count: int, *rows: list[int]) -> int:
+            given = [CreatePartitionsAssignment(broker_ids=row) for row in rows] or None
+            wanted = CreatePartitionsTopic(name="orders", count=count, assignments=given)
+            answer = await peer.ask(CreatePartitionsRequest(topics=[wanted]), 3, CreatePartitionsResponse)
+            return answer.results[0].error_code
+
+        await create(peer, topic("orders", 2, partitions=1))
+        assert await grow(2, [3]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert await grow(2, [3, 1]) == ErrorCode.NONE
+        assert await grow(4) == ErrorCode.NONE
+        answer = await told(peer, "orders")
+        assert answer.partitions[1].replica_nodes == [3, 1]
+        assert [len(one.replica_nodes) for one in answer.partitions] == [2, 2, 2, 2]
+
+
+async def test_a_reassignment_moves_leadership_and_is_listed_until_it_has(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as running, talking_to(running[1]) as peer:
+        await create(peer, assigned("orders", [1], [1, 2]))
+        assert await create(peer, assigned("bills", [1, 2], [1, 2])) == (ErrorCode.NONE, 2)
+        await so(lambda: leaders(running[0], "bills") == [1, 1])
+        assert await reassign(peer, "bills", {0: [3, 2], 1: [2, 1]}) == [ErrorCode.NONE, ErrorCode.NONE]
+        listed = await peer.ask(ListPartitionReassignmentsRequest(), 0, ListPartitionReassignmentsResponse)
+        (one,) = listed.topics[0].partitions
+        assert (one.partition_index, one.replicas) == (0, [3, 2, 1])
+        assert (one.adding_replicas, one.removing_replicas) == ([3], [1])
+        await so(lambda: leaders(running[2], "bills") == [3, 1])
+        over = await peer.ask(ListPartitionReassignmentsRequest(), 0, ListPartitionReassignmentsResponse)
+        assert over.topics == []
+        answer = await told(peer, "bills")
+        assert [one.replica_nodes for one in answer.partitions] == [[3, 2], [2, 1]]
+        assert running[2].partition("bills", 0) is not None, "it takes records"
+
+
+async def test_a_reassignment_that_cannot_be_is_refused_with_kafkas_codes(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 2) as running, talking_to(running[0]) as peer:
+        await create(peer, assigned("orders", [1, 2]))
+        assert await reassign(peer, "orders", {7: [1]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await reassign(peer, "none", {0: [1]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        for bad in ([], [1, 1], [1, 9], [-1]):
+            assert await reassign(peer, "orders", {0: bad}) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+        assert await reassign(peer, "orders", {0: None}) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        assert await reassign(peer, "orders", {0: [2]}, may_change_factor=False) == [code]
+        assert await reassign(peer, "orders", {0: [2, 1]}, may_change_factor=False) == [ErrorCode.NONE]
+        asked = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 9]) for name in ("orders", "none")]
+        request = ListPartitionReassignmentsRequest(topics=asked)
+        assert (await peer.ask(request, 0, ListPartitionReassignmentsResponse)).topics == []
+
+
+async def test_the_preferred_replica_is_elected(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as running, talking_to(running[1]) as peer:
+        await create(peer, assigned("orders", [1, 2], [2, 1], [3, 1]))
+        await so(lambda: leaders(running[0], "orders") == [1, 2, 3])
+        assert await elect(peer, "orders", [0, 9]) == [
+            ErrorCode.ELECTION_NOT_NEEDED,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        await reassign(peer, "orders", {0: [2, 1]})
+        assert leaders(running[1], "orders") == [1, 2, 3], "as in Kafka, the leader stays while it is a replica"
+        assert await elect(peer, "orders", [0], kind=1) == [ErrorCode.ELECTION_NOT_NEEDED]
+        assert await elect(peer, "orders", [0, 1]) == [ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED]
+        await so(lambda: all(leaders(broker, "orders") == [2, 2, 3] for broker in running))
+        await running[2].stop()
+        await reassign(peer, "orders", {1: [1, 2]})
+        everything = await peer.ask(ElectLeadersRequest(topic_partitions=None), 2, ElectLeadersResponse)
+        outcomes = {one.topic: one.partition_result for one in everything.replica_election_results}
+        found = [(one.partition_id, one.error_code) for one in outcomes["orders"]]
+        assert found == [(1, ErrorCode.NONE), (2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)]
+        await so(lambda: leaders(running[0], "orders") == [2, 1, 1])
+
+
+async def produce(peer: Peer, name: str, acks: int) -> int:
+    records = bytes(encode_batch([Record(0, 1_000, None, b"x")]))
+    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)])
+    answer = await peer.ask(ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=[data]), 9, ProduceResponse)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+async def test_acks_of_all_need_as_many_replicas_in_sync_as_the_topic_says(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as running, talking_to(running[0]) as peer:
+        made = assigned("orders", [1, 2])
+        made.configs = [CreatableTopicConfig(name="min.insync.replicas", value="2")]
+        assert await create(peer, made) == (ErrorCode.NONE, 2)
+        assert await create(peer, topic("alone", 1, partitions=1, min_insync_replicas="2")) == (ErrorCode.NONE, 1)
+        assert await produce(peer, "orders", -1) == ErrorCode.NONE
+        await running[1].stop()
+        await so(lambda: 2 not in [node.node_id for node in running[0].leadership.nodes])
+        assert await produce(peer, "orders", -1) == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await produce(peer, "orders", 1) == ErrorCode.NONE
+        async with talking_to(running[leaders(running[0], "alone")[0] - 1]) as leader:
+            assert await produce(leader, "alone", -1) == ErrorCode.NONE, "no more are needed than it has"
+
+
+async def test_the_offsets_topic_has_replicas_up_to_its_factor_and_every_broker_coordinates(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 4, offsets_topic_num_partitions="12") as running, talking_to(running[0]) as peer:
+        answer = await told(peer, "__consumer_offsets")
+        assert {one.leader_id for one in answer.partitions} == {1, 2, 3, 4}
+        assert all(len(one.replica_nodes) == len(one.isr_nodes) == 3 for one in answer.partitions)
+        assert all(one.replica_nodes[0] == one.leader_id for one in answer.partitions)
+
+
+@pytest.mark.parametrize("kind", [2, -1])
+async def test_another_kind_of_election_is_refused(tmp_path: Path, kind: int) -> None:
+    async with brokers(tmp_path, 1) as (broker,), talking_to(broker) as peer:
+        await create(peer, topic("orders", 1, partitions=1))
+        assert await elect(peer, "orders", [0], kind=kind) == [ErrorCode.INVALID_REQUEST]
+
+
+async def test_a_broker_leads_again_what_it_was_about_to_give_to_a_broker_that_died(tmp_path: Path) -> None:
+    # Without a partition of its own again, each group of it is told NOT_COORDINATOR for ever.
+    async with brokers(tmp_path, 2) as (first, second), talking_to(first) as peer:
+        await create(peer, assigned("orders", [1, 2]))
+        assert isinstance(first.store, ClusterStore)
+        offsets = first.topics.named("__consumer_offsets")
+        orders = first.topics.named("orders")
+        assert offsets is not None and orders is not None
+        mine = next(n for n in range(4) if first.leadership.leader(offsets, n).node_id == 1)
+        given = [PartitionId(offsets.topic_id, mine), PartitionId(orders.topic_id, 0)]
+        first.groups.give_up([mine])
+        first.store.stop_leading(given)
+        first.topics.let_go(given)
+        first.store.close_stopped(given)
+        assert first.partition("orders", 0) is None
+        await second.stop()
+        await so(lambda: first.partition("orders", 0) is not None)
+        await so(lambda: mine in [shard.partition for shard in first.groups])
+        assert await produce(peer, "orders", -1) == ErrorCode.NONE
