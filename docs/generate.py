@@ -42,7 +42,7 @@ def _public(kind: type) -> dict[str, object]:
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
-        if not name.startswith("_") and name not in {"read_ahead", "next_unread", "close_after_callback"}
+        if not name.startswith("_") and name not in {"read_ahead", "next_unread", "close_after_callback", "abandon"}
     }
 
 

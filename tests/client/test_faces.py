@@ -10,11 +10,11 @@ import kohort
 from kohort import blocking
 
 ASYNC_ONLY = {
-    "Consumer": {"read_ahead", "next_unread", "close_after_callback"},
+    "Consumer": {"read_ahead", "next_unread", "close_after_callback", "abandon"},
     "Producer": {"ready", "send_nowait", "send_all"},
     "Admin": set(),
 }
-BLOCKING_ONLY = {"Consumer": set(), "Producer": {"hand_over", "wait_for"}, "Admin": set()}
+BLOCKING_ONLY = {"Consumer": set(), "Producer": {"wait_for"}, "Admin": set()}
 
 
 def public(kind: type) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, NewTopic, Producer, TopicPartition
-from kohort.client import BufferFullError, ClosedError, ConsumerRecord
+from kohort.client import BufferFullError, ClosedError, ConsumerRecord, DeliveryFailedError
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
@@ -198,7 +198,8 @@ async def test_without_a_broker_records_fail_when_their_time_is_over() -> None:
         broker.process.kill()
         late = [await producer.send("t", b"y") for _ in range(3)]
         async with asyncio.timeout(5):
-            await producer.flush()
+            with pytest.raises(DeliveryFailedError, match="3 records were not written"):
+                await producer.flush()
         for one in late:
             with pytest.raises(KafkaError) as raised:
                 await one

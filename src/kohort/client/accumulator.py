@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 
 from kohort.client.batches import Batch, Delivery, PartitionQueue
 from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.loops import check_loop
 from kohort.client.memory import BufferMemory
 from kohort.client.options import ProducerOptions
-from kohort.errors import ErrorCode, KafkaError
+from kohort.client.undelivered import Failures
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
 from kohort.wire.records import Header
 
@@ -17,14 +19,22 @@ _BATCH_OVERHEAD = 80
 class Accumulator:
     """`on_full` is called when a batch may go out before its time, `on_open` with when a new one is due."""
 
-    def __init__(self, options: ProducerOptions, on_full: Callable[[], None], on_open: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        options: ProducerOptions,
+        failures: Failures,
+        on_full: Callable[[], None],
+        on_open: Callable[[float], None],
+    ) -> None:
         self.queues: dict[PartitionQueue, None] = {}
         """Those that hold a batch, in the order in which they came."""
         self._options = options
+        self._failures = failures
         self._on_full = on_full
         self._on_open = on_open
         self._loop = asyncio.get_running_loop()
         self._memory = BufferMemory(options.buffer_memory)
+        self._limits = (("max_request_size", options.max_request_size), ("buffer_memory", options.buffer_memory))
         self._batch_size, self._request_size = options.batch_size, options.max_request_size
         self._closed = False
 
@@ -39,8 +49,7 @@ class Accumulator:
     ) -> Delivery:
         """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for one that can never be sent."""
         if size > self._memory.free:
-            if size > self._options.buffer_memory:
-                raise self._too_large(size)
+            self.check_size(size)
             raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
         batch = queue.open
         if batch is not None and batch.builder.size + size > self._request_size:
@@ -52,7 +61,7 @@ class Accumulator:
         try:
             builder.append(timestamp, key, value, headers)
         except Exception:
-            # The record is not of bytes; a batch that was opened for it alone must not go out empty.
+            # A batch that was opened for a record that cannot be packed must not go out empty.
             if not builder.count:
                 queue.open = None
                 self._release(queue, batch)
@@ -66,8 +75,8 @@ class Accumulator:
     def _open(self, queue: PartitionQueue, size: int) -> Batch:
         if self._closed:
             raise ClosedError("the producer is closed.")
-        if size > self._options.max_request_size - _BATCH_OVERHEAD:
-            raise self._too_large(size)
+        check_loop(self._loop, "producer")
+        self.check_size(size)
         now = self._loop.time()
         batch = Batch(
             queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000
@@ -77,9 +86,12 @@ class Accumulator:
         self._on_open(batch.lingers_until)
         return batch
 
-    def _too_large(self, size: int) -> KafkaError:
-        detail = f"a record of {size} bytes is larger than max_request_size ({self._options.max_request_size})"
-        return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+    def check_size(self, size: int) -> None:
+        """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Any thread may ask."""
+        for name, largest in self._limits:
+            if size > largest - _BATCH_OVERHEAD:
+                detail = f"a record of {size} bytes does not fit into {name} ({largest})"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
 
     async def room(self) -> None:
         """Wait until a good part of the buffer is free."""
@@ -89,30 +101,37 @@ class Accumulator:
         """One for every batch that there is now, done when it is decided."""
         return [batch.done for queue in self.queues for batch in queue.batches()]
 
+    def unwritten(self) -> int:
+        """Number of records that are not decided."""
+        return sum(batch.count for queue in self.queues for batch in queue.batches())
+
     # -- decided
 
     def succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
         """The batch under way is written."""
         batch = queue.in_flight
         assert batch is not None
-        queue.in_flight = None
+        queue.in_flight = queue.problem = None
         self._release(queue, batch)
         batch.succeed(base_offset, log_append_time)
 
-    def fail(self, queue: PartitionQueue, batch: Batch, problem: KafkaError) -> None:
+    def fail(self, queue: PartitionQueue, batch: Batch, problem: KohortError) -> None:
         """A batch that is in the queue no more will not be written."""
         self._release(queue, batch)
-        batch.fail(problem)
+        self._fail(batch, problem)
 
-    def fail_all(self, queue: PartitionQueue, problem: KafkaError) -> None:
-        """Nothing that the queue holds will be written."""
-        for batch in queue.batches():
-            batch.fail(problem)
+    def fail_all(self, queue: PartitionQueue, problem: KohortError) -> None:
+        """Nothing that waits in the queue will be written; the answer to a batch under way decides that one."""
+        for batch in queue.take_waiting():
             self._memory.free += batch.size
-        queue.waiting.clear()
-        queue.open = None
-        self.queues.pop(queue, None)
+            self._fail(batch, problem)
+        if queue.in_flight is None:
+            self.queues.pop(queue, None)
         self._memory.wake()
+
+    def _fail(self, batch: Batch, problem: KohortError) -> None:
+        if not batch.done.done():
+            batch.fail(self._failures.add(batch.partition.topic, batch.count, problem))
 
     def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:
         """Take out what waited for delivery_timeout_ms; the caller fails it."""
@@ -130,12 +149,14 @@ class Accumulator:
         error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
         for queue in list(self.queues):
             for batch in queue.batches():
-                batch.fail(error)
+                self._fail(batch, error)
+            queue.take_waiting()
+            queue.in_flight = None
         self.queues.clear()
         self._memory.close()
 
     def _release(self, queue: PartitionQueue, batch: Batch) -> None:
         self._memory.free += batch.size
-        if not queue.waiting and queue.open is None:
+        if not queue.waiting and queue.open is None and queue.in_flight is None:
             self.queues.pop(queue, None)
         self._memory.wake()

@@ -24,6 +24,7 @@ from kohort.client.groups import (
     remove_members,
 )
 from kohort.client.logs import LogDirectory, delete_records, describe_log_dirs
+from kohort.client.loops import warn_unclosed
 from kohort.client.metadata import ClusterMetadata, TopicMetadata
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.offsets import FoundOffset, list_offsets
@@ -63,11 +64,17 @@ class NewTopic:
 
 
 class Admin:
-    """Use it as an async context manager, or close it. Each call raises KafkaError where the cluster says no."""
+    """Use it as an async context manager, or close it. Each call raises KafkaError where the cluster says no.
+
+    All methods belong to the event loop it was made in, any task of which may use it. Another thread, another loop or
+    a process that was forked from this one needs an admin client of its own (ConcurrentUseError). One that nobody
+    closes warns (ResourceWarning) when it is garbage.
+    """
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(AdminOptions, options)
         self._cluster = Cluster(self._options)
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,8 +82,13 @@ class Admin:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            warn_unclosed(self)
+
     async def close(self) -> None:
         """Closing twice is fine."""
+        self._closed = True
         await self._cluster.close()
 
     # -- cluster and topics

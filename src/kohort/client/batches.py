@@ -3,9 +3,11 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import NamedTuple
 
-from kohort.errors import KafkaError
+from kohort.client.undelivered import Failure
+from kohort.errors import KafkaError, KohortError
 from kohort.model import Millis, TopicPartition
 from kohort.wire.records import BatchBuilder, Codec
 
@@ -39,6 +41,7 @@ class Batch:
         "builder",
         "deadline_at",
         "done",
+        "failure",
         "lingers_until",
         "log_append_time",
         "partition",
@@ -60,6 +63,7 @@ class Batch:
         self.producer_id: ProducerId | None = None
         self.sequence = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.failure: Failure | None = None
         self._encoded: bytearray | None = None
 
     @property
@@ -93,16 +97,20 @@ class Batch:
         if not self.done.done():
             self.done.set_result(None)
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, failure: Failure) -> None:
         """None of it is known to be written."""
         self._encoded = None
         if not self.done.done():
-            self.done.set_exception(error)
-            self.done.exception()  # most applications look at their records' deliveries only in part
+            self.failure = failure
+            self.done.set_exception(failure.error)
+            self.done.exception()  # `failure` counts the deliveries that nobody looks at
 
 
 class Delivery:
-    """The fate of one record: await it for its RecordMetadata, or the KafkaError that kept it from being written."""
+    """The fate of one record: await it for its RecordMetadata, or the KafkaError that kept it from being written.
+
+    A failure that nobody looks at, by `await` or `result`, is raised by the producer's next `flush`, and logged.
+    """
 
     __slots__ = ("_batch", "_index")
 
@@ -112,7 +120,8 @@ class Delivery:
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self._batch.done.done():
-            yield from asyncio.shield(self._batch.done).__await__()
+            with suppress(KohortError):  # `result` raises it
+                yield from asyncio.shield(self._batch.done).__await__()
         return self.result()
 
     def done(self) -> bool:
@@ -122,6 +131,8 @@ class Delivery:
     def result(self) -> RecordMetadata:
         """What awaiting it gives, once it is decided."""
         batch = self._batch
+        if batch.failure is not None:
+            raise batch.failure.see(self._index)
         batch.done.result()
         offset = NO_OFFSET if batch.base_offset == NO_OFFSET else batch.base_offset + self._index
         return RecordMetadata(*batch.partition, offset, batch.log_append_time)
@@ -137,7 +148,7 @@ class PartitionQueue:
     The newest goes on filling while it waits for the one before it: a slow broker gets fewer and larger batches.
     """
 
-    __slots__ = ("in_flight", "next_sequence", "open", "partition", "producer_id", "retry_at", "waiting")
+    __slots__ = ("in_flight", "next_sequence", "open", "partition", "problem", "producer_id", "retry_at", "waiting")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -146,6 +157,8 @@ class PartitionQueue:
         """The newest, which still takes records; it is not in `waiting`."""
         self.in_flight: Batch | None = None
         self.retry_at = 0.0
+        self.problem: KafkaError | None = None
+        """Why its oldest batch was not written so far."""
         self.producer_id: ProducerId | None = None
         self.next_sequence = 0
 
@@ -187,6 +200,15 @@ class PartitionQueue:
         assert self.in_flight is not None
         if self.in_flight.producer_id == self.producer_id:
             self.next_sequence = self.in_flight.sequence
+
+    def take_waiting(self) -> list[Batch]:
+        """Take out all but the batch under way."""
+        found = [*self.waiting]
+        if self.open is not None:
+            found.append(self.open)
+        self.waiting.clear()
+        self.open = None
+        return found
 
     def batches(self) -> list[Batch]:
         """All that are not decided."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kohort.client.connection import Connection
+from kohort.client.loops import check_loop
 from kohort.client.metadata import Broker
 from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError
@@ -45,6 +46,7 @@ class Connections:
 
     async def get(self, key: Key, host: str, port: int) -> Connection:
         """The one of that key, opened to that address if need be. Raises a retriable KafkaError."""
+        check_loop(self._loop, "client")
         if self._closed:
             raise closed_error()
         connection = self.usable(key)

@@ -9,6 +9,7 @@ from kohort.client.arguments import seconds, whole
 from kohort.client.closing import undisturbed
 from kohort.client.consumer_record import ConsumerRecord
 from kohort.client.group_reader import LEAVE_TIMEOUT, GroupReader, check_callbacks
+from kohort.client.loops import warn_unclosed
 from kohort.client.partition_batch import PartitionBatch
 from kohort.client.partitions import OffsetsCallback
 from kohort.errors import KohortError
@@ -28,7 +29,7 @@ _GIVES_WAY_S = 0.001
 
 
 class Consumer(GroupReader):
-    """Use it as an async context manager, or close it. All methods belong to the event loop it was made in.
+    """Use it as an async context manager, or close it.
 
     async with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
         async for record in consumer:
@@ -38,6 +39,11 @@ class Consumer(GroupReader):
     a commit of what was processed, in `on_revoked`, makes each record count once. `on_lost` is told what is gone
     already (default: `on_revoked`). They are told `Partitions`: a set, whose `offsets` has the committed offset of each
     that is won, and the position of each that goes.
+
+    All methods belong to the event loop it was made in; one task at a time may poll. Another thread, another loop or a
+    process that was forked from this one needs a consumer of its own (ConcurrentUseError; `kohort.blocking.Consumer`
+    is for plain threads). A consumer that nobody closes warns (ResourceWarning) when it is garbage, which it is once
+    its loop has ended: it does not leave its group, which misses it when session_timeout_ms has passed.
     """
 
     def __init__(
@@ -58,13 +64,21 @@ class Consumer(GroupReader):
         self._close_asked = False
         """By a callback: close when it is done."""
         if topics:
-            self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
+            try:
+                self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
+            except BaseException:
+                self._closed = True  # nothing was opened
+                raise
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            warn_unclosed(self)
 
     async def unsubscribe(self) -> None:
         await super().unsubscribe()
@@ -210,6 +224,12 @@ class Consumer(GroupReader):
         finally:
             await undisturbed(self._clean_up())
         self._rebalances.raise_error()
+
+    async def abandon(self) -> None:
+        """Disconnect without a commit and without leaving the group: the application let go of the consumer."""
+        self._closed = True
+        self._stop_matching()
+        await undisturbed(self._clean_up())
 
     def close_after_callback(self) -> None:
         """Close when the callback that runs is done."""

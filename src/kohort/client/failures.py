@@ -1,6 +1,6 @@
 """Errors of the client that say more than a code."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
@@ -15,6 +15,30 @@ class CommitFailedError(KafkaError):
         more = f" and {len(errors) - 5} more" if len(errors) > 5 else ""
         super().__init__(code, f"{code.sentence}; not committed: {listed}{more}")
         self.errors = dict(errors)
+
+
+class DeliveryFailedError(KafkaError):
+    """Records were not written, as `flush` found out. `failures` has a topic, a number of records and the error of each
+    kind of failure; `count` is the sum."""
+
+    def __init__(self, failures: Iterable[tuple[str, int, Exception]]) -> None:
+        self.failures = tuple(failures)
+        self.count = sum(count for _, count, _ in self.failures)
+        listed = "; ".join(f"{count} to {topic} ({error})" for topic, count, error in self.failures[:5])
+        more = f"; and {len(self.failures) - 5} more kinds" if len(self.failures) > 5 else ""
+        first = self.failures[0][2]
+        code = first.code if isinstance(first, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        records = "record was" if self.count == 1 else "records were"
+        super().__init__(code, f"{self.count} {records} not written since the last flush: {listed}{more}")
+
+    @property
+    def retriable(self) -> bool:
+        """False: the records are gone. To send them again is the application's decision."""
+        return False
+
+
+class InvalidRecordError(KohortError, TypeError):
+    """A record's key, value or headers are not bytes."""
 
 
 class NotAssignedError(KohortError):
@@ -51,6 +75,10 @@ class LogTruncatedError(KohortError):
 
 class ClosedError(KohortError):
     """The client was closed, or its member has left."""
+
+
+class ConcurrentUseError(KohortError):
+    """A client is used where it cannot be: by two threads at once, in another event loop, or after a fork."""
 
 
 class BufferFullError(KohortError):

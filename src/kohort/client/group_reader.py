@@ -12,6 +12,7 @@ from kohort.client.commits import Commits
 from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError, NotAssignedError
+from kohort.client.loops import check_loop
 from kohort.client.matching import TopicMatcher
 from kohort.client.membership import member_config
 from kohort.client.partition_reader import PartitionReader
@@ -322,6 +323,7 @@ class GroupReader(PartitionReader):
                 raise KafkaError(code, f"{name}: {code.sentence}")
 
     def _check_open(self) -> None:
+        check_loop(self._loop, "consumer")
         if self._closed and not self._leaving:
             raise ClosedError("the consumer is closed.")
 

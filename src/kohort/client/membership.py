@@ -15,6 +15,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
 from kohort.client.failures import ClosedError
+from kohort.client.loops import warn_unclosed
 from kohort.client.options import GroupOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
@@ -85,6 +86,9 @@ class Membership:
     them work, so it may take as long as max_poll_interval_ms. `on_lost` is told what others may process already
     (default: `on_revoked`). `on_assigned` is told what is newly won, an empty set where a rebalance brought nothing.
     An exception in a callback counts as its end; it is kept in `failure` and raised by `leave`.
+
+    All methods belong to the event loop of its cluster. One that nobody ends by `leave` warns (ResourceWarning) when it
+    is garbage, which it is once its loop has ended; its group misses it when session_timeout_ms has passed.
     """
 
     def __init__(
@@ -149,6 +153,10 @@ class Membership:
             await membership.leave(timeout=1.0)
             raise
         return membership
+
+    def __del__(self) -> None:
+        if not getattr(self, "_left", True):
+            warn_unclosed(self)
 
     # -- what the member is
 

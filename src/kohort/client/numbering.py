@@ -40,7 +40,7 @@ class Numbering:
 
     def ask(self) -> None:
         """Have the cluster give one out."""
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._ask(), name="kohort-producer-id")
 
     async def close(self) -> None:

@@ -73,7 +73,7 @@ class Refresher:
         """Refresh soon, and know these topics from then on."""
         self._topics.update(topics)
         self._wanted.set()
-        if self._task is None and not self._closed:
+        if (self._task is None or self._task.done()) and not self._closed:
             self._task = self._loop.create_task(self._keep_fresh(), name="kohort-metadata")
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
+from functools import partial
 
 from kohort.client.accumulator import Accumulator
 from kohort.client.alarm import Alarm
@@ -11,6 +12,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.numbering import Numbering
 from kohort.client.options import ProducerOptions
 from kohort.client.produces import LEFT_OUT, outcomes_of, produce_request
+from kohort.client.undelivered import Failures
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.produce import ProduceResponse
 from kohort.wire.records import Codec
@@ -42,7 +44,7 @@ _LEADER_MOVED = frozenset(
 class Sender:
     """Sends what its `accumulator` gathers, as soon as it may."""
 
-    def __init__(self, cluster: Cluster, options: ProducerOptions) -> None:
+    def __init__(self, cluster: Cluster, options: ProducerOptions, failures: Failures) -> None:
         self._cluster = cluster
         self._options = options
         self._loop = asyncio.get_running_loop()
@@ -50,7 +52,7 @@ class Sender:
         self._codec = Codec[options.compression_type.upper()]
         self._idempotent = options.enable_idempotence and self._acks == -1
         self._numbers = Numbering(cluster, options, self._drain_soon, self._unnumbered)
-        self.accumulator = Accumulator(options, self._drain_soon, self._due_at)
+        self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
         self._alarm = Alarm(self._drain)
@@ -60,15 +62,16 @@ class Sender:
 
     # -- what its producer may ask for
 
-    async def flush(self) -> None:
-        """Wait until all batches that there are now are decided."""
+    async def flush(self, patience: float | None) -> bool:
+        """Wait until all batches that there are now are decided, for that many seconds; whether they all are."""
         pending = self.accumulator.pending()
         if not pending:
-            return
+            return True
         self._flushing += 1
         self._drain_soon()
         try:
-            await asyncio.wait(pending)
+            _, left = await asyncio.wait(pending, timeout=patience)
+            return not left
         finally:
             self._flushing -= 1
 
@@ -112,6 +115,7 @@ class Sender:
             try:
                 ready[self._cluster.leader_of(queue.partition)].append(queue)
             except KafkaError as problem:
+                queue.problem = problem
                 queue.retry_at = now + self._options.retry_backoff_ms / 1000
                 look_again = min(look_again, queue.retry_at)
                 if not problem.retriable:
@@ -134,7 +138,8 @@ class Sender:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for batch in self.accumulator.overdue(queue, now):
-            detail = f"{batch.count} records for {batch.partition} were not written within delivery_timeout_ms"
+            why = f": {queue.problem.sentence}" if queue.problem is not None else ""
+            detail = f"{batch.partition} did not take it within delivery_timeout_ms{why}"
             if batch.attempts:
                 # It may have been written: the sequence has a hole or not, nobody knows.
                 self._new_number(queue)
@@ -154,7 +159,25 @@ class Sender:
             self._in_flight[node] += 1
             task = self._loop.create_task(self._send(node, some), name=f"kohort-produce {node}")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._sent, node, some))
+
+    def _sent(self, node: int, queues: list[PartitionQueue], task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._in_flight[node] -= 1
+        if self._closed:
+            return
+        if task.cancelled():
+            # By what ends the event loop, perhaps before it ran at all: the batches go out again, under their numbers.
+            for queue in queues:
+                if queue.in_flight is not None:
+                    queue.put_back(0.0)
+        elif (problem := task.exception()) is not None:
+            _log.error("sending failed, which is a defect of Kohort", exc_info=problem)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"sending failed: {problem!r}")
+            for queue in queues:
+                if queue.in_flight is not None:
+                    self._give_up(queue, error)
+        self._drain_soon()
 
     # -- one request
 
@@ -173,9 +196,6 @@ class Sender:
                 self._settle(queue, problem.code, problem)
         else:
             self._answered(queues, answer)
-        finally:
-            self._in_flight[node] -= 1
-            self._drain_soon()
 
     def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
         if answer is None:
@@ -203,16 +223,21 @@ class Sender:
             batch.attempts = 0
         elif not problem.retriable:
             queue.refused()
-            queue.in_flight = None
-            _log.error("not written: partition=%s records=%d %s", queue.partition, batch.count, problem)
-            self.accumulator.fail(queue, batch, problem)
+            self._give_up(queue, problem)
             return
+        queue.problem = problem
         delay = min(
             self._options.retry_backoff_ms * 2 ** min(max(batch.attempts, 1) - 1, 16),
             self._options.retry_backoff_max_ms,
         )
         _log.info("again in %d ms: partition=%s %s", delay, queue.partition, problem)
         queue.put_back(now + delay / 1000)
+
+    def _give_up(self, queue: PartitionQueue, problem: KafkaError) -> None:
+        batch = queue.in_flight
+        assert batch is not None
+        queue.in_flight = None
+        self.accumulator.fail(queue, batch, problem)
 
     # -- the producer id
 

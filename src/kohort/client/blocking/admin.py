@@ -20,7 +20,11 @@ from kohort.model import UUID, Millis, TopicPartition
 
 
 class Admin(Face):
-    """`kohort.Admin` for plain threads."""
+    """`kohort.Admin` for plain threads: use it as a context manager, or close it.
+
+    Any number of threads may use one. A process that was forked from this one needs an admin client of its own: there
+    the methods raise ConcurrentUseError.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__("kohort-admin")
@@ -138,3 +142,6 @@ class Admin(Face):
             self._call(self._admin.close())
         finally:
             self._stop()
+
+    def _abandon(self) -> None:
+        self._thread.stop_soon(self._admin.close())

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +13,7 @@ from kohort.client import consumer as asyncio_consumer
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import Face, T, made
 from kohort.client.consumer_record import ConsumerRecord
-from kohort.client.failures import ClosedError
+from kohort.client.failures import ConcurrentUseError
 from kohort.client.group_reader import check_callbacks
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition_batch import PartitionBatch
@@ -28,7 +30,14 @@ _AsyncCallback = Callable[[Partitions], Coroutine[Any, Any, None]]
 
 
 class Consumer(Face):
-    """`kohort.Consumer` for plain threads; one thread at a time may use it."""
+    """`kohort.Consumer` for plain threads: use it as a context manager, or close it.
+
+    One thread at a time may use it; a method that is called while another thread is in one raises ConcurrentUseError,
+    `close` too, as Java's does (the properties may be read by any thread). To end it from outside, let its own thread
+    see an event between two polls. A process that was forked from this one needs a consumer of its own: there the
+    methods raise ConcurrentUseError. A consumer that nobody closes warns (ResourceWarning) when it is garbage; its
+    group misses it when session_timeout_ms has passed.
+    """
 
     def __init__(
         self,
@@ -43,6 +52,9 @@ class Consumer(Face):
         self._inbox: SimpleQueue[Callable[[], bool]] = SimpleQueue()
         """What the thread that polls has to run; each says whether the call that it waits for has ended."""
         self._in_callback = False
+        self._use = threading.RLock()
+        """Of the thread that is in a method, which callbacks may enter once more."""
+        self._user = 0
         self._close_asked = False
         try:
             self._consumer = self._call(made(lambda: asyncio_consumer.Consumer(**options)))
@@ -117,7 +129,7 @@ class Consumer(Face):
     def __next__(self) -> ConsumerRecord:
         unread = self._consumer.next_unread
         while (record := unread()) is None:
-            if self._stopped:
+            if self._stopped and not self._forked:
                 raise StopIteration
             self._pump(self._consumer.read_ahead())
         return record
@@ -137,8 +149,9 @@ class Consumer(Face):
         In `on_revoked` it goes before what gives the partitions up, so their next owner begins behind it.
         """
         if self._stopped:
-            raise ClosedError("the client is closed.")
-        return self._thread.submit(self._consumer.commit(offsets))
+            raise self._refusal()
+        with self._alone():
+            return self._thread.submit(self._consumer.commit(offsets))
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Consumer.committed`."""
@@ -231,14 +244,18 @@ class Consumer(Face):
         seconds("timeout", timeout)
         if self._stopped:
             return
-        if self._in_callback:
-            self._close_asked = True
-            self._do(self._consumer.close_after_callback)
-            return
-        try:
-            self._pump(self._consumer.close(timeout=timeout))
-        finally:
-            self._stop()
+        with self._alone():
+            if self._in_callback:
+                self._close_asked = True
+                self._do(self._consumer.close_after_callback)
+                return
+            try:
+                self._pump(self._consumer.close(timeout=timeout))
+            finally:
+                self._stop()
+
+    def _abandon(self) -> None:
+        self._thread.stop_soon(self._consumer.abandon())
 
     # -- callbacks come to the thread that waits
 
@@ -270,7 +287,18 @@ class Consumer(Face):
         """Wait for `work`, and meanwhile run the callbacks that it asks for."""
         if self._stopped:
             work.close()
-            raise ClosedError("the consumer is closed.")
+            raise self._refusal()
+        try:
+            self._enter()
+        except ConcurrentUseError:
+            work.close()
+            raise
+        try:
+            return self._pumped(work)
+        finally:
+            self._use.release()
+
+    def _pumped(self, work: Coroutine[Any, Any, T]) -> T:
         future = self._thread.submit(work)
         future.add_done_callback(lambda _: self._inbox.put(future.done))
         try:
@@ -285,6 +313,36 @@ class Consumer(Face):
             if self._close_asked and not self._in_callback:
                 self._close_asked = False
                 self.close()
+
+    # -- one thread at a time
+
+    def _enter(self) -> None:
+        if not self._use.acquire(blocking=False):
+            names = [thread.name for thread in threading.enumerate() if thread.ident == self._user]
+            raise ConcurrentUseError(
+                f"the consumer is in use by {names[0] if names else 'another thread'}: one thread at a time may use"
+                " it. Give each thread a consumer of its own, or let one thread poll and pass records on."
+            )
+        self._user = threading.get_ident()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._enter()
+        try:
+            yield
+        finally:
+            self._use.release()
+
+    def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
+        try:
+            self._enter()
+        except ConcurrentUseError:
+            work.close()
+            raise
+        try:
+            return super()._call(work, patience)
+        finally:
+            self._use.release()
 
     def _do(self, action: Callable[[], T]) -> T:
         return self._call(made(action))

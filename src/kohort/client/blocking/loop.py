@@ -1,7 +1,9 @@
 """An event loop in a daemon thread, and what calls into it."""
 
 import asyncio
+import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -9,7 +11,8 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from kohort.client.failures import ClosedError
+from kohort.client.failures import ClosedError, ConcurrentUseError
+from kohort.client.loops import warn_unclosed
 from kohort.errors import KohortError
 
 T = TypeVar("T")
@@ -25,7 +28,10 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run it there."""
@@ -34,29 +40,39 @@ class LoopThread:
             raise KohortError("a blocking call from inside the event loop would wait for itself.")
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there and wait; an interrupt (Ctrl-C) cancels it."""
+    def call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
+        """Run it there and wait; an interrupt (Ctrl-C) cancels it, and so does TimeoutError after `patience`."""
         future = self.submit(work)
         try:
-            return future.result()
+            return future.result(patience)
         except BaseException:
             future.cancel()
             raise
 
     def stop(self) -> None:
-        """End the loop; what still runs in it goes no further."""
-        if self._thread.is_alive():
+        """End the loop, and wait for that; what still runs in it goes no further."""
+        self.stop_soon()
+        self._thread.join()
+
+    def stop_soon(self, work: Coroutine[Any, Any, None] | None = None) -> None:
+        """End the loop, after `work` if there is some."""
+        if not self._thread.is_alive() or self.loop.is_closed():
+            if work is not None:
+                work.close()
+        elif work is None:
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
-            self.loop.close()
+        else:
+            asyncio.run_coroutine_threadsafe(work, self.loop).add_done_callback(lambda _: self.stop_soon())
 
 
 class Face(ABC):
     """What the three have in common: a loop to call into, until it is closed."""
 
     def __init__(self, name: str) -> None:
-        self._thread = LoopThread(name)
         self._stopped = False
+        self._forked = False
+        self._thread = LoopThread(name)
+        _faces.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -64,19 +80,52 @@ class Face(ABC):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if not getattr(self, "_stopped", True):
+            self._stopped = True
+            warn_unclosed(self)
+            self._abandon()
+
     @abstractmethod
     def close(self) -> None:
         """End it, and the loop. Closing twice is fine."""
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+    def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
         if self._stopped:
             work.close()
-            raise ClosedError("the client is closed.")
-        return self._thread.call(work)
+            raise self._refusal()
+        return self._thread.call(work, patience)
 
     def _stop(self) -> None:
         self._stopped = True
         self._thread.stop()
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """The application let go of it without closing it: disconnect, and end the loop. Any thread may call it."""
+
+    def _refusal(self) -> KohortError:
+        """Why it cannot be used any more."""
+        if self._forked:
+            return ConcurrentUseError(
+                f"this {type(self).__name__} was made before the process forked, and its thread is not in this one:"
+                " make another here, or start processes by multiprocessing's `spawn`."
+            )
+        return ClosedError("the client is closed.")
+
+
+_faces: "weakref.WeakSet[Face]" = weakref.WeakSet()
+_inherited: list[LoopThread] = []
+"""Of the process that this one was forked from. They are kept: to end them would disturb the parent's sockets."""
+
+
+def _forked() -> None:
+    for face in list(_faces):
+        face._stopped = face._forked = True
+        _inherited.append(face._thread)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 async def made(make: Callable[[], T]) -> T:

@@ -1,16 +1,18 @@
 """`kohort.Producer` for plain threads: records are handed to the loop many at a time, not one call each."""
 
-import asyncio
-from collections import deque
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from kohort.client import producer as asyncio_producer
-from kohort.client.arguments import seconds
-from kohort.client.batches import Delivery, RecordMetadata
+from kohort.client import unclosed
+from kohort.client.arguments import names_of, seconds
+from kohort.client.batches import RecordMetadata
+from kohort.client.blocking.hand_over import HandOver, PendingDelivery
 from kohort.client.blocking.loop import Face, made
-from kohort.client.failures import BufferFullError, ClosedError
-from kohort.errors import KohortError
+from kohort.client.outgoing import check_partition, check_timestamp, record_size
+from kohort.client.producer import producer_options
+from kohort.client.producer_core import ProducerCore
+from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.records import Header
 
@@ -19,55 +21,47 @@ _MOST_HANDED_OVER = 20_000
 
 
 class BlockingDelivery:
-    """The fate of one record; `result` waits for it."""
+    """The fate of one record; `result` waits for it.
 
-    __slots__ = ("_delivery", "_error", "_producer")
+    A failure that nobody looks at by `result` is raised by the producer's next `flush`, and logged.
+    """
 
-    def __init__(self, producer: "Producer") -> None:
+    __slots__ = ("_pending", "_producer")
+
+    def __init__(self, producer: "Producer", pending: PendingDelivery) -> None:
         self._producer = producer
-        self._delivery: Delivery | None = None
-        self._error: BaseException | None = None
+        self._pending = pending
 
     def done(self) -> bool:
         """Whether it is decided."""
-        return self._error is not None or (self._delivery is not None and self._delivery.done())
+        return self._pending.done()
 
-    def result(self) -> RecordMetadata:
-        """Where it was written. Raises the KafkaError that kept it from being written."""
-        if self._delivery is None and self._error is None:
-            self._producer.hand_over()
-        if self._error is not None:
-            raise self._error
-        assert self._delivery is not None
-        if self._delivery.done():
-            return self._delivery.result()
-        return self._producer.wait_for(self._delivery)
-
-    def take(self, delivery: Delivery) -> None:
-        """The loop queued the record."""
-        self._delivery = delivery
-
-    def fail(self, error: BaseException) -> None:
-        """The loop could not queue it."""
-        self._error = error
-
-
-_Waiting = tuple[BlockingDelivery, str, bytes | None, bytes | None, Millis | None, Sequence[Header], int | None]
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where it was written. Raises the KafkaError that kept it from being written, and REQUEST_TIMED_OUT if it is
+        not decided after `timeout` seconds: it may still be written then."""
+        if self._pending.done():
+            return self._pending.outcome()
+        return self._producer.wait_for(self._pending, None if timeout is None else seconds("timeout", timeout))
 
 
 class Producer(Face):
-    """`kohort.Producer` for plain threads; any number of threads may use one."""
+    """`kohort.Producer` for plain threads: use it as a context manager, or close it.
+
+    Any number of threads may use one. A process that was forked from this one needs a producer of its own: there the
+    methods raise ConcurrentUseError. A producer that nobody closes warns (ResourceWarning) when it is garbage, and its
+    records are still sent: for up to ten seconds when the interpreter ends, after which standard error says how many
+    were not written. A process that ends by a signal or `os._exit` loses them.
+    """
 
     def __init__(self, **options: Any) -> None:
+        read = producer_options(options)
         super().__init__("kohort-producer")
         try:
-            self._producer = self._call(made(lambda: asyncio_producer.Producer(**options)))
+            self._core = self._call(made(lambda: ProducerCore(read, keep=False)))
         except BaseException:
             self._stop()
             raise
-        self._queue: deque[_Waiting] = deque()
-        self._woken = False
-        self._handing: asyncio.Task[None] | None = None
+        self._records = HandOver(self._thread, self._core)
 
     def send(
         self,
@@ -79,84 +73,54 @@ class Producer(Face):
         headers: Sequence[Header] = (),
         partition: int | None = None,
     ) -> BlockingDelivery:
-        """Queue a record; waits only while the producer is far behind. See `kohort.Producer.send`."""
-        if self._stopped:
-            raise ClosedError("the producer is closed.")
-        delivery = BlockingDelivery(self)
-        self._queue.append((delivery, topic, value, key, timestamp, headers, partition))
-        if not self._woken:
-            self._woken = True
-            self._thread.loop.call_soon_threadsafe(self._wake)
-        if len(self._queue) > _MOST_HANDED_OVER:
-            self.hand_over()
-        return delivery
+        """Queue a record; waits only while the producer is far behind. See `kohort.Producer.send`.
 
-    def flush(self) -> None:
-        """Wait until everything sent so far is written or has failed."""
-        self.hand_over()
-        self._call(self._producer.flush())
+        Raises at once what can be known at once: a record that is not bytes or too large, and a partition that the
+        topic does not have, once the producer knows the topic.
+        """
+        if self._stopped:
+            raise self._refusal()
+        if type(topic) is not str or not topic:
+            names_of([topic])
+        size = record_size(key, value, headers)
+        self._core.check_size(size)
+        if partition is not None:
+            partition = check_partition(topic, partition, self._core.topics.count(topic))
+        timestamp = time.time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
+        # The caller may change a bytearray or a list before the loop packs the record.
+        value = value if value is None or type(value) is bytes else bytes(value)
+        key = key if key is None or type(key) is bytes else bytes(key)
+        pending = PendingDelivery()
+        self._records.put((pending, topic, value, key, timestamp, tuple(headers), partition, size))
+        if len(self._records) > _MOST_HANDED_OVER:
+            self._call(self._records.done())
+        return BlockingDelivery(self, pending)
+
+    def flush(self, *, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is written or has failed. See `kohort.Producer.flush`."""
+        self._call(self._records.flush(None if timeout is None else seconds("timeout", timeout)))
 
     def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
-        return self._call(self._producer.partitions_for(topic))
+        return self._call(self._core.partitions_for(topic))
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Flush, then disconnect. Closing twice is fine."""
-        if timeout is not None:
-            seconds("timeout", timeout)
+        """Flush, then disconnect. See `kohort.Producer.close`. Closing twice is fine."""
+        patience = None if timeout is None else seconds("timeout", timeout)
         if self._stopped:
             return
         try:
-            self.hand_over()
-            self._call(self._producer.close(timeout=timeout))
+            self._call(self._records.close(patience))
         finally:
             self._stop()
 
-    def hand_over(self) -> None:
-        """Wait until the loop has queued all records sent so far."""
-        if self._queue or self._handing is not None:
-            self._call(self._handed_over())
-
-    def wait_for(self, delivery: Delivery) -> RecordMetadata:
+    def wait_for(self, pending: PendingDelivery, patience: float | None) -> RecordMetadata:
         """Wait until it is decided."""
-
-        async def wait() -> RecordMetadata:
-            return await delivery
-
-        return self._call(wait())
-
-    # -- in the loop
-
-    def _wake(self) -> None:
-        self._woken = False
-        if self._handing is None and self._queue:
-            self._handing = self._thread.loop.create_task(self._hand())
-
-    async def _handed_over(self) -> None:
-        self._wake()
-        if self._handing is not None:
-            await asyncio.shield(self._handing)
-
-    async def _hand(self) -> None:
-        queue, send = self._queue, self._producer.send_nowait
         try:
-            while queue:
-                delivery, topic, value, key, timestamp, headers, partition = queue[0]
-                try:
-                    delivery.take(
-                        send(topic, value, key=key, timestamp=timestamp, headers=headers, partition=partition)
-                    )
-                except BufferFullError:
-                    try:
-                        await self._producer.ready(topic)
-                    except KohortError as problem:
-                        delivery.fail(problem)
-                        queue.popleft()
-                    continue
-                except Exception as problem:  # noqa: BLE001  raised again by result
-                    delivery.fail(problem)
-                queue.popleft()
-                if not len(queue) % 1000:
-                    await asyncio.sleep(0)
-        finally:
-            self._handing = None
+            return self._call(self._records.decided(pending), patience)
+        except TimeoutError:
+            detail = f"the record is not decided after {patience:g} s; it may still be written"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+
+    def _abandon(self) -> None:
+        unclosed.abandoned(self._records, self._thread.stop_soon)

@@ -1,0 +1,83 @@
+"""What a producer knows of the topics that it writes to."""
+
+import asyncio
+from collections.abc import Mapping
+
+from kohort.client.arguments import names_of
+from kohort.client.batches import PartitionQueue
+from kohort.client.cluster import Cluster
+from kohort.client.options import ProducerOptions
+from kohort.client.partitioner import Partitioner
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import TopicPartition
+
+
+class ProducerTopic:
+    """One topic: a queue for each partition, and how records choose one."""
+
+    __slots__ = ("name", "partitioner", "queues")
+
+    def __init__(self, name: str, count: int, batch_size: int) -> None:
+        self.name = name
+        self.partitioner = Partitioner(count, batch_size)
+        self.queues = [PartitionQueue(TopicPartition(name, number)) for number in range(count)]
+
+    def resize(self, count: int) -> None:
+        """It has that many partitions now: more, or (made anew under its name) fewer."""
+        for number in range(len(self.queues), count):
+            self.queues.append(PartitionQueue(TopicPartition(self.name, number)))
+        self.partitioner.resize(count)
+
+
+class ProducerTopics:
+    """By name, from the first time that a topic is asked for."""
+
+    def __init__(self, cluster: Cluster, options: ProducerOptions) -> None:
+        self.known: dict[str, ProducerTopic] = {}
+        self._cluster = cluster
+        self._options = options
+        self._searches: dict[str, asyncio.Task[None]] = {}
+
+    def count(self, topic: str) -> int | None:
+        """Number of the topic's partitions; None where it is not known yet. Any thread may ask."""
+        known = self.known.get(topic)
+        return None if known is None else known.partitioner.count
+
+    async def find(self, topic: str) -> None:
+        """Wait until the topic is known. Raises KafkaError after max_block_ms."""
+        if topic in self.known:
+            return
+        names_of([topic])
+        task = self._searches.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._find(topic), name=f"kohort-topic {topic}")
+            self._searches[topic] = task
+            task.add_done_callback(lambda _: self._searches.pop(topic, None))
+        await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Search no more."""
+        tasks = list(self._searches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for topic in self.known:
+            self._cluster.unwatch((self, topic))
+
+    async def _find(self, topic: str) -> None:
+        async def attempt() -> int:
+            known = (await self._cluster.refresh((topic,))).topics.get(topic)
+            if known is not None and known.exists:
+                return len(known.leaders)
+            code = known.error if known is not None and known.error else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(code, f"{topic}: {code.sentence}")
+
+        count = await self._cluster.retrying(attempt, self._options.max_block_ms)
+        self.known[topic] = ProducerTopic(topic, count, self._options.batch_size)
+        self._cluster.watch((self, topic), frozenset((topic,)), self._changed)
+
+    def _changed(self, counts: Mapping[str, int], asked: frozenset[str]) -> None:
+        for topic, count in counts.items():
+            known = self.known[topic]
+            if count != known.partitioner.count:
+                known.resize(count)
