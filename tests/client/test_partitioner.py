@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as peers_murmur2
 
+from kohort import Admin, NewTopic, Producer
 from kohort.client.partitioner import Partitioner, murmur2
+from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from tests.client.link import linked_broker
 
 
 @given(st.binary(max_size=40))
@@ -26,6 +31,48 @@ def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
     stretches = [chosen[at : at + 10] for at in range(0, 400, 10)]
     assert all(len(set(stretch)) == 1 for stretch in stretches)
     assert len(set(chosen)) > 1
+
+
+def test_records_without_a_key_go_only_where_a_leader_is() -> None:
+    partitioner = Partitioner(4, batch_size=1)
+    partitioner.led([1, 3])
+    assert {partitioner.without_key(100) for _ in range(100)} == {1, 3}
+    partitioner.led([])
+    assert {partitioner.without_key(100) for _ in range(200)} == {0, 1, 2, 3}
+
+
+def test_the_partition_in_use_is_left_when_its_leader_is_gone() -> None:
+    partitioner = Partitioner(4, batch_size=1_000_000)
+    first = partitioner.without_key(1)
+    other = (first + 1) % 4
+    partitioner.led([other])
+    assert partitioner.without_key(1) == other
+    partitioner.led([first, other])
+    assert partitioner.without_key(1) == other
+
+
+async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> None:
+    def no_leader(answer: MetadataResponse) -> None:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.partition_index in (0, 2):
+                    partition.leader_id = -1
+
+    async with linked_broker() as (_, link):
+        address = f"127.0.0.1:{link.port}"
+        async with Admin(bootstrap_servers=address) as admin:
+            await admin.create_topics([NewTopic("t", 3)])
+        link.change[MetadataRequest.KEY] = no_leader
+        # Batches of one record: each chooses a partition.
+        async with Producer(bootstrap_servers=address, batch_size=1, metadata_max_age_ms=100) as producer:
+            sent = [await producer.send("t", b"x") for _ in range(100)]
+            async with asyncio.timeout(20):
+                assert {(await one).partition for one in sent} == {1}
+            link.change.clear()
+            chosen: set[int] = set()
+            async with asyncio.timeout(20):
+                while chosen != {0, 1, 2}:
+                    chosen.add((await (await producer.send("t", b"x"))).partition)
 
 
 def test_a_topic_that_grows_maps_its_keys_anew() -> None:

@@ -1,6 +1,7 @@
 """Which partition a record goes to: by its key as Java's producer has it, else one for a while and then another."""
 
 import random
+from collections.abc import Sequence
 from struct import Struct
 
 _INT32_LE = Struct("<I")
@@ -29,20 +30,28 @@ def murmur2(data: bytes) -> int:
 class Partitioner:
     """For one topic of a producer."""
 
-    __slots__ = ("_by_key", "_sticky", "_sticky_left", "_stretch", "count")
+    __slots__ = ("_by_key", "_led", "_sticky", "_sticky_left", "_stretch", "count")
 
     def __init__(self, count: int, batch_size: int) -> None:
         assert count > 0
         self.count = count
         self._by_key: dict[bytes, int] = {}
+        self._led: Sequence[int] = ()
         self._stretch = batch_size
-        self._sticky = random.randrange(count)
-        self._sticky_left = batch_size
+        self._sticky = 0
+        self._sticky_left = 0
 
     def resize(self, count: int) -> None:
         """The topic has that many partitions now: from here on keys map anew."""
         self.count = count
         self._by_key.clear()
+        self._sticky_left = 0
+
+    def led(self, partitions: Sequence[int]) -> None:
+        """Only these have a leader now: records without a key go there, or anywhere if there are none."""
+        self._led = partitions
+        if self._sticky not in partitions:
+            self._sticky_left = 0
 
     def by_key(self, key: bytes) -> int:
         """The partition of a key."""
@@ -56,7 +65,7 @@ class Partitioner:
     def without_key(self, size: int) -> int:
         """KIP-794: stay with one partition for about a batch, so that batches fill whatever the rate."""
         if self._sticky_left <= 0:
-            self._sticky = random.randrange(self.count)
+            self._sticky = random.choice(self._led or range(self.count))
             self._sticky_left = self._stretch
         self._sticky_left -= size
         return self._sticky

@@ -73,7 +73,8 @@ class ProducerTopics:
             raise KafkaError(code, f"{topic}: {code.sentence}")
 
         count = await self._cluster.retrying(attempt, self._options.max_block_ms)
-        self.known[topic] = ProducerTopic(topic, count, self._options.batch_size)
+        known = self.known[topic] = ProducerTopic(topic, count, self._options.batch_size)
+        known.partitioner.led(self._led(topic))
         self._cluster.watch((self, topic), frozenset((topic,)), self._changed)
 
     def _changed(self, counts: Mapping[str, int], asked: frozenset[str]) -> None:
@@ -81,3 +82,10 @@ class ProducerTopics:
             known = self.known[topic]
             if count != known.partitioner.count:
                 known.resize(count)
+            known.partitioner.led(self._led(topic))
+
+    def _led(self, topic: str) -> list[int]:
+        """Partitions whose leader is a broker of the cluster, as in Java's `availablePartitionsForTopic`."""
+        metadata = self._cluster.metadata
+        leaders = metadata.topics[topic].leaders
+        return [number for number, leader in leaders.items() if leader.node_id in metadata.brokers]
