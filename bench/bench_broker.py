@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from kohort.wire import consumer_protocol
 from kohort.wire.api import APIS
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -1,6 +1,6 @@
 """Records per CPU second of our client, beside kafka-python, aiokafka and confluent-kafka, against one broker of ours.
 
-    PYTHONPATH=. python bench/bench_client.py [--bootstrap HOST:PORT] [--records N] [--codecs none lz4] [--rounds N]
+    python bench/bench_client.py [--bootstrap HOST:PORT] [--records N] [--codecs none lz4] [--rounds N]
         [--only KIND...] [--clients NAME...]
 
 Each client produces and consumes records of 100 bytes in a process of its own, as its users would: one record at a
@@ -31,6 +31,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.clients_under_test import HAVE_COLUMNS, PRODUCERS, READERS, produce_confluent_kafka
 

@@ -5,10 +5,14 @@ Rust and encodes in Python.
 """
 
 import io
+import sys
 import timeit
 from collections.abc import Callable
+from pathlib import Path
 
 from kio.serial import entity_reader, entity_writer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.model import UUID
 from kohort.wire.codec import Buffer, Message, decoder, encoder

@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from kohort import Admin, NewTopic, TopicPartition
 from kohort.broker.cluster import Cluster, ClusterOptions
 from kohort.broker.groups import group_partition

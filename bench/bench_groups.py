@@ -14,6 +14,9 @@ import os
 import statistics
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.interop.crowd import Crowd
 from tests.interop.kohort import KohortBroker, running_kohort

@@ -21,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import load_core, server_core
 from bench.bench_groups import pinned

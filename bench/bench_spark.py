@@ -28,6 +28,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pyspark_kohort import session
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # bench.spark_versus, and the tests' brokers
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
