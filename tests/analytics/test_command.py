@@ -74,6 +74,10 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         (("--raw", "b", "--journal-only"), "--raw is an archive of __consumer_offsets"),
         (("--segments", "a", "--journal-only"), "a has no journal: no topic __kohort_rebalances"),
         (("--format", "csv"), "--format csv is unknown"),
+        (("--out", "s3a://nobody/x", "--segments", "a"), "--out s3a://nobody/x: Spark cannot write there: "),
+        (("--out", "s3a://nobody/x", "--format", "delta"), "--format delta cannot list files there"),
+        (("--out", "s3a://nobody/x", "--format", "iceberg"), "--format iceberg keeps its catalog in a file"),
+        (("--out", "/proc/analysis"), "--out /proc/analysis cannot be made: "),
     ],
 )
 def test_what_does_not_go_together_is_a_sentence(arguments: tuple[str, ...], said: str) -> None:

@@ -67,6 +67,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "Rebalances kept partitions waiting for 0.0 partition-hours; delays, one of 1 groups, accounts for 100%"
     )
     assert "session expired" in page(found)
+    assert "1 record of __kohort_rebalances, damaged or of a newer version, could not be read." in page(found)
     return home / "out"
 
 

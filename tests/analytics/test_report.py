@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.analytics.findings import Findings, Row
-from kohort.analytics.report import day, duration, headline, page, span
+from kohort.analytics.report import day, duration, headline, left_out, page, span
 
 HOUR = 3_600_000
 AT = 1_767_225_600_000
@@ -70,6 +70,18 @@ def test_what_a_recorder_saw_of_a_group_says_more_than_the_log() -> None:
     assert "A recorder saw: 2 times session expired, 1 times poll timeout." in page(found)
     found.recorded = {"orders": [{"cause": "member joined", "times": 3}]}
     assert "A recorder saw" not in page(found)
+
+
+def test_records_that_could_not_be_read_are_told_before_the_figures() -> None:
+    found = _findings(_group("orders", HOUR))
+    assert not left_out(found)
+    found.unreadable = [{"topic": "__consumer_offsets", "records": 1_200, "shard": 7, "position": 12}]
+    (sentence,) = left_out(found)
+    assert sentence.startswith(
+        "1,200 records of __consumer_offsets, damaged or of a newer version, could not be read, the first at offset 12"
+    )
+    html = page(found)
+    assert html.index(sentence) < html.index("The groups that hurt most")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ shard must come in the order of their offsets.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,12 +22,15 @@ from kohort.analytics.schema import HISTORY, Kind
 from kohort.model import UUID, Millis
 from kohort.wire.codec import DecodeError
 
+_log = logging.getLogger(__name__)
+
 ROWS_AT_ONCE = 1 << 20
 """Commits that are summed up together. More make fewer rows for Spark, at 60 bytes each."""
 
 
 class Decoder:
-    """Takes raw batches, gives rows of the history. `unreadable` counts records that no Kafka wrote."""
+    """Takes raw batches, gives rows of the history. `unreadable` counts records that could not be decoded; each is also
+    a row."""
 
     def __init__(self, window_ms: Millis, rows_at_once: int = ROWS_AT_ONCE) -> None:
         self.unreadable = 0
@@ -80,12 +84,14 @@ class Decoder:
     def _take_groups(self, keys: Any, values: Any, kinds: Any, places: tuple[Any, Any, Any]) -> None:
         """The records that are no commits, one by one."""
         for row in np.flatnonzero(kinds != kernels.COMMIT).tolist():
+            shard, position, at = (int(column[row]) for column in places)
             try:
                 group_id, found = group_rows(keys[row].as_py() or b"", values[row].as_py())
-            except DecodeError:
+            except DecodeError as error:
+                if not self.unreadable:
+                    _log.warning("partition %d, offset %d: a record could not be decoded: %s", shard, position, error)
                 self.unreadable += 1
-                continue
-            shard, position, at = (int(column[row]) for column in places)
+                group_id, found = None, [{"kind": Kind.UNREADABLE}]
             self._rows += [{"shard": shard, "position": position, "at": at} | one for one in found]
             if group_id is not None and kinds[row] in CHANGES_OWNERS:
                 self._runs.split(group_id, position)

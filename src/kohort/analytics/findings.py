@@ -34,7 +34,7 @@ _WHOLE = """
     FROM (
       SELECT group_id, if(kind = 'commits', topic, NULL) AS topic, partition, min(at) AS begin_at,
         max(coalesce(last_at, at)) AS end_at, sum(commits) AS commits
-      FROM history WHERE at > 0 GROUP BY 1, 2, 3)"""
+      FROM history WHERE at > 0 AND kind <> 'unreadable' GROUP BY 1, 2, 3)"""
 _FLAPPING = """
     SELECT group_id, member_name, client_host, count(*) AS episodes, sum(returns) AS returns, min(begin_at) AS begin_at,
       max(end_at) AS end_at, CAST(avg(mean_away_ms) AS BIGINT) AS mean_away_ms
@@ -71,6 +71,8 @@ class Findings:
     """The darkest rebalances that a recorder saw."""
     recorded: dict[str, list[Row]] = field(default_factory=dict)
     """By group, the causes that a recorder saw, the most frequent first."""
+    unreadable: list[Row] = field(default_factory=list)
+    """By topic, how many records could not be read, and where the first one is."""
 
 
 def gather(spark: SparkSession, points: int = 300) -> Findings:
@@ -88,6 +90,7 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
         flapping = asked(f"{_FLAPPING} ORDER BY returns DESC LIMIT {MOST_GROUPS}")
         thrashing = asked(_most("thrashing", "excess_ms"))
         savings = asked("SELECT * FROM savings")
+        unreadable = asked("SELECT topic, records, first.shard, first.position FROM unreadable WHERE records > 0")
         journal = recorded = None
         if spark.catalog.tableExists("journal"):
             journal, recorded = asked(_most("journal", "dark_ms")), asked(_RECORDED)
@@ -114,6 +117,7 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
             lags=[(row["group_id"], row["at"], row["lag_ms"]) for row in lags.result()],
             journal=[] if journal is None else journal.result(),
             recorded={} if recorded is None else _by_group(recorded.result()),
+            unreadable=unreadable.result(),
         )
 
 

@@ -15,8 +15,9 @@ from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.ends import ENDS_DDL
 from kohort.analytics.journal import journal_rows
 from kohort.analytics.savings import savings
-from kohort.analytics.schema import RAW
+from kohort.analytics.schema import RAW, Kind
 from kohort.analytics.source import (
+    OFFSETS_TOPIC,
     cluster_tasks,
     decoded_rows,
     decoded_tasks,
@@ -118,7 +119,8 @@ def analyse(
     journal: DataFrame | None = None,
     told: Told = lambda name: None,
 ) -> None:
-    """Keep the rows of the history and all tables in the store, each under its name, and make views of them.
+    """Keep the rows of the history and all tables in the store, each under its name, and make views of them. The view
+    `unreadable` counts the records that they are without.
 
     `ends` says where topics ended at the edges of windows; it is called, in a thread, when the view `history` is there.
     Without it the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
@@ -140,22 +142,25 @@ def analyse(
         throughput = beside.submit(make_throughput)
         steps.make(REBALANCES)
         steps.keep(savings(spark), "savings")
+        damaged = 0
         if journal is not None:
-            steps.keep(journal_rows(journal), "journal")
+            damaged = steps.keep_journal(journal)
         else:
             spark.catalog.dropTempView("journal")  # that an earlier analysis of this session may have left
         throughput.result()
+    spark.sql(_UNREADABLE.format(damaged=damaged)).createOrReplaceTempView("unreadable")
 
 
 def analyse_journal(journal: DataFrame, store: Store, settings: Settings, *, told: Told = lambda name: None) -> None:
     """As `analyse`, from the records of `__kohort_rebalances` in the column `value` alone: no commits, so no lag."""
     spark = journal.sparkSession
     steps = _Steps(spark, store, settings, told)
-    steps.keep(journal_rows(journal), "journal")
+    damaged = steps.keep_journal(journal)
     steps.make(JOURNALED)
     spark.table("_history").createOrReplaceTempView("history")
     for name, ddl in _WITHOUT_COMMITS.items():
         spark.createDataFrame([], ddl).createOrReplaceTempView(name)
+    spark.sql(_UNREADABLE.format(damaged=damaged)).createOrReplaceTempView("unreadable")
 
 
 _WITHOUT_COMMITS = {
@@ -164,6 +169,11 @@ _WITHOUT_COMMITS = {
     "savings": "group_id STRING, stops BIGINT, cooperative_stops BIGINT, consumer_stops BIGINT",
 }
 """What the page asks for and a journal does not have."""
+_UNREADABLE = f"""
+    SELECT '{OFFSETS_TOPIC}' AS topic, count(*) AS records, min(struct(shard, position)) AS first
+    FROM history WHERE kind = '{Kind.UNREADABLE}'
+    UNION ALL SELECT '{JOURNAL_TOPIC}', {{damaged}}L, NULL"""
+"""How many records the tables are without, of each topic that was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,14 @@ class _Steps:
                 self.keep(_view(self.spark, step.made, self.settings), step.name)
             else:
                 _view(self.spark, step.made, self.settings).createOrReplaceTempView(step.name)
+
+    def keep_journal(self, records: DataFrame) -> int:
+        """How many of the records were left out."""
+        from pyspark.sql import Observation
+
+        left_out = Observation()
+        self.keep(journal_rows(records, left_out), "journal")
+        return int(left_out.get["records"])
 
     def keep(self, made: DataFrame | Mapped, name: str) -> None:
         self.told(name)

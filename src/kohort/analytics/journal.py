@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
 _MEMBER = "STRUCT<member_id: STRING, client_id: STRING, client_host: STRING, instance_id: STRING>"
 _VALUE = (
@@ -22,11 +22,14 @@ _VALUE = (
 )
 
 
-def journal_rows(records: DataFrame) -> DataFrame:
-    """From records with the JSON in `value`; what is no record of the journal is left out."""
+def journal_rows(records: DataFrame, left_out: Observation | None = None) -> DataFrame:
+    """From records with the JSON in `value`. What is no record of the journal is left out, and counted as `records` in
+    the observation."""
     from pyspark.sql import functions as f
 
     found = records.select(f.from_json(f.col("value").cast("string"), _VALUE).alias("record")).select("record.*")
+    if left_out is not None:
+        found = found.observe(left_out, f.count_if(f.col("group_id").isNull()).alias("records"))
     return found.where("group_id IS NOT NULL").selectExpr(
         "*",
         "triggers[0].reason AS reason",

@@ -18,6 +18,7 @@ def page(found: Findings) -> str:
     parts = [
         f"<h1>{escape(headline(found))}</h1>",
         f"<p class=lead>{escape(span(found))}</p>",
+        *(f"<p class=warning>{escape(sentence)}</p>" for sentence in left_out(found)),
         _picture("Where the time went", plots.costs(found.groups[:MOST_GROUPS], found.causes)),
         "<h2>The groups that hurt most</h2>",
         _groups_table(found),
@@ -60,6 +61,19 @@ def span(found: Findings) -> str:
         f"{day(whole['begin_at'])} to {day(whole['end_at'])}: {whole['groups']:,} groups,"
         f" {whole['partitions']:,} partitions, {whole['commits'] or 0:,} commits, {rebalances:,} rebalances."
     )
+
+
+def left_out(found: Findings) -> list[str]:
+    """What the figures are without, a sentence for each topic."""
+    said = []
+    for row in found.unreadable:
+        first = "" if row["shard"] is None else f", the first at offset {row['position']} of partition {row['shard']}"
+        records = "1 record" if row["records"] == 1 else f"{row['records']:,} records"
+        said.append(
+            f"{records} of {row['topic']}, damaged or of a newer version, could not be read{first}."
+            " All figures are without what they say."
+        )
+    return said
 
 
 def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
@@ -182,7 +196,8 @@ def day(at: int | None) -> str:
 _HEAD = """<meta charset=utf-8><title>Consumer groups</title><style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2.5em auto; padding: 0 1.5em }
 h1 { font-size: 1.7em; line-height: 1.25; margin-bottom: .3em } h2 { font-size: 1.2em; margin-top: 2.2em }
-.lead { color: #555 } figure { margin: 0 } svg { width: 100%; height: auto }
+.lead { color: #555 } .warning { background: #fff3cd; padding: .5em .8em }
+figure { margin: 0 } svg { width: 100%; height: auto }
 table { border-collapse: collapse; width: 100%; font-size: .87em }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #ccc; padding: .35em .6em; vertical-align: bottom }
 td { border-bottom: 1px solid #e6e6e6; padding: .35em .6em; vertical-align: top; font-variant-numeric: tabular-nums }

@@ -24,6 +24,8 @@ class Kind(StrEnum):
     """What a member of a consumer group asks for (type 5); not alive where the record deletes it."""
     CURRENT = "current"
     """What a member of a consumer group has (type 8); not alive where the record deletes it."""
+    UNREADABLE = "unreadable"
+    """A record that could not be decoded: it is damaged, or of a format that is newer than this code."""
 
 
 _RAW: list[tuple[str, pa.DataType]] = [

@@ -7,6 +7,7 @@ tasks decode what they read in the same process: Spark's own way to such a reade
 
 from __future__ import annotations
 
+import logging
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.schema import HISTORY_DDL, RAW
-from kohort.errors import ConfigError
+from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import options as reading_options
 from pyspark_kohort.batch import BatchReader
@@ -27,6 +28,8 @@ from pyspark_kohort.columns import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _READ_AT_ONCE = 16 << 20
@@ -131,7 +134,8 @@ def read_segments(paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
 def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
     """The raw records of a segment, without those of control batches. Raises BatchError where it is damaged.
 
-    A last batch that was not written to its end is left out, as a broker would cut it off.
+    A last batch that was not written to its end is left out, as a broker would cut it off. Raises KohortError where it
+    cannot be that: other segments follow.
     """
     from kohort.columns.decoder import Decoder, index_batches
 
@@ -139,13 +143,29 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
     tp = TopicPartition(OFFSETS_TOPIC, shard)
     decoder = Decoder(RAW)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        at = 0
+        at, size = 0, _READ_AT_ONCE
         while at < len(mapped):
             # A view would keep the file mapped; a copy of some megabytes lets go of it, and bounds what is held.
-            piece: Any = mapped[at : at + _READ_AT_ONCE]
+            piece: Any = mapped[at : at + size]
             batches = index_batches(piece, tp)
+            if not batches and at + size < len(mapped):
+                size *= 2  # a batch that is larger than a piece
+                continue
             if not batches:
+                _check_last(path, at, len(mapped))
                 break
+            size = _READ_AT_ONCE
             yield from decoder.feed(piece, batches, tp, first=0, until=1 << 62)
             at += batches[-1][1]
     yield from decoder.finish()
+
+
+def _check_last(path: Path, at: int, size: int) -> None:
+    """Brokers write to the end of the last segment only; any other one that ends within a batch is half a copy."""
+    following = max(path.parent.glob("*.log"), key=lambda segment: segment.name)
+    if following != path:
+        raise KohortError(
+            f"{path} ends within a batch, at byte {at} of {size}, and {following.name} follows it: the copy is not"
+            " whole. Copy it again, or leave the directory out."
+        )
+    _log.warning("%s ends within a batch: its last %d bytes are left out", path, size - at)

@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from kohort.analytics.arrow_functions import Mapped
     from kohort.analytics.job import Settings, Told
+    from kohort.analytics.places import Place
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,9 @@ def register(app: typer.Typer) -> None:
 
 def analyse(
     bootstrap: Bootstrap = None,
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where tables and report.html go.")] = "analysis",
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Directory, or URI that Spark knows, for tables and report.html.")
+    ] = "analysis",
     segments: Annotated[
         str | None, typer.Option(metavar="DIR", help="Read copies of brokers' data directories instead of a cluster.")
     ] = None,
@@ -60,6 +62,7 @@ def analyse(
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
     try:
         from kohort.analytics import job
+        from kohort.analytics.places import place
         from kohort.analytics.stores import Format, store
     except ImportError as missing:
         raise KohortError(f"The analysis needs {missing.name}: pip install 'kohort[analytics]'.") from missing
@@ -67,7 +70,12 @@ def analyse(
         raise ConfigError(f"--format {form} is unknown: there are {', '.join(Format)}.")
     if journal_only and raw is not None:
         raise ConfigError("--raw is an archive of __consumer_offsets: --journal-only reads a cluster or --segments.")
-    tables = store(Format(form), out)
+    target = place(out)
+    if target.is_remote and form == Format.ICEBERG:
+        raise ConfigError(f"--out {out}: --format iceberg keeps its catalog in a file and needs a directory.")
+    if not target.is_known_to_arrow and form == Format.DELTA:
+        raise ConfigError(f"--out {out}: --format delta cannot list files there. Use --format parquet.")
+    tables = store(Format(form), target.path)
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
     journal = job.has_journal(servers, segments)
     if journal_only and not journal:
@@ -75,6 +83,7 @@ def analyse(
     settings = job.Settings(window_ms=window_minutes * 60_000)
     remark("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
+        target.prepare(spark)
         events = _events(spark, servers, segments) if journal else None
         if journal_only:
             assert events is not None
@@ -84,7 +93,7 @@ def analyse(
             history = _history(spark, servers, segments, raw, settings)
             job.analyse(history, tables, settings, ends=known, journal=events, told=progress.told)
         progress.told("report")
-        _report(spark, Path(out))
+        _report(spark, target)
     return 0
 
 
@@ -123,16 +132,17 @@ def _ends(
     return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, told)
 
 
-def _report(spark: "SparkSession", out: Path) -> None:
+def _report(spark: "SparkSession", out: "Place") -> None:
     from kohort.analytics import report
     from kohort.analytics.findings import gather
 
     found = gather(spark)
-    target = out / "report.html"
-    target.write_text(report.page(found), encoding="utf-8")
+    out.write(spark, "report.html", report.page(found).encode())
+    for sentence in report.left_out(found):
+        remark(f"warning: {sentence}")
     say(report.headline(found))
     say(report.span(found))
-    say(f"written: {target} and {sum(entry.is_dir() for entry in out.iterdir())} tables beside it")
+    say(f"written: {out}/report.html and {out.directories(spark)} tables beside it")
 
 
 class _Progress:

@@ -50,8 +50,10 @@ VIEWS: dict[str, str | Through] = {
     "thrashing": rebalancing.VIEWS["thrashing"],
     # What the page counts.
     "_history": """
-        SELECT 'commits' AS kind, group_id, topic, partition, at, at AS last_at, 0L AS commits FROM dark
+        SELECT 'commits' AS kind, group_id, topic, partition, at, at AS last_at, 0L AS commits,
+          CAST(NULL AS INT) AS shard, CAST(NULL AS BIGINT) AS position FROM dark
         UNION ALL
-        SELECT 'journal', group_id, NULL, NULL, coalesce(started_at, ended_at), ended_at, 0L FROM journal""",
+        SELECT 'journal', group_id, NULL, NULL, coalesce(started_at, ended_at), ended_at, 0L, NULL, NULL
+        FROM journal""",
 }
 """By name, in order; those with an underscore only lead to the others."""
