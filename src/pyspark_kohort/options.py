@@ -105,6 +105,8 @@ class Options:
     max_partition_rows: int | None
     max_tasks: int | None
     checkpoint: str | None
+    slots: int | None = None
+    """Tasks that Spark runs at once, where that is known; no option of the user's."""
 
 
 _NAMES = (

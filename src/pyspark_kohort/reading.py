@@ -66,7 +66,7 @@ class RangeReader:
         options = self._options
         parts = plan.tasks(
             planned,
-            cores=os.cpu_count() or 1,
+            cores=options.slots or os.cpu_count() or 1,
             most=options.max_tasks,
             least=options.min_partitions,
             most_rows=options.max_partition_rows,

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark_kohort import home
 
@@ -17,6 +17,51 @@ SETTINGS = {
     # The option filterPushdown needs it; it concerns no reader that does not ask for filters.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("kohort")` known to a session, and in the thread that calls this.
+
+    The source then plans as many tasks as Spark runs at once; a source that Spark finds by itself knows only the cores
+    of the driver's host. Where Spark looks up what to write with it knows only the thread's active session: that of the
+    thread that made the session, and of one that made a DataFrame from Python's data.
+    """
+    _register(spark)
+    spark.createDataFrame([], "nothing int")
+
+
+def _register(spark: "SparkSession") -> None:
+    from pyspark_kohort.source import DefaultSource, with_slots
+
+    slots = _slots(spark)
+    if slots is None:
+        spark.dataSource.register(DefaultSource)
+    else:
+        _without_warning(spark)
+        spark.dataSource.register(with_slots(slots))
+
+
+def _slots(spark: "SparkSession") -> int | None:
+    """Tasks that Spark runs at once. Executors of a cluster may still be starting: then what its settings promise.
+
+    None over Spark Connect, whose server may be anywhere.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        return None
+    conf = context.getConf()
+    promised = int(conf.get("spark.executor.instances") or 0) * int(conf.get("spark.executor.cores") or 1)
+    return max(context.defaultParallelism, promised)
+
+
+def _without_warning(spark: "SparkSession") -> None:
+    """Spark would warn that this source replaces the one that it has found by itself, as is meant."""
+    logging: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    name = "org.apache.spark.sql.execution.datasources.DataSourceManager"
+    logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
 
 
 def session(master: str | None = None, name: str = "kohort", settings: dict[str, str] | None = None) -> "SparkSession":
@@ -36,7 +81,9 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
         builder = builder.config(key, value)
     # A cluster's executors may have no such folder, and those of a local one would keep their work in it.
     with _compiled() if (master or "").partition("[")[0] == "local" else contextlib.nullcontext():
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    _register(spark)
+    return spark
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 class DefaultSource(DataSource):
     """Kafka topics for Spark; options and columns are those of spark-sql-kafka."""
+
+    slots: int | None = None
+    """Tasks that Spark runs at once; None where nobody has asked Spark. The processes that plan cannot."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,4 +73,9 @@ class DefaultSource(DataSource):
 
     def _checked(self, schema: StructType, *, streaming: bool) -> Options:
         check_columns(schema)
-        return options.parse(dict(self.options), streaming=streaming)
+        return replace(options.parse(dict(self.options), streaming=streaming), slots=self.slots)
+
+
+def with_slots(slots: int) -> type[DefaultSource]:
+    """The source for a Spark that runs so many tasks at once. Spark pickles it by value, for it has no module."""
+    return type("DefaultSource", (DefaultSource,), {"slots": slots})

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyspark
 import pytest
 
+from pyspark_kohort import register
 from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.source import with_slots
 from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 
@@ -96,6 +98,22 @@ def test_a_worker_imports_pyspark_compiled(spark: SparkSession) -> None:
 
     (found,) = spark.range(0, 1, 1, 1).mapInArrow(look, "file string").collect()
     assert Path(found.file).is_file(), "inside of a zip file, where nothing is compiled"
+
+
+def test_a_batch_has_as_many_tasks_as_spark_runs_at_once(spark: SparkSession, new_topic: NewTopic) -> None:
+    # The driver's host may have fewer cores than the cluster, and more.
+    topic = new_topic(8)
+    made = spark.range(160_000).selectExpr("cast(id AS string) AS value", "cast(id % 8 AS int) AS partition")
+    given = {"kafka.bootstrap.servers": topic.bootstrap}
+    made.write.format("kohort").options(topic=topic.name, **given).mode("append").save()
+    frames = spark.read.format("kohort").options(subscribe=topic.name, **given)
+    try:
+        for slots in (1, 5):
+            spark.dataSource.register(with_slots(slots))
+            assert frames.load().rdd.getNumPartitions() == slots
+    finally:
+        register(spark)
+    assert frames.load().rdd.getNumPartitions() == spark.sparkContext.defaultParallelism
 
 
 def test_a_wrong_option_is_one_sentence(spark: SparkSession, new_topic: NewTopic) -> None:
