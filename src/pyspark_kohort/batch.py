@@ -27,13 +27,20 @@ class BatchReader(RangeReader, DataSourceReader):
             untils = self._cluster.bound(options.ending, tps)
             since = self._since(tps)
             lows, highs = self._cluster.resolve(EARLIEST, tps), self._cluster.ends(tps)
+            ids = {tp.topic: self._cluster.topic_id(tp.topic) for tp in tps}
         finally:
             self._disconnect()
         if options.fail_on_data_loss:
             _check_present(begins, untils, lows, highs)
         planned = [
             self._pushed.clipped(
-                Range(tp.topic, tp.partition, max(begins[tp], lows[tp], since[tp]), min(untils[tp], highs[tp]))
+                Range(
+                    tp.topic,
+                    tp.partition,
+                    max(begins[tp], lows[tp], since[tp]),
+                    min(untils[tp], highs[tp]),
+                    ids[tp.topic],
+                )
             )
             for tp in tps
             if self._pushed.reads(tp)

@@ -18,7 +18,7 @@ from kohort.wire.list_offsets import (
 )
 from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from pyspark_kohort.connection import Connection
-from pyspark_kohort.offsets import LATEST, AtTime, Bound, Exact, wanted
+from pyspark_kohort.offsets import LATEST, AtTime, Bound, Exact, text_of_topic_id, wanted
 from pyspark_kohort.options import Broker, Topics
 
 T = TypeVar("T")
@@ -31,8 +31,7 @@ class Cluster:
         self.broker = broker
         self._connections: dict[tuple[str, int], Connection] = {}
         self._leaders: dict[TopicPartition, tuple[str, int]] = {}
-        self.topic_ids: dict[str, UUID] = {}
-        """Of every topic that metadata has told of, as it is now (KIP-516); all zero by brokers that know none."""
+        self._topic_ids: dict[str, UUID] = {}
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -48,6 +47,16 @@ class Cluster:
         """Close a connection that failed or has an answer under way that nobody wants."""
         connection.close()
         self._connections = {at: known for at, known in self._connections.items() if known is not connection}
+
+    def topic_id(self, topic: str) -> str | None:
+        """The topic's id (KIP-516) as of the last metadata; None where the broker tells none."""
+        return text_of_topic_id(self._topic_ids.get(topic))
+
+    def current_topic_id(self, topic: str) -> str | None:
+        """The topic's id now; None also where it does not exist. Raises KafkaError, retriable or not."""
+        self._topic_ids.pop(topic, None)
+        self._metadata([topic])
+        return self.topic_id(topic)
 
     def leader(self, tp: TopicPartition) -> Connection:
         """A connection to the partition's leader. Raises KafkaError, retriable where there is none yet."""
@@ -140,7 +149,7 @@ class Cluster:
                 raise KafkaError(code, f"topic {topic.name}: {code.sentence}")
             assert topic.name is not None
             counts[topic.name] = len(topic.partitions)
-            self.topic_ids[topic.name] = topic.topic_id
+            self._topic_ids[topic.name] = topic.topic_id
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.leader_id in addresses:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.model import Millis
+from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.api import APIS
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.codec import DecodeError, Message, decoder, encode
@@ -16,8 +16,10 @@ from kohort.wire.produce import ProduceRequest
 
 M = TypeVar("M", bound=Message)
 
-_NEWEST = {FetchRequest.KEY: 12, ProduceRequest.KEY: 12}
+_NEWEST = {ProduceRequest.KEY: 12}
 """The next version has topics by id; by name is all that is needed here, and what every broker has."""
+_FETCH_BY_NAME = 12
+"""The last version of Fetch that names topics; later ones have their ids (KIP-516)."""
 _LARGEST_ANSWER = 1 << 30
 
 
@@ -61,7 +63,7 @@ class Connection:
 
     def send(self, request: Message) -> None:
         """Send a request; the answers come in the order of the requests, by `receive`."""
-        version = self._version(request.KEY)
+        version = self._version_of(request)
         self._correlation_id += 1
         body = encode(request, version)
         header = request_header(request.KEY, version, self._correlation_id, self._client_id)
@@ -89,6 +91,12 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _version_of(self, request: Message) -> int:
+        version = self._version(request.KEY)
+        if isinstance(request, FetchRequest) and any(topic.topic_id == NO_TOPIC_ID for topic in request.topics):
+            return min(version, _FETCH_BY_NAME)
+        return version
 
     def _version(self, key: int) -> int:
         api = APIS[key]

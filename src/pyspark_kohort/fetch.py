@@ -17,12 +17,12 @@ from crc32c import crc32c
 from kohort.columns import kernels
 from kohort.columns.decoder import Batches, Decoder, index_batches
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
-from kohort.model import TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kohort.wire.records import BatchError
 from pyspark_kohort.cluster import Cluster
 from pyspark_kohort.connection import Connection
-from pyspark_kohort.offsets import EARLIEST
+from pyspark_kohort.offsets import EARLIEST, topic_id_of_text
 from pyspark_kohort.options import Broker
 from pyspark_kohort.plan import Range
 
@@ -33,6 +33,9 @@ _CRC_FROM = 21
 _MAX_WAIT_MS = 500
 _FIRST_FETCH = 1 << 20
 """Until a topic's records' size is known; a range of few small records should not fetch megabytes behind it."""
+
+
+_OTHER_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 
 
 class _Clusters(threading.local):
@@ -54,6 +57,10 @@ def disconnect() -> None:
     """Close what this thread's tasks opened, for a process that goes on with other things."""
     while _clusters.known:
         _clusters.known.popitem()[1].close()
+
+
+def _uuid(topic_id: str | None) -> UUID:
+    return topic_id_of_text(topic_id) or NO_TOPIC_ID
 
 
 def read_ranges(
@@ -83,6 +90,7 @@ class _Part:
     tp: TopicPartition
     next: int
     until: int
+    topic_id: str | None
 
     @property
     def left(self) -> int:
@@ -119,7 +127,7 @@ class _Reading:
     def __init__(self, cluster: Cluster, ranges: Sequence[Range], fail_on_data_loss: bool) -> None:
         self._cluster = cluster
         self._broker = cluster.broker
-        self._parts = [_Part(part.tp, part.start, part.until) for part in ranges]
+        self._parts = [_Part(part.tp, part.start, part.until, part.topic_id) for part in ranges]
         self._fail_on_data_loss = fail_on_data_loss
         self._record_bytes: dict[str, float] = {}
         self._progress_at = time.monotonic()
@@ -155,7 +163,7 @@ class _Reading:
                 raise error
             while parts:
                 answer = leader.receive(FetchResponse)
-                pieces, error = self._accept(answer, {part.tp: part for part in parts})
+                pieces, error = self._accept(answer, parts)
                 parts = [part for part in parts if part.left > 0]
                 if parts and error is None:
                     error = self._ask(leader, parts)
@@ -177,6 +185,7 @@ class _Reading:
 
     def _request(self, parts: Sequence[_Part]) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
+        ids = {part.tp.topic: part.topic_id for part in parts}
         for part in parts:
             entry = FetchPartition(
                 partition=part.tp.partition, fetch_offset=part.next, partition_max_bytes=self._worth(part)
@@ -187,7 +196,10 @@ class _Reading:
             min_bytes=1,
             max_bytes=self._broker.fetch_bytes,
             isolation_level=int(self._broker.read_committed),
-            topics=[FetchTopic(topic=topic, partitions=entries) for topic, entries in topics.items()],
+            topics=[
+                FetchTopic(topic=topic, topic_id=_uuid(ids[topic]), partitions=entries)
+                for topic, entries in topics.items()
+            ],
         )
 
     def _worth(self, part: _Part) -> int:
@@ -196,20 +208,22 @@ class _Reading:
         estimate = _FIRST_FETCH if size is None else int(part.left * size * 1.1) + 16_384
         return min(estimate, self._broker.partition_fetch_bytes)
 
-    def _accept(
-        self, answer: FetchResponse, parts: dict[TopicPartition, _Part]
-    ) -> tuple[list[_Piece], KafkaError | None]:
+    def _accept(self, answer: FetchResponse, asked: Sequence[_Part]) -> tuple[list[_Piece], KafkaError | None]:
         """Move the parts on behind what came; with it the first error that a partition had."""
         if answer.error_code:
             return [], KafkaError(error_code(answer.error_code))
+        parts = {part.tp: part for part in asked}
+        names = {_uuid(part.topic_id): part.tp.topic for part in asked}
         pieces: list[_Piece] = []
         failed: KafkaError | None = None
         for topic in answer.responses:
             for data in topic.partitions:
-                part = parts[TopicPartition(topic.topic, data.partition_index)]
+                part = parts[TopicPartition(topic.topic or names[topic.topic_id], data.partition_index)]
                 code = error_code(data.error_code)
                 if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._skip_lost(part)
+                elif code in _OTHER_TOPIC and self._is_another_topic(part):
+                    self._give_up(part, "the topic was deleted and made anew")
                 elif code is not ErrorCode.NONE:
                     failed = failed or KafkaError(code, f"{part.tp}: {code.sentence}")
                 elif data.records and (piece := self._accept_partition(data, part)):
@@ -236,14 +250,26 @@ class _Reading:
         return piece
 
     def _skip_lost(self, part: _Part) -> None:
-        """The offset is not in the log: retention took it, or the topic was made anew."""
-        if self._fail_on_data_loss:
-            raise KohortError(
-                f"{part.tp}: offsets {part.next} to {part.until} are no longer there (retention, or the topic was made"
-                " anew); failOnDataLoss=false skips what is lost."
-            )
+        """The offset is not in the log: retention took it, or the log was cut off."""
         start = self._cluster.resolve(EARLIEST, [part.tp])[part.tp]
-        part.next = min(start, part.until) if start > part.next else part.until
+        if start > part.next:
+            self._give_up(part, f"the partition begins at {start} now (retention)", min(start, part.until))
+        else:
+            self._give_up(part, "the partition was cut off, or its topic was made anew")
+
+    def _is_another_topic(self, part: _Part) -> bool:
+        """A broker may also not know yet the id of a topic that is new."""
+        found = self._cluster.current_topic_id(part.tp.topic)
+        return found is not None and found != part.topic_id
+
+    def _give_up(self, part: _Part, why: str, until: int | None = None) -> None:
+        """Leave out what is lost, up to `until` or all of it. Raises KohortError where it must not be lost."""
+        until = part.until if until is None else until
+        lost = f"{part.tp}: offsets {part.next} to {until} are no longer there: {why}"
+        if self._fail_on_data_loss:
+            raise KohortError(f"{lost}. failOnDataLoss=false skips what is lost.")
+        _log.warning("%s; they are skipped, as failOnDataLoss=false says", lost)
+        part.next = until
 
     def _check_patience(self, error: KafkaError | None) -> None:
         waited = time.monotonic() - self._progress_at

@@ -37,6 +37,8 @@ class MemberReader(StreamReader):
     _known: frozenset[TopicPartition] = frozenset()
     _subscribed: Sequence[str] = ()
     _finished = False
+    _anew: frozenset[str] = frozenset()
+    """Topics that were made anew since the query read them: they begin at their start."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._finished:
@@ -44,12 +46,15 @@ class MemberReader(StreamReader):
         before = offset_from_json(start)
         session = self._joined(before)
         self._check_lost()
-        self._look_again(session)
+        self._look_again(session, before)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         while True:
             begins = self._begins(session, session.boundary(before))
             ends = self._ends_of(begins)
-            if self._too_few(begins, ends):
+            if cut_off := self._cut_off(begins, before):
+                session.rewind(cut_off)
+                begins |= cut_off
+            elif self._too_few(begins, ends):
                 ends = begins
             end = session.plan(before, ends, rows)
             self._reached = {tp: at for tp, at in end.positions.items() if tp in begins}
@@ -88,14 +93,17 @@ class MemberReader(StreamReader):
             self._subscribed = _topics(self._known)
             if not self._subscribed:
                 raise KohortError(f"No topic matches subscribePattern {options.topics.pattern}.")
+            self._anew = self._made_anew(end or start)
             self._session = GroupSession(options)
             _leave_at_sigterm(self._session)
-            self._session.join(self._subscribed, start, end)
+            self._session.join(self._subscribed, self._topic_ids, start, end)
         return self._session
 
-    def _look_again(self, session: GroupSession) -> None:
+    def _look_again(self, session: GroupSession, before: Offset) -> None:
         """A pattern may match topics that were made since; and a topic may have been deleted, or made anew."""
         found = _topics(self._current_partitions())
+        self._anew |= self._made_anew(before)
+        session.know(self._topic_ids)
         if found and found != self._subscribed:
             _log.info("subscribePattern matches %d topics now, it matched %d", len(found), len(self._subscribed))
             session.subscribe(found)
@@ -103,12 +111,28 @@ class MemberReader(StreamReader):
 
     def _begins(self, session: GroupSession, granted: dict[TopicPartition, Commit | None]) -> dict[TopicPartition, int]:
         """Where everything that is ours goes on, what was just granted included."""
+        granted = {tp: None if self._is_stale(session, tp, commit) else commit for tp, commit in granted.items()}
         without = [tp for tp, commit in granted.items() if commit is None]
-        there = [tp for tp in without if tp in self._known]
+        there = [tp for tp in without if tp in self._known and tp.topic not in self._anew]
         first = self._cluster.bound(narrowed(self._options.starting, there), there)
-        # Partitions that were added since are read from their first record, whatever the bound says.
+        # Partitions that were added since, and those of a topic that was made anew, are read from their first record,
+        # whatever the bound says.
         first |= self._cluster.resolve(EARLIEST, set(without) - set(there))
         return session.grant(granted, first)
+
+    def _is_stale(self, session: GroupSession, tp: TopicPartition, commit: Commit | None) -> bool:
+        """Whether the group's offset is of a topic that had the name before. Raises KohortError unless records may be
+        lost."""
+        if commit is None or not session.is_of_another(tp, commit):
+            return False
+        if self._options.fail_on_data_loss:
+            raise KohortError(
+                f"The group's offset of {tp} is of a topic that was deleted; the topic of that name is another one:"
+                " reset the group's offsets. Or set failOnDataLoss=false: then the query reads it from its start."
+            )
+        self._anew |= {tp.topic}
+        _log.warning("The group's offset of %s is of a topic that was deleted: it is read from its start.", tp)
+        return True
 
     def _await_claims(self, session: GroupSession, planned: Sequence[Range], name: str | None) -> None:
         """Before a replay: wait until what we planned is ours again or somebody else's for certain.

@@ -7,19 +7,37 @@ the last). After a crash the first call is `partitions(start, end)` of the batch
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kohort.model import TopicPartition
 from pyspark_kohort import plan
-from pyspark_kohort.offsets import Offset, Positions
+from pyspark_kohort.offsets import Claim, Offset, Positions, TopicIds
 from pyspark_kohort.plan import Range
 
 
 class Commit(NamedTuple):
-    """What the group holds for a partition, and the query that said so; its metadata is the query's name."""
+    """What the group holds for a partition, and what its metadata says: the query that committed, its claim, and the
+    topic's id."""
 
     offset: int
     query: str
+    claim: Claim | None = None
+    topic_id: str | None = None
+
+    @property
+    def metadata(self) -> str:
+        known = [str(one) for one in (self.claim, self.topic_id) if one is not None]
+        return " ".join([self.query, *known])
+
+    @classmethod
+    def of(cls, offset: int, metadata: str) -> Self:
+        """What another client wrote is taken for a query's name."""
+        query, *rest = metadata.split(" ")
+        try:
+            claim, topic_id = (rest[0], rest[1] if len(rest) == 2 else None) if 1 <= len(rest) <= 2 else ("", None)
+            return cls(offset, query, Claim.of(claim), topic_id)
+        except ValueError:
+            return cls(offset, metadata)
 
 
 class Ledger:
@@ -32,7 +50,11 @@ class Ledger:
     def __init__(self, fresh_name: Callable[[], str], group: str | None = None) -> None:
         self._fresh_name = fresh_name
         self._group = group
-        self.query = fresh_name()
+        self.query = self._root = fresh_name()
+        self.topic_ids: TopicIds = {}
+        """Of the topics that our positions are of."""
+        self._claims: dict[TopicPartition, Claim] = {}
+        self._moved_back = False
         self._resumed = False
         self._next: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int | None] = {}
@@ -69,13 +91,14 @@ class Ledger:
             return
         self._resumed = True
         self.query = start.query or (end.query if end else None) or self.query
-        self._last_word = (end or start).positions
         self._replaying = end is not None
-        if end is None:
-            self._claimed = dict(start.positions)
-        else:
-            planned = {**start.positions, **end.pins}
-            self._claimed = {tp: planned[tp] for tp in end.positions if tp in planned}
+        planned = start.positions if end is None else {**start.positions, **end.pins}
+        claimed = start.positions if end is None else end.positions
+        known = {**start.topic_ids, **(end.topic_ids if end else {})}
+        same = {tp for tp in claimed if self.topic_ids.get(tp.topic) in (None, known.get(tp.topic))}
+        same |= {tp for tp in claimed if tp.topic not in known}
+        self._last_word = {tp: at for tp, at in claimed.items() if tp in same}
+        self._claimed = {tp: planned[tp] for tp in claimed if tp in planned and tp in same}
 
     def grant(self, tp: TopicPartition, committed: Commit | None, first: int) -> None:
         """We own it now: go on from the group's offset, or from `first` where it has none.
@@ -95,7 +118,11 @@ class Ledger:
         pending = self._replaying and tp not in self._foreign
         begin = max(begin, self._proven.get(tp, begin))
         self._proven[tp] = self._next[tp] = begin
-        self._committed[tp] = committed.offset if committed and committed.query == self.query else None
+        # A claim counts once the group has it, also one to what was ours before: the group's numbers may have begun
+        # anew since, and then nothing else tells writers of this stay from those of an earlier one.
+        self._committed[tp] = None
+        known = committed.claim if committed else None
+        self._claims[tp] = Claim(known.root, known.number + 1) if known else Claim(self._root, 1)
         if self._last_word.get(tp, begin) > begin and not pending:
             # The checkpoint's newest offset claims more than is true. A commit under its name would make a restart
             # from it believe that, so we take another name, and say everything again under it.
@@ -108,28 +135,49 @@ class Ledger:
             self._next.pop(tp, None)
             self._committed.pop(tp, None)
 
+    def know(self, topic_ids: TopicIds) -> None:
+        """The topics' ids now. What was known of a topic that had the name before is forgotten."""
+        anew = {topic for topic, now in topic_ids.items() if self.topic_ids.get(topic, now) != now}
+        for known in (self._next, self._committed, self._proven, self._claimed, self._reading):
+            for tp in [tp for tp in known if tp.topic in anew]:
+                known.pop(tp)
+        self._last_word = {tp: at for tp, at in self._last_word.items() if tp.topic not in anew}
+        self.topic_ids = {**self.topic_ids, **topic_ids}
+
+    def rewind(self, positions: Positions) -> None:
+        """Go on from these, which are before what was proven: the partitions were cut off."""
+        for tp, offset in positions.items():
+            if tp in self._next:
+                self._next[tp] = self._proven[tp] = offset
+                self._moved_back = True
+        if self._moved_back:
+            # Under the old name a restart would believe the checkpoint, which claims more.
+            self.query = self._fresh_name()
+            self._committed = dict.fromkeys(self._committed)
+
     def complete(self, start: Offset) -> None:
         """Spark begins where `start` is: everything up to there is in its sink and its checkpoint."""
         for tp, until in self._reading.items():
             if start.positions.get(tp) == until:
-                self._proven[tp] = until
-                if tp in self._next:  # it may have been lost and won back meanwhile
+                # It may have been lost and won back meanwhile, behind what another has committed.
+                self._proven[tp] = max(until, self._proven.get(tp, until))
+                if tp in self._next:
                     self._next[tp] = max(until, self._next[tp])
         self._reading = {}
 
-    def commits(self) -> dict[TopicPartition, int]:
+    def commits(self) -> dict[TopicPartition, Commit]:
         """What the group should hear: what is proven, and that what was won is ours now."""
         return {
-            tp: self._proven[tp]
+            tp: Commit(self._proven[tp], self.query, self._claims[tp], self.topic_ids.get(tp.topic))
             for tp, committed in self._committed.items()
             if committed is None or self._proven[tp] > committed
         }
 
-    def committed(self, offsets: Positions) -> None:
-        """The group has heard it."""
-        for tp, offset in offsets.items():
-            if tp in self._next:
-                self._committed[tp] = offset
+    def committed(self, commits: Mapping[TopicPartition, Commit]) -> None:
+        """The group has heard it. Of a partition that was given up or won anew meanwhile it says nothing."""
+        for tp, commit in commits.items():
+            if tp in self._next and (commit.query, commit.claim) == (self.query, self._claims[tp]):
+                self._committed[tp] = commit.offset
 
     def advance(self, start: Offset, ends: Positions, rows: int | None, epoch: int | None = None) -> Offset:
         """Plan the next batch, up to `rows` records; `start` itself where there is none to run.
@@ -140,7 +188,8 @@ class Ledger:
         assert not self._reading
         ends = {tp: ends.get(tp, begin) for tp, begin in self._next.items()}
         untils = plan.limited(self._next, ends, rows)
-        end = plan.advanced(start, self._next, untils)
+        end = plan.advanced(start, self._next, untils, back=self._moved_back)
+        self._moved_back = False
         if end is start and self._skipped:
             # The last batch was a replay that left a partition to its new owner. Its offset, which claims that
             # partition, must not stay the checkpoint's last word: a restart would take it as done.
@@ -149,10 +198,22 @@ class Ledger:
         self._skipped = False
         self._reading = {tp: untils[tp] for tp, begin in self._next.items() if untils[tp] > begin}
         self._next.update(self._reading)
-        self._end = end if end is start else replace(end, query=self.query, epoch=epoch, group=self._group)
+        self._end = end if end is start else self._named(end, epoch)
         self._last_word = self._end.positions
         self._replayed = None
         return self._end
+
+    def _named(self, end: Offset, epoch: int | None) -> Offset:
+        """With all that a restart and the sinks must know of who planned it."""
+        topics = {tp.topic for tp in end.positions}
+        return replace(
+            end,
+            query=self.query,
+            epoch=epoch,
+            group=self._group,
+            topic_ids={topic: known for topic, known in self.topic_ids.items() if topic in topics},
+            claims={tp: self._claims[tp] for tp in end.positions},
+        )
 
     def replay(self, start: Offset, end: Offset) -> list[Range]:
         """What we still have to read of a batch that an earlier process planned. Commit only after it.
@@ -164,7 +225,14 @@ class Ledger:
         assert self._resumed
         self._replaying = False
         planned = plan.ranges(start, end)
-        kept = {tp: begin for tp, begin in self._next.items() if tp not in self._foreign}
+        ids = self.topic_ids
+        kept = {
+            part.tp: self._next[part.tp]
+            for part in planned
+            if part.tp in self._next
+            and part.tp not in self._foreign
+            and (part.topic_id is None or ids.get(part.topic, part.topic_id) == part.topic_id)
+        }
         todo = plan.clipped(planned, kept)
         self._skipped = any(part.tp not in kept for part in planned)
         self._reading = {part.tp: part.until for part in todo}

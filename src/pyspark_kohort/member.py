@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from kohort.model import TopicPartition
 from pyspark_kohort.ledger import Commit
-from pyspark_kohort.offsets import Offset, Positions
+from pyspark_kohort.offsets import Offset, Positions, TopicIds
 from pyspark_kohort.options import Options
 from pyspark_kohort.plan import Range
 from pyspark_kohort.stay import Stay
@@ -41,17 +41,31 @@ class GroupSession:
         self._thread = threading.Thread(target=self._run, name=f"kohort {self._group_id}", daemon=True)
         self._thread.start()
 
-    def join(self, topics: Sequence[str], start: Offset, end: Offset | None = None) -> None:
+    def join(self, topics: Sequence[str], ids: TopicIds, start: Offset, end: Offset | None = None) -> None:
         """Enter the group and wait for the first assignment.
 
         What the checkpoint says of this query's past: it got to `start`, and had planned the batch to `end`, if any.
+        `ids` are those of the topics as they are now.
         """
+        self._stay.ledger.know(ids)
         self._stay.ledger.resume(start, end)
         self._call(self._stay.join(topics))
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Want these topics from now on; the group gives of the new ones when it has rebalanced."""
         self._call(self._stay.subscribe(topics))
+
+    def know(self, ids: TopicIds) -> None:
+        """The topics' ids, as of now: of a topic that is another one now, what was reached is forgotten."""
+        self._call(self._stay.know(ids))
+
+    def is_of_another(self, tp: TopicPartition, commit: Commit) -> bool:
+        """Whether the group's offset is of a topic that had the name before."""
+        return self._stay.is_of_another(tp, commit)
+
+    def rewind(self, positions: Positions) -> None:
+        """Go on from these in partitions that were cut off before what was read."""
+        self._call(self._stay.rewind(positions))
 
     def boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         """All up to `start` is done. Returns what is newly ours, with the group's offsets where it has some.

@@ -6,22 +6,52 @@ beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads t
 their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own, and the
 generation or member epoch in which the batch was planned, `{"@epoch": 7}`, by which sinks fence it. `"@group"` is the
 group, so that a checkpoint is not taken for another's.
+
+`"@topics"` has the id of each topic: under a name that is deleted and created again, offsets mean other records.
+`"@claims"` has the query's claim to each partition (`Claim`), by which sinks order the writers of a partition.
 """
 
 import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from kohort.errors import ConfigError, KohortError
-from kohort.model import Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 
 LATEST, EARLIEST = -1, -2
 """Kafka's numbers for the two ends of a partition, in ListOffsets and in a user's JSON."""
 
 Positions = Mapping[TopicPartition, int]
 
-_QUERY, _EPOCH, _GROUP = "@query", "@epoch", "@group"  # no topic can have these names
+TopicIds = Mapping[str, str]
+"""By topic, its id as Kafka prints it. A broker older than 2.8 has none."""
+
+# No topic can have these names.
+_QUERY, _EPOCH, _GROUP, _TOPICS, _CLAIMS = "@query", "@epoch", "@group", "@topics", "@claims"
+
+
+class Claim(NamedTuple):
+    """A query's claim to a partition: the group's coordinator accepts one only from the partition's owner.
+
+    Each owner adds one to the number that the owner before left in its commit. `root` names the series: it is new
+    where the group has no commit of a query, because the group is new, has expired, was deleted, or was reset.
+    """
+
+    root: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.root}.{self.number}"
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Raises ValueError for a text that is no claim."""
+        root, dot, number = text.rpartition(".")
+        if not dot or not root or not number.isdecimal():
+            raise ValueError(f"{text!r} is no claim")
+        return cls(root, int(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +63,20 @@ class Offset:
     query: str | None = None
     epoch: int | None = None
     group: str | None = None
+    topic_ids: TopicIds = field(default_factory=dict)
+    claims: Mapping[TopicPartition, Claim] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
         named = {_EPOCH: self.epoch, _GROUP: self.group, _QUERY: self.query}
         topics: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        if self.topic_ids:
+            topics[_TOPICS] = dict(sorted(self.topic_ids.items()))
+        if self.claims:
+            claims: dict[str, dict[str, str]] = {}
+            for tp in sorted(self.claims):
+                claims.setdefault(tp.topic, {})[str(tp.partition)] = str(self.claims[tp])
+            topics[_CLAIMS] = claims
         for tp in sorted(self.positions):
             partitions = topics.setdefault(tp.topic, {})
             partitions[str(tp.partition)] = self.positions[tp]
@@ -52,13 +91,32 @@ def offset_from_json(data: object) -> Offset:
     pins: dict[TopicPartition, int] = {}
     try:
         topics: dict[str, Any] = dict(data) if isinstance(data, dict) else {"": data}
-        query, epoch, group = (topics.pop(name, None) for name in (_QUERY, _EPOCH, _GROUP))
+        query, epoch, group, ids, claimed = (
+            topics.pop(name, None) for name in (_QUERY, _EPOCH, _GROUP, _TOPICS, _CLAIMS)
+        )
         for tp, name, number in _entries(topics):
             (pins if name.endswith("@") else positions)[tp] = number
-    except ValueError as error:
+        claims = {
+            TopicPartition(topic, _partition(name)): Claim.of(text)
+            for topic, partitions in (claimed or {}).items()
+            for name, text in partitions.items()
+        }
+    except (ValueError, AttributeError) as error:
         text = json.dumps(data)
         raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
-    return Offset(positions, pins, query, epoch, group)
+    return Offset(positions, pins, query, epoch, group, ids or {}, claims)
+
+
+def text_of_topic_id(topic_id: UUID | None) -> str | None:
+    """The id as Kafka's tools print it; None for a topic without one."""
+    if topic_id is None or topic_id == NO_TOPIC_ID:
+        return None
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def topic_id_of_text(text: str | None) -> UUID | None:
+    """The id that Kafka's tools print as `text`."""
+    return None if text is None else UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
 @dataclass(frozen=True, slots=True)

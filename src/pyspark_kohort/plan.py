@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kohort.model import TopicPartition
 from pyspark_kohort.offsets import Offset, Positions
@@ -22,6 +22,8 @@ class Range:
     partition: int
     start: int
     until: int
+    topic_id: str | None = None
+    """Of the topic that has these records; None where the broker tells no ids."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -49,13 +51,15 @@ def _share(size: int, total: int, rows: int) -> int:
     return min(size, math.ceil(exact) if exact < 1 else math.floor(exact))
 
 
-def advanced(start: Offset, begins: Positions, ends: Positions) -> Offset:
+def advanced(start: Offset, begins: Positions, ends: Positions, *, back: bool = False) -> Offset:
     """The offset of a batch that reads from `begins` to `ends`; `start` itself where it would read nothing.
 
     A new partition without records gets into the offset with the next batch that has some: alone it would change the
-    text, and Spark would run an empty batch for it.
+    text, and Spark would run an empty batch for it. With `back` a partition that begins before its position in `start`
+    is worth an empty batch: records that arrive before the checkpoint has the new position would be skipped.
     """
-    if all(ends[tp] <= begin for tp, begin in begins.items()):
+    moved = back and any(begin < start.positions.get(tp, begin) for tp, begin in begins.items())
+    if not moved and all(ends[tp] <= begin for tp, begin in begins.items()):
         return start
     return Offset(
         positions={tp: max(begin, ends[tp]) for tp, begin in begins.items()},
@@ -70,14 +74,14 @@ def ranges(start: Offset, end: Offset) -> list[Range]:
         begin = end.pins.get(tp, start.positions.get(tp))
         until = end.positions[tp]
         if begin is not None and begin < until:
-            found.append(Range(tp.topic, tp.partition, begin, until))
+            found.append(Range(tp.topic, tp.partition, begin, until, end.topic_ids.get(tp.topic)))
     return found
 
 
 def clipped(planned: Iterable[Range], begins: Positions) -> list[Range]:
     """What of a replayed batch is still this member's to read: what it owns, from where the group has not gone on."""
     return [
-        Range(part.topic, part.partition, begin, part.until)
+        replace(part, start=begin)
         for part in planned
         if part.tp in begins and (begin := max(part.start, begins[part.tp])) < part.until
     ]
@@ -96,7 +100,7 @@ def split(planned: Sequence[Range], least: int, most_rows: int | None = None) ->
 def _cut(part: Range, pieces: int) -> Iterable[Range]:
     pieces = min(pieces, part.size)
     edges = [part.start + part.size * i // pieces for i in range(pieces + 1)]
-    return (Range(part.topic, part.partition, begin, until) for begin, until in itertools.pairwise(edges))
+    return (replace(part, start=begin, until=until) for begin, until in itertools.pairwise(edges))
 
 
 def tasks_for(planned: Sequence[Range], cores: int) -> int:

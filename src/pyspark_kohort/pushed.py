@@ -7,7 +7,7 @@ finds the first record at or after a time, and no last one: records need not be 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql.datasource import (
@@ -43,7 +43,7 @@ class Pushed:
 
     def clipped(self, part: Range) -> Range:
         until = part.until if self.until is None else min(part.until, self.until)
-        return Range(part.topic, part.partition, max(part.start, self.first), until)
+        return replace(part, start=max(part.start, self.first), until=until)
 
 
 def pushed(filters: Iterable[Filter]) -> Pushed:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kohort.client.cluster import Cluster
+from kohort.client.failures import CommitFailedError
 from kohort.client.membership import Membership
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
@@ -21,7 +22,7 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 from pyspark_kohort import checkpoint
 from pyspark_kohort.ledger import Commit, Ledger
-from pyspark_kohort.offsets import Offset, Positions
+from pyspark_kohort.offsets import Offset, Positions, TopicIds, topic_id_of_text
 from pyspark_kohort.options import Broker, Group, Options, Protocol
 from pyspark_kohort.plan import Range
 
@@ -36,6 +37,9 @@ _NOT_OURS_NOW = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.STALE_MEMBER_EPOCH,
+        # The topic was deleted, or made anew: the reader sees it at its next look at the topics.
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
 
@@ -77,6 +81,12 @@ class Stay:
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         self._joined().subscribe(topics)
+
+    async def know(self, topic_ids: TopicIds) -> None:
+        self.ledger.know(topic_ids)
+
+    async def rewind(self, positions: Positions) -> None:
+        self.ledger.rewind(positions)
 
     async def boundary(self, start: Offset) -> dict[TopicPartition, Commit | None]:
         self.ledger.complete(start)
@@ -178,33 +188,43 @@ class Stay:
 
     async def _committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         found = await self._joined().committed(tps) if tps else {}
-        return {tp: at and Commit(at.offset, at.metadata) for tp, at in found.items()}
+        return {tp: at and Commit.of(at.offset, at.metadata) for tp, at in found.items()}
 
     async def _commit(self) -> None:
         """Tell the group what is proven. What it refuses because we are out stays uncommitted, for the next owner."""
-        offsets = self.ledger.commits()
-        if not offsets or self.membership is None:
+        commits = self.ledger.commits()
+        if not commits or self.membership is None:
             return
+        named = {
+            tp: OffsetAndMetadata(commit.offset, commit.metadata, topic_id=topic_id_of_text(commit.topic_id))
+            for tp, commit in commits.items()
+        }
+        refused: Mapping[TopicPartition, ErrorCode] = {}
         try:
-            named = {tp: OffsetAndMetadata(offset, self.ledger.query) for tp, offset in offsets.items()}
             await self.membership.commit(named)
-        except KafkaError as error:
-            if error.code not in _NOT_OURS_NOW:
+        except CommitFailedError as error:
+            refused = error.errors
+            if not _NOT_OURS_NOW.issuperset(refused.values()):
                 raise
             _log.warning("group=%s: not committed: %s", self._group.group_id, error)
-        else:
-            self.ledger.committed(offsets)
+        self.ledger.committed({tp: commit for tp, commit in commits.items() if tp not in refused})
+
+    def is_of_another(self, tp: TopicPartition, commit: Commit) -> bool:
+        """Whether the commit is of a topic that had the name before."""
+        now = self.ledger.topic_ids.get(tp.topic)
+        return commit.topic_id is not None and now is not None and commit.topic_id != now
 
     # -- what the group tells us
 
     async def _assigned(self, tps: frozenset[TopicPartition]) -> None:
         """Claim at once what has an offset, by a commit under our name: a query that had it before may be looking.
 
-        Partitions without an offset wait for Spark's next call, which finds out where they begin.
+        Partitions without an offset, or with one of a topic that was made anew, wait for Spark's next call, which finds
+        out where they begin.
         """
         try:
             for tp, commit in (await self._committed(tps - self.ledger.owned.keys())).items():
-                if commit is not None:
+                if commit is not None and not self.is_of_another(tp, commit):
                     self.ledger.grant(tp, commit, commit.offset)
             await self._commit()
         except KafkaError as error:

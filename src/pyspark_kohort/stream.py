@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,11 +18,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.errors import KohortError
-from kohort.model import UUID, Millis, TopicPartition
+from kohort.model import Millis, TopicPartition
 from pyspark_kohort import plan
-from pyspark_kohort.offsets import EARLIEST, Offset, Positions, offset_from_json
+from pyspark_kohort.offsets import EARLIEST, Offset, Positions, TopicIds, offset_from_json
 from pyspark_kohort.options import GroupMode
 from pyspark_kohort.reading import RangeReader
+
+_log = logging.getLogger(__name__)
 
 
 class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -32,7 +36,12 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
     _batch_at: Millis | None = None
     _tps: Sequence[TopicPartition] = ()
     _tps_at: Millis | None = None
-    _topic_ids: Mapping[str, UUID] = MappingProxyType({})
+    _topic_ids: TopicIds = MappingProxyType({})
+    """As of the last look at the partitions."""
+    _first_ids: TopicIds = MappingProxyType({})
+    """The topics' ids when this reader first saw them, for positions that came without."""
+    _renewed: frozenset[tuple[str, str]] = frozenset()
+    """Topics that were made anew and that were logged, with their new ids."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         rows = self._options.max_offsets
@@ -60,19 +69,33 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         now = time.monotonic_ns() // 1_000_000
         if self._tps_at is None or now - self._tps_at >= self._options.broker.metadata_age_ms:
             self._tps, self._tps_at = self._cluster.partitions(self._options.topics), now
-            self._check_same_topics()
+            topics = {tp.topic for tp in self._tps}
+            self._topic_ids = {topic: known for topic in topics if (known := self._cluster.topic_id(topic)) is not None}
+            self._first_ids = self._topic_ids | dict(self._first_ids)
         return self._tps
 
-    def _check_same_topics(self) -> None:
-        """Offsets of a topic that was made anew mean other records, and by chance they may all be there."""
-        ids = {tp.topic: self._cluster.topic_ids[tp.topic] for tp in self._tps}
-        anew = sorted(topic for topic in ids.keys() & self._topic_ids.keys() if ids[topic] != self._topic_ids[topic])
+    def _made_anew(self, before: Offset) -> frozenset[str]:
+        """Topics that are others now than when their positions in `before` were reached.
+
+        Their offsets mean other records, and by chance they may all be there. Raises KohortError unless records may be
+        lost.
+        """
+        known = {**self._first_ids, **before.topic_ids}
+        anew = {topic: now for topic, now in self._topic_ids.items() if now != known.get(topic, now)}
         if anew and self._options.fail_on_data_loss:
             raise KohortError(
-                f"Topic {anew[0]} was deleted and made anew while this query read it: start again with a checkpoint"
-                " of its own; failOnDataLoss=false goes on with the offsets as they are."
+                f"Topic {min(anew)} was deleted and made anew since this query read it: start again with a checkpoint"
+                " of its own. Or set failOnDataLoss=false: then the query reads the new topic from its start."
             )
-        self._topic_ids = ids
+        for topic, now in sorted(anew.items() - self._renewed):
+            _log.warning(
+                "Topic %s was deleted and made anew, with the id %s: the query reads it from its start. Records of the"
+                " old topic that it had not read are lost.",
+                topic,
+                now,
+            )
+        self._renewed |= anew.items()
+        return frozenset(anew)
 
     def _check_checkpoint(self, start: Offset) -> None:
         """Before anything is read: whether the checkpoint is this query's."""
@@ -96,18 +119,36 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         return {}
 
     def _ends_of(self, begins: Positions) -> dict[TopicPartition, int]:
-        """How far a batch may go; where a partition ends before it begins, records are gone."""
-        ends = self._cluster.ends(begins)
-        self._ends = ends
-        if self._options.fail_on_data_loss and (short := [tp for tp in begins if ends[tp] < begins[tp]]):
-            tp = short[0]
-            raise KohortError(
-                f"{tp} ends at {ends[tp]}, before offset {begins[tp]} which this query has reached: the topic was"
-                " made anew or cut off; failOnDataLoss=false goes on from its end."
-            )
+        """How far a batch may go."""
+        self._ends = ends = self._cluster.ends(begins)
         if self._target is None:
             return ends
         return {tp: min(end, self._target.get(tp, begins[tp])) for tp, end in ends.items()}
+
+    def _cut_off(self, begins: Positions, before: Offset) -> dict[TopicPartition, int]:
+        """Where to go on in partitions that end before the position that the query has reached; after `_ends_of`.
+
+        A topic that is known to be the same was cut off, by an unclean election: what is written behind its end is
+        new. One whose id the checkpoint does not have may have been made anew, and is read from its start. Raises
+        KohortError unless records may be lost.
+        """
+        ends = self._ends or {}
+        short = sorted(tp for tp in begins if ends[tp] < begins[tp])
+        if not short:
+            return {}
+        if self._options.fail_on_data_loss:
+            tp = short[0]
+            raise KohortError(
+                f"{tp} ends at {ends[tp]}, before offset {begins[tp]} which this query has reached: the topic was"
+                " made anew or cut off. failOnDataLoss=false reads a topic that was made anew from its start, and one"
+                " that was cut off from its end."
+            )
+        unknown = [tp for tp in short if tp.topic not in before.topic_ids]
+        found = {tp: ends[tp] for tp in short} | (self._cluster.resolve(EARLIEST, unknown) if unknown else {})
+        for tp in short:
+            sentence = "%s ends at %d, before offset %d which this query has reached: it goes on from %d"
+            _log.warning(sentence, tp, ends[tp], begins[tp], found[tp])
+        return found
 
     def _too_few(self, begins: Positions, ends: Positions) -> bool:
         """Whether minOffsetsPerTrigger and maxTriggerDelay put the batch off; available-now waits for nothing."""
@@ -127,6 +168,7 @@ class StandaloneReader(StreamReader):
     """The connector's semantics: the checkpoint alone says where a query goes on."""
 
     _first: Positions | None = None
+    _gone: frozenset[TopicPartition] = frozenset()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = offset_from_json(start)
@@ -134,12 +176,16 @@ class StandaloneReader(StreamReader):
             self._check_checkpoint(before)
         begins = self._begins(before)
         ends = self._ends_of(begins)
-        if self._too_few(begins, ends):
+        cut_off = self._cut_off(begins, before)
+        begins |= cut_off
+        if not cut_off and self._too_few(begins, ends):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = plan.advanced(before, begins, plan.limited(begins, ends, rows))
+        end = plan.advanced(before, begins, plan.limited(begins, ends, rows), back=True)
         self._reached = end.positions
-        return start if end is before else end.to_json()
+        if end is before:
+            return start
+        return replace(end, topic_ids=_of_topics(self._topic_ids, end.positions)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return self._tasks(plan.ranges(offset_from_json(start), offset_from_json(end)))
@@ -153,10 +199,20 @@ class StandaloneReader(StreamReader):
             known = self._first
         else:
             known = before.positions
+        anew = self._made_anew(before)
+        known = {tp: offset for tp, offset in known.items() if tp.topic not in anew}
         gone = sorted(set(known) - set(tps))
         if gone and self._options.fail_on_data_loss:
             raise KohortError(
                 f"{gone[0]}, which this query has read, does not exist any more; failOnDataLoss=false goes on without."
             )
+        if fresh_gone := sorted(set(gone) - self._gone):
+            names = ", ".join(map(str, fresh_gone[:5]))
+            _log.warning("%d partitions that this query has read do not exist any more: %s", len(fresh_gone), names)
+        self._gone = frozenset(gone)
         fresh = [tp for tp in tps if tp not in known]
         return {tp: known[tp] for tp in tps if tp in known} | self._cluster.resolve(EARLIEST, fresh)
+
+
+def _of_topics(ids: TopicIds, tps: Iterable[TopicPartition]) -> TopicIds:
+    return {topic: ids[topic] for topic in {tp.topic for tp in tps} if topic in ids}

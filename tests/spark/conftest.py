@@ -143,6 +143,14 @@ class Topic:
             consumer.close()
         return sum(end - max(0, position.offset) for end, position in zip(ends, positions, strict=True))
 
+    def commit(self, group: str, offset: int, metadata: str) -> None:
+        """For partition 0, as a client that is no member."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        try:
+            consumer.commit(offsets=[Position(self.name, 0, offset, metadata)], asynchronous=False)
+        finally:
+            consumer.close()
+
     def members(self, group: str) -> list[str]:
         """The ids of the group's members."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +49,14 @@ class Group:
                 query.ledger.grant(tp, self.committed.get(tp), 0)
                 query.commit()
 
-    def commit(self, query: Query, offsets: dict[TopicPartition, int]) -> None:
-        for tp, offset in offsets.items():
+    def commit(self, query: Query, commits: Mapping[TopicPartition, Commit]) -> None:
+        for tp, commit in commits.items():
             assert self.owner[tp] is query, "a commit for a partition that is another's"
-            assert offset >= self.offset(tp), "a commit goes backwards"
-            assert query.ledger is not None
-            self.committed[tp] = Commit(offset, query.ledger.query)
+            assert commit.offset >= self.offset(tp), "a commit goes backwards"
+            assert commit.claim is not None
+            before = self.committed.get(tp)
+            assert before is None or before.claim is None or commit.claim.number >= before.claim.number
+            self.committed[tp] = Commit.of(commit.offset, commit.metadata)
 
     def offset(self, tp: TopicPartition) -> int:
         return self.committed[tp].offset if tp in self.committed else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,12 @@ def reader(topic: Topic, **options: str) -> Any:
 class Query:
     """Spark's engine for one reader: a checkpoint, and a sink that counts (partition, offset)."""
 
-    def __init__(self, make: Callable[[], Any], checkpoint: Path | None = None) -> None:
+    def __init__(self, make: Callable[[], Any], checkpoint: Path | None = None, logged: Sequence[Offset] = ()) -> None:
         self._make = make
         self._checkpoint = checkpoint
         self.reader: StreamReader = make()
-        self.logged: list[str] = []
-        self.done = 0
+        self.logged = [json.dumps(offset) for offset in logged]
+        self.done = len(self.logged)
         self.sink: Counter[tuple[int, int]] = Counter()
 
     def restart(self) -> None:

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.errors import ConfigError, KohortError
-from kohort.model import TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from pyspark_kohort.offsets import (
     EARLIEST,
     LATEST,
     AtTime,
+    Claim,
     Earliest,
     Exact,
     Latest,
@@ -21,6 +22,8 @@ from pyspark_kohort.offsets import (
     narrowed,
     offset_from_json,
     parse_bound,
+    text_of_topic_id,
+    topic_id_of_text,
     wanted,
 )
 
@@ -45,6 +48,26 @@ def test_an_offset_survives_json_and_its_text_is_canonical(
 def test_the_text_is_spark_sql_kafkas_with_pins() -> None:
     offset = Offset({A1: 5, A0: 17, B0: 3}, {A1: 4})
     assert json.dumps(offset.to_json()) == '{"a": {"0": 17, "1": 5, "1@": 4}, "b": {"0": 3}}'
+
+
+def test_what_names_a_batch_survives_json() -> None:
+    named = Offset(
+        {A0: 1, B0: 2}, {A0: 0}, "q", 7, "g", {"a": "id", "b": "other"}, {A0: Claim("r.x", 3), B0: Claim("s", 1)}
+    )
+    assert offset_from_json(json.loads(json.dumps(named.to_json()))) == named
+
+
+@pytest.mark.parametrize("claims", [7, {"a": 7}, {"a": {"0": "r"}}, {"a": {"0": "r.x"}}, {"a": {"x": "r.1"}}])
+def test_what_is_no_claim_is_refused(claims: object) -> None:
+    with pytest.raises(KohortError, match="no offset of this source"):
+        offset_from_json({"a": {"0": 1}, "@claims": claims})
+
+
+def test_a_topic_id_is_printed_as_kafka_prints_it() -> None:
+    known = UUID("8d5a1f3e-0b9c-4c57-9f41-0c6a1ce0a9d2")
+    assert text_of_topic_id(known) == "jVofPgucTFefQQxqHOCp0g"
+    assert topic_id_of_text("jVofPgucTFefQQxqHOCp0g") == known
+    assert (text_of_topic_id(NO_TOPIC_ID), text_of_topic_id(None), topic_id_of_text(None)) == (None, None, None)
 
 
 def test_a_checkpoint_of_spark_sql_kafka_is_read() -> None:
