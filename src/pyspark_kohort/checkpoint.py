@@ -27,8 +27,8 @@ def query_id(checkpoint: Path) -> str:
         found: str = json.loads((checkpoint / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
-            f"staticMembership: {checkpoint} is not this query's checkpoint. The option checkpointLocation of the"
-            " source must be the one of the query, on the driver's own file system."
+            f"{checkpoint} is not this query's checkpoint: it has no query id. staticMembership (the source's option"
+            " checkpointLocation) and exactly_once need the one of the query, on the driver's own file system."
         ) from None
     return found
 

@@ -82,7 +82,7 @@ def plain_files(home: Path) -> Store:
     def read() -> Counter[tuple[int, int]]:
         return counted(ds.dataset(home / "out", exclude_invalid_files=True).to_table())
 
-    return Store(lambda: pytest.fail("a query writes these"), read)
+    return Store(lambda: pytest.fail("a query writes these"), read, lambda *_: pytest.fail("there are no fences"))
 
 
 STATIC = {"staticMembership": "true"}  # who comes back need not wait for its own session to end
@@ -93,7 +93,7 @@ def test_a_driver_that_dies_at_every_step_is_exactly_once_in_postgresql(bootstra
     topic.produce(rows(1_000, 3))
     table = f"t{uuid.uuid4().hex}"
     store = stores.postgres(dsn, table)
-    queries = Queries(topic, home, sink="postgres", dsn=dsn, table=table)
+    queries = Queries(topic, home, sink="postgres", dsn=stores.in_schema(dsn, table), table=table)
     for step in ("planned", "reading", "copied", "written", "marked"):
         assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
         assert sum(store.read().values()) < 1_000

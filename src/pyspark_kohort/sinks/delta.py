@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kohort.model import TopicPartition
-from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+from pyspark_kohort.sinks.fence import Fence, Writer, Writers, admitted, partitions_of
+
+_NOBODY = 0
 
 
 class DeltaSink:
@@ -19,11 +22,11 @@ class DeltaSink:
         self._location = location
         self._name = name
 
-    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+    def write(self, rows: pa.Table, writers: Writers) -> int:
         tps = partitions_of(rows)
         while True:
             table = self._table()
-            new, after = admitted(rows, epochs, {} if table is None else self._fences(table, tps))
+            new, after = admitted(rows, writers, {} if table is None else self._fences(table, tps, writers))
             if not after:
                 return 0
             moved = [one for tp, fence in after.items() for one in self._transactions(tp, fence)]
@@ -49,16 +52,43 @@ class DeltaSink:
         except TableNotFoundError:
             return None
 
-    def _fences(self, table: DeltaTable, tps: list[TopicPartition]) -> Mapping[TopicPartition, Fence]:
+    def _fences(self, table: DeltaTable, tps: list[TopicPartition], writers: Writers) -> Mapping[TopicPartition, Fence]:
         found = {}
         for tp in tps:
             end = table.transaction_version(self._id(tp, "next"))
             if end is not None:
-                found[tp] = Fence(end, table.transaction_version(self._id(tp, "epoch")) or 0)
+                found[tp] = self._fence(table, tp, end, writers.get(tp))
         return found
 
+    def _fence(self, table: DeltaTable, tp: TopicPartition, end: int, writer: Writer | None) -> Fence:
+        """A transaction keeps a number and no text: of a fence's owner and topic it tells whether they are the
+        writer's."""
+
+        def known(what: str, ours: str | None) -> str | None:
+            number = table.transaction_version(self._id(tp, what))
+            if number in (None, _NOBODY):
+                return None
+            return ours if number == _number(ours) else "another group or query"
+
+        number = table.transaction_version(self._id(tp, "epoch")) or 0
+        owner = known("owner", writer.owner if writer else None)
+        return Fence(end, number, owner, known("topic", writer.topic_id if writer else None))
+
     def _transactions(self, tp: TopicPartition, fence: Fence) -> list[Transaction]:
-        return [Transaction(self._id(tp, "next"), fence.next), Transaction(self._id(tp, "epoch"), fence.epoch)]
+        numbers = {
+            "next": fence.next,
+            "epoch": fence.number,
+            "owner": _number(fence.owner),
+            "topic": _number(fence.topic_id),
+        }
+        return [Transaction(self._id(tp, what), number) for what, number in numbers.items()]
 
     def _id(self, tp: TopicPartition, what: str) -> str:
         return f"{self._name}/{tp.topic}/{tp.partition}/{what}"
+
+
+def _number(text: str | None) -> int:
+    """A number that no other text has."""
+    if text is None:
+        return _NOBODY
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1

@@ -1,4 +1,9 @@
-"""Which rows of a micro-batch a sink takes. Pure."""
+"""Which rows of a micro-batch a sink takes. Pure.
+
+A fence says how far a partition is in the store, and whose rows these are: of which topic, by id, and by which owner. A
+row is left out only on proof that the store has it, or that its writer lost the partition. Where a fence and a writer
+have nothing in common that would prove it, the query ends with a sentence: the rows would otherwise be lost in silence.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +17,48 @@ import pyarrow as pa
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
-Epochs = Mapping[TopicPartition, int]
-"""The generation or member epoch in which each partition was its writer's; none outside a group."""
-
 _NOTHING = np.iinfo(np.int64).max
 _KINDS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes a partition's rows."""
+
+    owner: str
+    """A group with the root of its claims, or a query outside a group. Numbers of two owners cannot be compared."""
+    number: int = 0
+    """Rises with each query of that owner that gets the partition; an older one writes nothing any more."""
+    topic_id: str | None = None
+    take_over: bool = False
+    """The user says that the store's rows of other owners are what this owner has, up to their fence."""
+
+
+Writers = Mapping[TopicPartition, Writer]
 
 
 class Sink(Protocol):
     """A store that writes a micro-batch and its fences in one step."""
 
-    def write(self, rows: pa.Table, epochs: Epochs) -> int:
-        """Write what is new of the rows; how many that were. Called again with the same rows it writes none."""
+    def write(self, rows: pa.Table, writers: Writers) -> int:
+        """Write what is new of the rows; how many that were. Called again with the same rows it writes none.
+
+        Raises KohortError for rows of which the fences do not tell whether the store has them.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a sink knows of a partition: the first offset that it does not have, and the last writer's epoch."""
+    """What a sink knows of a partition: the first offset that it does not have, and its last writer.
+
+    One without an owner is of Kohort 0.1: its number is a generation or member epoch of nobody knows which group.
+    """
 
     next: int
-    epoch: int
+    number: int
+    owner: str | None = None
+    topic_id: str | None = None
 
 
 def partitions_of(rows: pa.Table) -> list[TopicPartition]:
@@ -40,6 +66,8 @@ def partitions_of(rows: pa.Table) -> list[TopicPartition]:
     for name, kind in _KINDS.items():
         if name not in rows.schema.names or rows.schema.field(name).type != kind:
             raise KohortError(f"Exactly once needs the column {name} as the source gives it: keep it in the query.")
+        if rows[name].null_count:
+            raise KohortError(f"Exactly once needs the column {name} in each row, and there are rows where it is null.")
     pairs: Any = rows.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
     return sorted(
         TopicPartition(topic, partition)
@@ -48,24 +76,55 @@ def partitions_of(rows: pa.Table) -> list[TopicPartition]:
 
 
 def admitted(
-    rows: pa.Table, epochs: Epochs, fences: Mapping[TopicPartition, Fence]
+    rows: pa.Table, writers: Writers, fences: Mapping[TopicPartition, Fence]
 ) -> tuple[pa.Table, dict[TopicPartition, Fence]]:
-    """The rows that are new, and the fences behind them; nothing of a partition that a later epoch has written."""
+    """The rows that are new, and the fences behind them. Raises KohortError where a fence does not tell."""
     tps = partitions_of(rows)
+    if strange := [tp for tp in tps if tp not in writers]:
+        raise KohortError(
+            f"There are rows of {strange[0]}, which this micro-batch does not read: exactly once needs the columns"
+            " topic, partition and offset as the source gives them."
+        )
     numbers = _numbers(rows, tps)
-    floors = np.array([_floor(fences.get(tp), epochs.get(tp, 0)) for tp in tps], np.int64)
     offsets: Any = rows["offset"].to_numpy()
+    firsts = np.full(len(tps), _NOTHING, np.int64)
+    np.minimum.at(firsts, numbers, offsets)
+    places = [_floor(tp, fences.get(tp), writers[tp], int(first)) for tp, first in zip(tps, firsts, strict=True)]
+    floors = np.array(places, np.int64)
     new = offsets >= floors[numbers] if tps else np.zeros(0, bool)
     ends = np.zeros(len(tps), np.int64)
     np.maximum.at(ends, numbers[new], offsets[new] + 1)
-    after = {tp: Fence(int(end), epochs.get(tp, 0)) for tp, end in zip(tps, ends, strict=True) if end}
+    after = {
+        tp: Fence(int(end), writers[tp].number, writers[tp].owner, writers[tp].topic_id)
+        for tp, end in zip(tps, ends, strict=True)
+        if end
+    }
     return rows if new.all() else rows.filter(pa.array(new)), after
 
 
-def _floor(fence: Fence | None, epoch: int) -> int:
+def _floor(tp: TopicPartition, fence: Fence | None, writer: Writer, first: int) -> int:
+    """The first offset that the store takes from that writer, whose rows begin at `first`."""
     if fence is None:
         return 0
-    return _NOTHING if fence.epoch > epoch else fence.next
+    other_topic = None not in (fence.topic_id, writer.topic_id) and fence.topic_id != writer.topic_id
+    if fence.owner == writer.owner:
+        if fence.number > writer.number:
+            return _NOTHING  # a later owner of the partition has written, and goes on from the group's offset
+        return 0 if other_topic else fence.next
+    if writer.take_over or (first >= fence.next and not other_topic):
+        return fence.next
+    raise KohortError(_unplaced(tp, fence, writer, first, other_topic=other_topic))
+
+
+def _unplaced(tp: TopicPartition, fence: Fence, writer: Writer, first: int, *, other_topic: bool) -> str:
+    whose = "a writer that Kohort 0.1 did not name" if fence.owner is None else fence.owner
+    why = "of another topic of that name" if other_topic else f"by {whose}"
+    return (
+        f"The sink has rows of {tp} before offset {fence.next}, {why}, and this query, {writer.owner}, brings rows from"
+        f" offset {first} on: whether the sink has them is not known. Nothing was written. If they are the same"
+        " records, start the query with exactly_once(..., take_over=True), which leaves out what is before the sink's"
+        " offset. If they are not, give the sink another name or place."
+    )
 
 
 def _numbers(rows: pa.Table, tps: list[TopicPartition]) -> Any:

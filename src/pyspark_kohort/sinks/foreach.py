@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.errors import ConfigError
+from kohort.errors import ConfigError, KohortError
 from kohort.model import TopicPartition
 from pyspark_kohort import checkpoint
-from pyspark_kohort.offsets import offset_from_json
-from pyspark_kohort.sinks.fence import Sink
+from pyspark_kohort.offsets import Claim, Offset, offset_from_json
+from pyspark_kohort.sinks.fence import Sink, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
+_EPOCHS = 2**32
+"""More than there are generations, or member epochs, of one claim."""
 
-def exactly_once(sink: Sink, checkpoint_location: str) -> Callable[[DataFrame, int], None]:
-    """What `foreachBatch` is given. The location is the query's own checkpoint, which says by which epoch it writes.
+
+def exactly_once(sink: Sink, checkpoint_location: str, *, take_over: bool = False) -> Callable[[DataFrame, int], None]:
+    """What `foreachBatch` is given. The location is the query's own checkpoint, which says who writes.
+
+    `take_over` says that what the sink has of other groups and queries, and of Kohort 0.1, are the records that this
+    query reads: it goes on behind them.
 
     A micro-batch is gathered in the driver and must fit there: maxOffsetsPerTrigger bounds it. Raises ConfigError for
     a checkpoint that is not on the driver's file system.
@@ -34,12 +41,43 @@ def exactly_once(sink: Sink, checkpoint_location: str) -> Callable[[DataFrame, i
         rows = frame.toArrow()
         if not rows.num_rows:
             return
-        epochs: dict[TopicPartition, int] = {}
-        for planned in checkpoint.planned(home, batch_id):
-            offset = offset_from_json(planned)
-            epochs |= dict.fromkeys(offset.positions, offset.epoch or 0)
-        written = sink.write(rows, epochs)
+        written = sink.write(rows, _writers(home, batch_id, take_over=take_over))
         if written < rows.num_rows:
-            _log.info("batch %d: %d of %d rows are new", batch_id, written, rows.num_rows)
+            _log.warning(
+                "batch %d: %d of %d rows were written. The sink has the others from an earlier run of the batch, or"
+                " their partitions belong to another query by now.",
+                batch_id,
+                written,
+                rows.num_rows,
+            )
 
     return write
+
+
+def _writers(home: Path, batch_id: int, *, take_over: bool) -> dict[TopicPartition, Writer]:
+    """Who writes each partition of the batch, as it was planned: a replay is the same writer."""
+    try:
+        planned = checkpoint.planned(home, batch_id)
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"{home} has no micro-batch {batch_id}: it is not this query's checkpoint. exactly_once needs the"
+            " checkpointLocation of the query that calls it."
+        ) from None
+    found: dict[TopicPartition, Writer] = {}
+    for offset in map(offset_from_json, planned):
+        for tp in offset.positions:
+            if tp in found:
+                raise KohortError(
+                    f"Two sources of the query read {tp}: exactly once needs each partition from one source."
+                )
+            owner, number = _owner(home, offset, offset.claims.get(tp))
+            found[tp] = Writer(owner, number, offset.topic_ids.get(tp.topic), take_over)
+    return found
+
+
+def _owner(home: Path, offset: Offset, claim: Claim | None) -> tuple[str, int]:
+    if offset.group is None:
+        return f"query {checkpoint.query_id(home)}", 0
+    if claim is None:  # planned by Kohort 0.1
+        return f"group {offset.group}", offset.epoch or 0
+    return f"group {offset.group} ({claim.root})", claim.number * _EPOCHS + (offset.epoch or 0)

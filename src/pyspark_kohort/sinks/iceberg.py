@@ -9,7 +9,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from kohort.model import TopicPartition
-from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+from pyspark_kohort.sinks.fence import Fence, Writers, admitted, partitions_of
 
 _RETRIES = "commit.retry.num-retries"
 
@@ -21,11 +21,11 @@ class IcebergSink:
         self._load = load
         self._name = name
 
-    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+    def write(self, rows: pa.Table, writers: Writers) -> int:
         tps = partitions_of(rows)
         while True:
             table = self._load()
-            new, after = admitted(rows, epochs, self._fences(table, tps))
+            new, after = admitted(rows, writers, self._fences(table, tps))
             if not after:
                 return 0
             # PyIceberg would repeat an append on top of a commit that came between, which may have moved our fences.
@@ -33,7 +33,7 @@ class IcebergSink:
             table.metadata.properties[_RETRIES] = "0"
             transaction = table.transaction()
             transaction.append(new.cast(table.schema().as_arrow()))
-            transaction.set_properties({self._key(tp): f"{fence.next}:{fence.epoch}" for tp, fence in after.items()})
+            transaction.set_properties({self._key(tp): _text(fence) for tp, fence in after.items()})
             try:
                 transaction.commit_transaction()
             except CommitFailedException:
@@ -42,7 +42,18 @@ class IcebergSink:
 
     def _fences(self, table: Table, tps: list[TopicPartition]) -> Mapping[TopicPartition, Fence]:
         known = {tp: table.properties.get(self._key(tp)) for tp in tps}
-        return {tp: Fence(*map(int, text.split(":"))) for tp, text in known.items() if text}
+        return {tp: _fence(text) for tp, text in known.items() if text}
 
     def _key(self, tp: TopicPartition) -> str:
         return f"{self._name}.{tp.topic}.{tp.partition}"
+
+
+def _text(fence: Fence) -> str:
+    return ":".join([str(fence.next), str(fence.number), fence.topic_id or "", fence.owner or ""])
+
+
+def _fence(text: str) -> Fence:
+    """Kohort 0.1 wrote the two numbers alone."""
+    end, number, *rest = text.split(":", 3)
+    topic_id, owner = rest or ("", "")
+    return Fence(int(end), int(number), owner or None, topic_id or None)

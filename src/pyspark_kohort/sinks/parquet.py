@@ -1,8 +1,9 @@
 """Exactly once into Parquet files on a POSIX file system, by the files' names alone.
 
 The files of a partition are a chain: each is named by the offset where its predecessor ends, and says in its footer
-where it ends itself, and by whose epoch. A name is taken by a hard link, which fails where the name is taken already:
-so of two writers that would follow the same file one wins, and the other looks again.
+where it ends itself, and who wrote it. A name is taken by a hard link, which fails where the name is taken already:
+so of two writers that would follow the same file one wins, and the other looks again. Offsets of a topic that was made
+anew begin anew: from there on names are that much higher, by the footer's `base`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,26 @@ import json
 import os
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kohort.errors import KohortError
 from kohort.model import TopicPartition
-from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+from pyspark_kohort.sinks.fence import Fence, Writers, admitted, partitions_of
 
 _FOOTER = b"kohort"
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last file of a partition's chain."""
+
+    fence: Fence
+    base: int
 
 
 class ParquetSink:
@@ -29,34 +40,53 @@ class ParquetSink:
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
 
-    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+    def write(self, rows: pa.Table, writers: Writers) -> int:
+        tps = partitions_of(rows)
+        ends = {tp: last.fence for tp in tps if (last := self._last(tp)) is not None}
+        admitted(rows, writers, ends)  # refuses all of them, before anything is written
         written = 0
-        for tp in partitions_of(rows):
+        for tp in tps:
             mine = rows.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
             while True:
-                fence = self.fence(tp)
-                new, after = admitted(mine, epochs, {} if fence is None else {tp: fence})
-                if not after or self._link(tp, fence, after[tp], new):
+                last = self._last(tp)
+                new, after = admitted(mine, writers, {} if last is None else {tp: last.fence})
+                if not after or self._link(tp, last, after[tp], new):
                     break
             written += new.num_rows
         return written
 
-    def fence(self, tp: TopicPartition) -> Fence | None:
+    def _last(self, tp: TopicPartition) -> _Last | None:
         """Where the chain of that partition ends."""
         last = max(self._folder(tp).glob("*.parquet"), default=None)
         if last is None:
             return None
-        footer = json.loads((pq.read_schema(last).metadata or {})[_FOOTER])
-        return Fence(footer["next"], footer["epoch"])
+        footer = (pq.read_schema(last).metadata or {}).get(_FOOTER)
+        if footer is None:
+            raise KohortError(f"{last} was not written by this sink: it needs a directory of its own.")
+        found = json.loads(footer)
+        fence = Fence(found["next"], found["epoch"], found.get("owner"), found.get("topic_id"))
+        return _Last(fence, found.get("base", 0))
 
     def _folder(self, tp: TopicPartition) -> Path:
         return self._directory / f"topic={tp.topic}" / f"partition={tp.partition}"
 
-    def _link(self, tp: TopicPartition, fence: Fence | None, after: Fence, rows: pa.Table) -> bool:
+    def _link(self, tp: TopicPartition, last: _Last | None, after: Fence, rows: pa.Table) -> bool:
         """Whether the rows are the chain's next file now."""
         folder = self._folder(tp)
         folder.mkdir(parents=True, exist_ok=True)
-        footer = json.dumps({"next": after.next, "epoch": after.epoch})
+        name = base = 0
+        if last is not None:
+            name, base = last.base + last.fence.next, last.base
+            if after.next <= last.fence.next or last.fence.topic_id not in (None, after.topic_id):
+                base = name
+        values = {
+            "next": after.next,
+            "epoch": after.number,
+            "owner": after.owner,
+            "topic_id": after.topic_id,
+            "base": base,
+        }
+        footer = json.dumps(values)
         rows = rows.drop_columns(["topic", "partition"]).sort_by("offset")
         draft = folder / f".{uuid.uuid4().hex}"  # a name that readers skip
         try:
@@ -64,7 +94,7 @@ class ParquetSink:
                 pq.write_table(rows.replace_schema_metadata({_FOOTER: footer.encode()}), file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(draft, folder / f"{fence.next if fence else 0:020}.parquet")
+            os.link(draft, folder / f"{name:020}.parquet")
         except FileExistsError:
             return False
         finally:

@@ -10,27 +10,32 @@ import pyarrow as pa
 from psycopg import sql
 
 from kohort.model import TopicPartition
-from pyspark_kohort.sinks.fence import Epochs, Fence, admitted, partitions_of
+from pyspark_kohort.sinks.fence import Fence, Writers, admitted, partitions_of
 
 _FENCES = """
 CREATE TABLE IF NOT EXISTS kohort_fences (
-    sink text, topic text, partition int, next bigint NOT NULL, epoch bigint NOT NULL,
+    sink text, topic text, partition int, next bigint NOT NULL, epoch bigint NOT NULL, owner text, topic_id text,
     PRIMARY KEY (sink, topic, partition)
 )
 """
+_FENCES_OF_0_1 = "ALTER TABLE kohort_fences ADD COLUMN IF NOT EXISTS owner text, ADD COLUMN IF NOT EXISTS topic_id text"
 _MAKE = "INSERT INTO kohort_fences VALUES (%s, %s, %s, 0, 0) ON CONFLICT DO NOTHING"
 _LOCK = """
-SELECT topic, partition, next, epoch FROM kohort_fences
+SELECT topic, partition, next, epoch, owner, topic_id FROM kohort_fences
 WHERE sink = %s AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[]))
 ORDER BY topic, partition FOR UPDATE
 """
-_MOVE = "UPDATE kohort_fences SET next = %s, epoch = %s WHERE sink = %s AND topic = %s AND partition = %s"
+_MOVE = """
+UPDATE kohort_fences SET next = %s, epoch = %s, owner = %s, topic_id = %s
+WHERE sink = %s AND topic = %s AND partition = %s
+"""
 
 
 class PostgresSink:
     """Rows into the columns of their names. The fences are in `kohort_fences`, under `name` (default: the table's).
 
-    Deleting a partition's fence lets it be written from any offset again, for who resets the group's offsets.
+    Deleting a partition's fence lets it be written from any offset again, as is wanted after a reset of the group's
+    offsets.
     """
 
     def __init__(self, dsn: str, table: str, name: str | None = None) -> None:
@@ -41,14 +46,18 @@ class PostgresSink:
             # Two that create a table at once: IF NOT EXISTS alone may fail on a unique index of the catalog.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort_fences'))")
             connection.execute(_FENCES)
+            connection.execute(_FENCES_OF_0_1)
 
-    def write(self, rows: pa.Table, epochs: Epochs) -> int:
+    def write(self, rows: pa.Table, writers: Writers) -> int:
         with psycopg.connect(self._dsn) as connection:
             fences = self._locked(connection, partitions_of(rows))
-            new, after = admitted(rows, epochs, fences)
+            new, after = admitted(rows, writers, fences)
             self._copy(connection, new)
             with connection.cursor() as cursor:
-                moved = [(fence.next, fence.epoch, self._name, *tp) for tp, fence in after.items()]
+                moved = [
+                    (fence.next, fence.number, fence.owner, fence.topic_id, self._name, *tp)
+                    for tp, fence in after.items()
+                ]
                 cursor.executemany(_MOVE, moved)
         return new.num_rows
 
@@ -59,7 +68,7 @@ class PostgresSink:
         with connection.cursor() as cursor:
             cursor.executemany(_MAKE, [(self._name, *tp) for tp in tps])
             found = cursor.execute(_LOCK, (self._name, [tp.topic for tp in tps], [tp.partition for tp in tps]))
-            return {TopicPartition(topic, number): Fence(next_, epoch) for topic, number, next_, epoch in found}
+            return {TopicPartition(topic, number): Fence(*fence) for topic, number, *fence in found}
 
     def _copy(self, connection: psycopg.Connection[Any], rows: pa.Table) -> None:
         columns = sql.SQL(", ").join(sql.Identifier(name) for name in rows.schema.names)

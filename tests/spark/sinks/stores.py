@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from kohort.model import TopicPartition
 from pyspark_kohort.sinks.fence import Sink
@@ -42,6 +44,8 @@ class Store:
 
     make: Callable[[], Sink]
     read: Callable[[], Counter[tuple[int, int]]]
+    fence_of_0_1: Callable[[TopicPartition, int, int], None]
+    """Leave the fence that Kohort 0.1 left, with that next offset and epoch; no rows."""
 
 
 def counted(found: pa.Table) -> Counter[tuple[int, int]]:
@@ -57,11 +61,18 @@ def parquet(home: Path) -> Store:
             counted(ds.dataset(home / "out", partitioning="hive").to_table()) if (home / "out").exists() else Counter()
         )
 
-    return Store(lambda: ParquetSink(home / "out"), read)
+    def fence(tp: TopicPartition, end: int, epoch: int) -> None:
+        folder = home / "out" / f"topic={tp.topic}" / f"partition={tp.partition}"
+        folder.mkdir(parents=True)
+        footer = json.dumps({"next": end, "epoch": epoch}).encode()
+        empty = SCHEMA.empty_table().drop_columns(["topic", "partition"]).replace_schema_metadata({b"kohort": footer})
+        pq.write_table(empty, folder / f"{0:020}.parquet")
+
+    return Store(lambda: ParquetSink(home / "out"), read, fence)
 
 
 def delta(home: Path) -> Store:
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
     from pyspark_kohort.sinks.delta import DeltaSink
 
@@ -72,7 +83,14 @@ def delta(home: Path) -> Store:
             return Counter()
         return counted(pa.table(DeltaTable(location).to_pyarrow_table()))
 
-    return Store(lambda: DeltaSink(location), read)
+    def fence(tp: TopicPartition, end: int, epoch: int) -> None:
+        moved = [
+            Transaction(f"kohort/{tp.topic}/{tp.partition}/{what}", number)
+            for what, number in (("next", end), ("epoch", epoch))
+        ]
+        write_deltalake(location, SCHEMA.empty_table(), commit_properties=CommitProperties(app_transactions=moved))
+
+    return Store(lambda: DeltaSink(location), read, fence)
 
 
 def iceberg(home: Path) -> Store:
@@ -90,11 +108,33 @@ def iceberg(home: Path) -> Store:
         mine = catalog()
         return IcebergSink(lambda: mine.load_table("flights.delays"))
 
-    return Store(make, lambda: counted(catalog().load_table("flights.delays").scan().to_arrow()))
+    def fence(tp: TopicPartition, end: int, epoch: int) -> None:
+        with catalog().load_table("flights.delays").transaction() as transaction:
+            transaction.set_properties({f"kohort.{tp.topic}.{tp.partition}": f"{end}:{epoch}"})
+
+    return Store(make, lambda: counted(catalog().load_table("flights.delays").scan().to_arrow()), fence)
 
 
-def postgres(dsn: str, table: str) -> Store:
+_FENCES_OF_0_1 = """
+CREATE TABLE kohort_fences (
+    sink text, topic text, partition int, next bigint NOT NULL, epoch bigint NOT NULL,
+    PRIMARY KEY (sink, topic, partition)
+)
+"""
+
+
+def in_schema(server: str, schema: str) -> str:
+    """Where names without a schema are in that one."""
+    return f"{server} options='-csearch_path={schema}'"
+
+
+def postgres(server: str, table: str) -> Store:
+    """With a schema of its own, for the table of fences."""
     import psycopg
+
+    dsn = in_schema(server, table)
+    with psycopg.connect(server) as connection:
+        connection.execute(f"CREATE SCHEMA {table}".encode())
 
     from pyspark_kohort.sinks.postgres import PostgresSink
 
@@ -105,4 +145,9 @@ def postgres(dsn: str, table: str) -> Store:
         with psycopg.connect(dsn) as connection:
             return Counter(connection.execute(f'SELECT partition, "offset" FROM {table}'.encode()).fetchall())
 
-    return Store(lambda: PostgresSink(dsn, table), read)
+    def fence(tp: TopicPartition, end: int, epoch: int) -> None:
+        with psycopg.connect(dsn) as connection:
+            connection.execute(_FENCES_OF_0_1)
+            connection.execute("INSERT INTO kohort_fences VALUES (%s, %s, %s, %s, %s)", (table, *tp, end, epoch))
+
+    return Store(lambda: PostgresSink(dsn, table), read, fence)
