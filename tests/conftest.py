@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -49,6 +49,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {item for item in items if any(map(item.get_closest_marker, markers))}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Say under what conditions a test passed, where these weaken it; the run's last lines repeat it."""
+    return lambda text: request.node.user_properties.append(("remark", text))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the remarks of all tests; those of other processes arrive with their reports."""
+    remarks = [
+        f"{report.nodeid}: {text}"
+        for kind in ("passed", "failed")
+        for report in terminalreporter.stats.get(kind, ())
+        if report.when == "call"
+        for name, text in report.user_properties
+        if name == "remark"
+    ]
+    if remarks:
+        terminalreporter.section("remarks")
+        for line in remarks:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -64,14 +64,40 @@ def test_every_code_that_the_broker_gives_has_an_input() -> None:
 
 
 @pytest.mark.parametrize(("code", "where"), ELSEWHERE.items(), ids=lambda value: getattr(value, "name", ""))
-def test_what_is_provoked_elsewhere_is_named_there(code: ErrorCode, where: str) -> None:
-    assert code in codes_named_in(ROOT / where)
+def test_what_is_provoked_elsewhere_is_asserted_there(code: ErrorCode, where: str) -> None:
+    path, _, name = where.partition("::")
+    assert code in codes_asserted_in(ROOT / path, name), f"{where} does not assert {code.name}"
+
+
+def codes_asserted_in(path: Path, test: str) -> set[ErrorCode]:
+    """The codes by `ErrorCode.NAME` in what one test function asserts; empty where it only mentions them."""
+    found = [
+        node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == test
+    ]
+    assert found, f"{path} has no test {test}"
+    skipped = {ast.unparse(decorator) for decorator in found[0].decorator_list if "skip" in ast.unparse(decorator)}
+    assert not skipped, f"{test} does not run: {skipped}"
+    asserts = [node.test for node in ast.walk(found[0]) if isinstance(node, ast.Assert)]
+    # `code != X` and `X not in codes` say that it does not arrive.
+    positive = [
+        node
+        for node in asserts
+        if isinstance(node, ast.Compare) and all(isinstance(op, ast.Eq | ast.In | ast.LtE) for op in node.ops)
+    ]
+    return {code for node in positive for code in codes_under(node)}
 
 
 def codes_named_in(path: Path) -> set[ErrorCode]:
     """By `ErrorCode.NAME` in a module's source."""
+    return codes_under(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def codes_under(tree: ast.AST) -> set[ErrorCode]:
+    """By `ErrorCode.NAME` in a part of a module's source."""
     return {
         ErrorCode[node.attr]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -55,10 +55,10 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
 
 
 def test_members_of_four_clients_share_a_consumer_group(
-    any_broker: Broker, fresh: str, tmp_path: Path, kafka_tools: None
+    any_broker: Broker, fresh: str, tmp_path: Path, kafka_tools: None, remark: Callable[[str], None]
 ) -> None:
     seconds = 60 * MINUTES or 30.0
-    kinds = [kind for kind in kinds_here() if kind.name in CONSUMER_KINDS]
+    kinds = kinds_here(remark, CONSUMER_KINDS)
     group = new_group(any_broker, fresh, tmp_path, kinds)
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
     try:

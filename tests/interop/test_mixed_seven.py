@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,16 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
 
 
 def test_members_of_seven_clients_share_a_group(
-    any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest, kafka_tools: None
+    any_broker: Broker,
+    fresh: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    kafka_tools: None,
+    remark: Callable[[str], None],
 ) -> None:
     both = request.config.getoption("--broker") != "kohort"
     seconds = 60 * MINUTES or (120.0 if both else 30.0)
-    group = new_group(any_broker, fresh, tmp_path, kinds_here())
+    group = new_group(any_broker, fresh, tmp_path, kinds_here(remark))
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
     try:
         group.everybody_joins("range")
@@ -106,11 +112,16 @@ def test_members_of_seven_clients_share_a_group(
 
 
 def test_members_of_five_clients_share_a_cooperative_group(
-    any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest, kafka_tools: None
+    any_broker: Broker,
+    fresh: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    kafka_tools: None,
+    remark: Callable[[str], None],
 ) -> None:
     both = request.config.getoption("--broker") != "kohort"
     seconds = 60 * MINUTES or (60.0 if both else 20.0)
-    group = new_group(any_broker, fresh, tmp_path, [kind for kind in kinds_here() if kind.name in COOPERATIVE_KINDS])
+    group = new_group(any_broker, fresh, tmp_path, kinds_here(remark, COOPERATIVE_KINDS))
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
     try:
         group.everybody_joins("cooperative-sticky")

@@ -3,15 +3,17 @@
 Only what clients hear is compared. Member ids are random on a wire, so they are numbered in the order in which they
 are first heard; and time is real, so transcripts that wait for hours are left out, and many others are played at once.
 
-A transcript is a matter of seconds: who is a second late may find a session over that is not in the transcript. So a
-play for which the machine was late says nothing unless it was right, and is repeated.
+A transcript is a matter of seconds: a member that is a second late may find a session over that is not in the
+transcript. So a play that the machine delayed proves nothing unless it is right, and is played again; the run's last
+lines name each transcript that was, and by how much it was late. A transcript that was late in all plays fails as such.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -121,13 +123,38 @@ def _sorted(match: re.Match[str]) -> str:
     return " ".join(sorted(match[1].split()))
 
 
-def play(bootstrap: str, name: str) -> tuple[list[str], list[str]]:
+@dataclass(slots=True)
+class Played:
     """What the transcript says, and what the broker says."""
-    for number in range(1, PLAYS + 1):
-        expected, actual, late_s = play_once(bootstrap, name, f"{name.removesuffix('.txt')}.{number}")
-        if actual == expected or late_s < LATE_S:
-            break
-    return expected, actual
+
+    expected: list[str] = field(default_factory=list)
+    actual: list[str] = field(default_factory=list)
+    late_s: list[float] = field(default_factory=list)
+    """By play; the last one counts."""
+
+    @property
+    def is_same(self) -> bool:
+        return self.actual == self.expected
+
+    @property
+    def proves_nothing(self) -> bool:
+        """Whether it differs only in plays for which the machine was late."""
+        return not self.is_same and self.late_s[-1] >= LATE_S
+
+    @property
+    def delays(self) -> str:
+        """How late the machine was, play by play."""
+        return f"played {len(self.late_s)} times, late by " + ", ".join(f"{late:.1f} s" for late in self.late_s)
+
+
+def play(bootstrap: str, name: str) -> Played:
+    """Play the transcript until the broker says the same, or says otherwise in time."""
+    played = Played()
+    while len(played.late_s) < PLAYS and (not played.late_s or played.proves_nothing):
+        prefix = f"{name.removesuffix('.txt')}.{len(played.late_s)}"
+        played.expected, played.actual, late_s = play_once(bootstrap, name, prefix)
+        played.late_s.append(late_s)
+    return played
 
 
 def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[str], float]:
@@ -154,7 +181,7 @@ def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[s
     return expected, actual, coordinator.late_s
 
 
-def play_all(bootstrap: str) -> dict[str, tuple[list[str], list[str]]]:
+def play_all(bootstrap: str) -> dict[str, Played]:
     """All transcripts, many at once, the longest first."""
     setup = WireCoordinator(bootstrap, "setup")
     topics = [CreatableTopic(name=name, num_partitions=10, replication_factor=1) for name in ("orders", "payments")]
@@ -178,7 +205,7 @@ def warm_up(setup: WireCoordinator) -> None:
 
 
 @pytest.fixture(scope="module")
-def kafka_says() -> dict[str, tuple[list[str], list[str]]]:
+def kafka_says() -> dict[str, Played]:
     try:
         jars()
     except Unavailable as missing:
@@ -195,7 +222,7 @@ def kafka_says() -> dict[str, tuple[list[str], list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
+def our_broker_says() -> dict[str, Played]:
     settings = {"group_initial_rebalance_delay_ms": "3000", "group_consumer_assignment_interval_ms": "0"}
     # Each heartbeat is answered before the next line is played, and each request has a connection of its own.
     settings |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
@@ -203,22 +230,32 @@ def our_broker_says() -> dict[str, tuple[list[str], list[str]]]:
         return play_all(broker.bootstrap)
 
 
+def check(played: Played, remark: Callable[[str], None]) -> None:
+    """Fail a transcript that the machine delayed in each play, and mention one that it delayed in some."""
+    if len(played.late_s) > 1:
+        remark(played.delays)
+    if played.proves_nothing:
+        pytest.fail(f"The machine is too busy to play this transcript: {played.delays}.")
+
+
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("transcripts on Apache Kafka")
 @pytest.mark.parametrize("name", list(playable()))
-def test_kafka_says_the_same(name: str, kafka_says: dict[str, tuple[list[str], list[str]]]) -> None:
-    expected, actual = kafka_says[name]
+def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: Callable[[str], None]) -> None:
+    played = kafka_says[name]
+    check(played, remark)
     if name in DIFFERENT:
-        assert expected != actual, f"no longer different: {DIFFERENT[name]}"
+        assert not played.is_same, f"no longer different: {DIFFERENT[name]}"
     else:
-        assert actual == expected
+        assert played.actual == played.expected
 
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("transcripts on our broker")
 @pytest.mark.parametrize("name", list(playable()))
-def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, tuple[list[str], list[str]]]) -> None:
-    expected, actual = our_broker_says[name]
-    assert actual == expected
+def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, Played], remark: Callable[[str], None]) -> None:
+    played = our_broker_says[name]
+    check(played, remark)
+    assert played.actual == played.expected

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Callable, Collection
 
 import pytest
 
 from tests.interop.kafka import Unavailable
 from tests.interop.mixed.kinds import KINDS, Kind
+
+ALL_KINDS = tuple(kind.name for kind in KINDS)
 
 
 def need(kind: Kind, request: pytest.FixtureRequest) -> None:
@@ -20,11 +22,18 @@ def need(kind: Kind, request: pytest.FixtureRequest) -> None:
         pytest.skip(f"{kind.name}: {missing}")
 
 
-def kinds_here() -> list[Kind]:
-    """Those that can run on this machine."""
+def kinds_here(remark: Callable[[str], None], names: Collection[str] = ALL_KINDS) -> list[Kind]:
+    """Return those of the named kinds that can run on this machine; the run's last lines say which cannot, and why."""
     found = []
     for kind in KINDS:
-        with contextlib.suppress(Unavailable):
+        if kind.name not in names:
+            continue
+        try:
             kind.need()
+        except Unavailable as missing:
+            remark(f"without {kind.name}: {missing}")
+        else:
             found.append(kind)
+    if len(found) < 2:
+        pytest.skip(f"a mixed group needs clients of two kinds; here: {[kind.name for kind in found]}")
     return found
