@@ -7,7 +7,7 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.coordinator import firing, offsets
-from kohort.coordinator.consumer import beat
+from kohort.coordinator.consumer import admission, beat
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconcile import reconcile
@@ -42,3 +42,26 @@ def a_commit_of_an_old_epoch_is_taken(patch: MonkeyPatch) -> None:
 @plant("S2", "S3", "L1", "L5", hint=14)
 def who_joins_a_consumer_group_does_not_bump_its_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(beat, "bump", lambda groups, group, why, out, changes=None: group.epoch)
+
+
+@plant("S5", hint=5)
+def any_earlier_epoch_counts_as_a_lost_answer(patch: MonkeyPatch) -> None:
+    def lenient(member: Any, epoch: int, owned: Any) -> None:
+        if epoch > member.epoch:
+            raise admission._fenced(member, epoch)
+
+    patch.setattr(admission, "_check_epoch", lenient)
+
+
+@plant("S5", hint=5)
+def whoever_owns_too_much_may_send_the_epoch_before(patch: MonkeyPatch) -> None:
+    real = admission._check_epoch
+    patch.setattr(admission, "_check_epoch", lambda member, epoch, owned: real(member, epoch, NOTHING))
+
+
+@plant("S12", hint=3)
+def a_static_member_that_returns_bumps_the_group_epoch(patch: MonkeyPatch) -> None:
+    real = beat.Beat._calls_for_a_target
+    patch.setattr(
+        beat.Beat, "_calls_for_a_target", lambda self: self.before.member_id != self.after.member_id or real(self)
+    )

@@ -6,7 +6,9 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
+from kohort.broker import shard as broker_shard
 from kohort.broker.apis import find_coordinator
+from kohort.broker.refusals import refusal
 from kohort.coordinator import join, join_phase, membership, offsets, sessions
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator import sync as syncing
@@ -85,6 +87,16 @@ def a_wrong_error_code(patch: MonkeyPatch) -> None:
         return ErrorCode.REQUEST_TIMED_OUT if code is ErrorCode.REBALANCE_IN_PROGRESS else code
 
     patch.setattr(syncing, "_refusal", other)
+
+
+@plant("S14", hint=2)
+def the_shell_refuses_with_a_wrong_error_code(patch: MonkeyPatch) -> None:
+
+    def other(request: Any, version: int, code: ErrorCode) -> Any:
+        wrong = ErrorCode.REQUEST_TIMED_OUT if code is ErrorCode.NOT_COORDINATOR else code
+        return refusal(request, version, wrong)
+
+    patch.setattr(broker_shard, "refusal", other)
 
 
 # Rebalances

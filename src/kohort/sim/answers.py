@@ -1,15 +1,17 @@
-"""Every answer on the wire, decoded once more for its error codes: only here the shell's own refusals are seen."""
+"""Every answer on the wire, decoded once more for its error codes (S14): the coordinator's, and those of the shell."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from struct import Struct as Packer
 from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.sim.end import End
+from kohort.sim.error_codes import is_allowed
+from kohort.sim.violation import Violation
 from kohort.wire.api import APIS
 from kohort.wire.codec import Struct, decode
 from kohort.wire.header import read_response_header
@@ -26,12 +28,13 @@ _HEAD = Packer(">hhi")
 
 
 class Answers:
-    """Who listens to all connections of a world."""
+    """Listens to all connections of a world, and checks each answer's error codes (S14)."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[Violation], None]) -> None:
         self.codes: Counter[Answered] = Counter()
         self.outdone: set[str] = set()
         """Processes that had given up a connection on which a JoinGroup of theirs arrived afterwards."""
+        self._failed = failed
         self._asked: dict[tuple[int, int], tuple[int, int]] = {}
         self._rest: dict[int, bytes] = {}
 
@@ -48,6 +51,9 @@ class Answers:
             (correlation_id,) = _SIZE.unpack_from(frame)
             key, version = self._asked.pop((number + 1, correlation_id))
             for one in _answered(key, version, frame[_SIZE.size :]):
+                if one not in self.codes and not is_allowed(*one):
+                    name, code = one
+                    self._failed(Violation("S14", f"{end.other.loop.name} answered {name} with {code.name}"))
                 self.codes[one] += 1
 
 

@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.effects import Record
 from kohort.model import UUID
 from kohort.sim.violation import Violation
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.group_records import ConsumerGroupMetadataValue
 from kohort.wire.offset_commit import OffsetCommitRequest
 
 Place = tuple[UUID, int]
@@ -123,13 +125,44 @@ def _check_hands(name: str, changed: Iterable[ConsumerMember], past: Past, names
 
 
 def must_refuse_heartbeat(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Kafka's rule for a heartbeat that is no join: by a member, at its epoch or the one before."""
+    """Kafka's rule for a heartbeat that is no join: by a member at its epoch.
+
+    A member that lost the last answer may send the epoch before, if it owns nothing but what it is assigned.
+    """
     if request.member_epoch <= 0:
         return False
     member = None if group is None else group.members.get(request.member_id)
     if member is None:
         return True
-    return request.member_epoch not in (member.epoch, member.previous_epoch)
+    if request.member_epoch == member.epoch:
+        return False
+    if request.member_epoch > member.epoch or request.member_epoch != member.previous_epoch:
+        return True
+    if request.topic_partitions is None:
+        return True
+    owned = {(topic.topic_id, number) for topic in request.topic_partitions for number in topic.partitions}
+    return not owned <= set(member.assigned)
+
+
+def returns_unchanged(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a static member that said it would be back returns and asks for what it asked for before (KIP-848)."""
+    if group is None or request.member_epoch != 0 or request.instance_id is None:
+        return False
+    holder = group.static_member(request.instance_id)
+    if holder is None or holder.epoch != AWAY:
+        return False
+    return (
+        frozenset(request.subscribed_topic_names or ()) == holder.subscription.names
+        and (request.subscribed_topic_regex or None) == holder.subscription.expression
+        and request.server_assignor in (None, holder.server_assignor)
+        and request.weight in (-1, holder.weight)
+        and request.member_id not in group.members
+    )
+
+
+def epoch_of(record: Record) -> int:
+    """The group epoch that the record writes, or 0."""
+    return record.value.epoch if isinstance(record.value, ConsumerGroupMetadataValue) else 0
 
 
 def must_refuse_commit(group: ConsumerGroup, past: Past, request: OffsetCommitRequest, ids: Mapping[str, UUID]) -> bool:

@@ -1,4 +1,4 @@
-"""Which error codes a group coordinator may give to which request, by Apache Kafka's documentation (S14)."""
+"""Which error codes a broker may give to which request, by Apache Kafka's documentation (S14)."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[E]] = {
     | {
         E.UNKNOWN_MEMBER_ID,
         E.STALE_MEMBER_EPOCH,
+        E.ILLEGAL_GENERATION,
         E.GROUP_ID_NOT_FOUND,
         E.UNKNOWN_TOPIC_OR_PARTITION,
         E.UNKNOWN_TOPIC_ID,
@@ -53,3 +54,30 @@ ALLOWED: dict[str, set[E]] = {
         E.GROUP_ID_NOT_FOUND,
     },
 }
+"""By request to a group coordinator."""
+
+ELSEWHERE: dict[str, set[E]] = {
+    "ApiVersions": {E.NONE, E.UNSUPPORTED_VERSION},
+    "ConsumerGroupDescribe": _SHELL | {E.GROUP_ID_NOT_FOUND},
+    "CreatePartitions": {E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.INVALID_PARTITIONS, E.NOT_CONTROLLER},
+    "CreateTopics": {E.NONE, E.TOPIC_ALREADY_EXISTS, E.INVALID_PARTITIONS, E.NOT_CONTROLLER},
+    "DeleteTopics": {E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID, E.NOT_CONTROLLER},
+    "DescribeGroups": _SHELL | {E.GROUP_ID_NOT_FOUND},
+    "FindCoordinator": {E.NONE, E.COORDINATOR_NOT_AVAILABLE, E.INVALID_REQUEST},
+    "ListOffsets": {
+        E.NONE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_LEADER_EPOCH,
+        E.OFFSET_NOT_AVAILABLE,
+    },
+    "Metadata": {E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID, E.LEADER_NOT_AVAILABLE},
+}
+"""By other requests that simulated clients send."""
+
+
+def is_allowed(request: str, code: E) -> bool:
+    """Whether Kafka gives that code; nothing is known of requests that are in neither table."""
+    allowed = ALLOWED.get(request) or ELSEWHERE.get(request)
+    return allowed is None or code in allowed

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kohort.model import UUID
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -154,6 +155,11 @@ REQUESTS: Mapping[str, Callable[[Victim], Message]] = {
     ),
     "offsets-read-in-the-past": lambda v: OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=v.member_id, member_epoch=999, topics=[])]
+    ),
+    "epoch-before-with-hands-full": lambda v: _epoch(
+        v,
+        v.generation - 1 if v.generation > 1 else -3,
+        topic_partitions=[TopicPartitions(topic_id=UUID(int=1), partitions=[0])],
     ),
     "describe-the-missing": lambda v: ConsumerGroupDescribeRequest(group_ids=["no-such-group"]),
 }

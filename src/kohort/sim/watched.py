@@ -17,8 +17,8 @@ from kohort.coordinator.events import RebalanceStarted
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.sim.consumer_checks import must_refuse_commit, must_refuse_heartbeat
-from kohort.sim.error_codes import ALLOWED
+from kohort.sim.consumer_checks import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
+from kohort.sim.error_codes import is_allowed
 from kohort.sim.rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
 from kohort.sim.seen import AnyGroup, Seen
 from kohort.sim.shadow import group_of, same
@@ -145,9 +145,11 @@ class Watched:
         """A request that concerns a consumer group, or makes one."""
         group_id: str = request.group_id  # type: ignore[attr-defined]
         must_refuse, invariant = False, "S5"
+        stays_at: int | None = None
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             consumer = group if isinstance(group, ConsumerGroup) else None
             must_refuse = must_refuse_heartbeat(consumer, request) and not isinstance(group, ClassicGroup)
+            stays_at = consumer.epoch if consumer is not None and returns_unchanged(consumer, request) else None
         elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
             ids = {name: topic_id for topic_id, name in self._watch.names().items()}
             must_refuse = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
@@ -158,6 +160,8 @@ class Watched:
                 self._answered(request, reply, now)
         if must_refuse and effects.records:
             raise Violation(invariant, f"{request} was taken")
+        if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
+            raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
         return self._take(effects, group_id, now)
 
     def group(self, group_id: str) -> AnyGroup | None:
@@ -293,8 +297,7 @@ class Watched:
         name = type(request).__name__.removesuffix("Request")
         for code in codes(reply):
             self._watch.errors[name, code] += 1
-            allowed = ALLOWED.get(name)
-            if not (allowed is None or code in allowed):
+            if not is_allowed(name, code):
                 raise Violation("S14", f"{name} was answered {code.name}")
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")

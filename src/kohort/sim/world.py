@@ -68,7 +68,7 @@ class World:
         self.done: Counter[str] = Counter()
         """Steps that took effect."""
         self.arrivals: deque[tuple[float, End | str, bytes]] = deque(maxlen=_HISTORY)
-        self.answers = Answers()
+        self.answers = Answers(lambda problem: self._failed("network", problem))
         self.agenda = Agenda(START)
         dice = random.Random(f"world {plan.seed}")
         self.dice = dice
