@@ -64,6 +64,18 @@ def test_a_record_without_rebalance_timeout_uses_the_session_timeout() -> None:
     assert shard_of(generation(1, "a")).groups["g"].members["a"].rebalance_timeout_ms == 10_000
 
 
+def test_a_members_client_is_the_one_of_the_last_record() -> None:
+    # The id of a static member that was removed and returned is written before the generation that counts it again.
+    def written_by(client_id: str, number: int) -> tuple[Message, Message]:
+        key, value = generation(number, "i1-2")
+        assert isinstance(value, GroupMetadataValue)
+        value.members[0].client_id, value.members[0].client_host = client_id, f"/{client_id}"
+        return key, value
+
+    member = shard_of(written_by("before", 1), written_by("after", 2)).groups["g"].members["i1-2"]
+    assert (member.client_id, member.client_host) == ("after", "/after")
+
+
 def test_every_member_gets_a_whole_session_after_a_load() -> None:
     shard = shard_of(generation(1, "a", "b"))
     assert shard.loaded(5_000).timers == {

@@ -137,6 +137,7 @@ def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:
             rebalance_timeout_ms=stored.rebalance_timeout,
             protocols={protocol: stored.subscription},
         )
+    member.client_id, member.client_host = stored.client_id, stored.client_host
     member.session_timeout_ms = stored.session_timeout
     member.rebalance_timeout_ms = stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout
     member.assignment = stored.assignment

@@ -6,6 +6,7 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.member import Member
 from kohort.coordinator.records import generation
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.sync import assignment_made
@@ -49,7 +50,10 @@ def keep_new_id(group: ClassicGroup, instance_id: str, new_id: str, out: Effects
     if last is None or all(one.group_instance_id != instance_id for one in last.members):
         return
     stored = copy(last)
-    stored.members = [_renamed(one, new_id) if one.group_instance_id == instance_id else one for one in last.members]
+    member = group.members.get(new_id)
+    stored.members = [
+        _renamed(one, new_id, member) if one.group_instance_id == instance_id else one for one in last.members
+    ]
     led = any(one.group_instance_id == instance_id and one.member_id == last.leader for one in last.members)
     stored.leader = new_id if led else last.leader
     out.records.append(Record(GroupMetadataKey(group=group.group_id), stored))
@@ -63,7 +67,9 @@ def _last_written(group: ClassicGroup, out: Effects) -> GroupMetadataValue | Non
     return group.stored
 
 
-def _renamed(member: MemberMetadata, new_id: str) -> MemberMetadata:
-    renamed = copy(member)
+def _renamed(stored: MemberMetadata, new_id: str, member: Member | None) -> MemberMetadata:
+    renamed = copy(stored)
     renamed.member_id = new_id
+    if member is not None:
+        renamed.client_id, renamed.client_host = member.client_id, member.client_host
     return renamed
