@@ -19,8 +19,9 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.sim.application import Application, Habits
 from kohort.sim.consumer_checks import Past, check_consumer_group
+from kohort.sim.durable_state import group_of, same
 from kohort.sim.ledger import Ledger
-from kohort.sim.shadow import Shadow, group_of, same
+from kohort.sim.shadow import Shadow
 from kohort.sim.violation import Violation
 from kohort.wire.group_bytes import decode_key
 from kohort.wire.records import BatchHeader, batches, decode_records

@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from kohort.broker.shard import Shard
 from kohort.coordinator import expiry, join, offsets
 from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.consumer.owners import Owners
 from kohort.coordinator.effects import Effects
 from kohort.log.memory import MemoryStore
 from kohort.sim.disk import DiskStore
@@ -81,3 +82,29 @@ def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
 def what_was_committed_for_a_deleted_topic_is_read_for_the_next(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "forget_topics", lambda *arguments: None)
     patch.setattr(offsets, "_is_of_another_topic", lambda stored, wanted: False)  # KAFKA-19154
+
+
+@plant("S10", "S1", hint=3)
+def a_load_forgets_who_has_which_partition(patch: MonkeyPatch) -> None:
+    real = coordinator_shard.GroupShard.loaded
+
+    def forgetful(self: Any, now: int) -> Effects:
+        for group in self.consumer_groups.values():
+            group.owners = Owners()
+        out: Effects = real(self, now)
+        return out
+
+    patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
+
+
+@plant("S10", hint=9)
+def a_load_forgets_how_many_ask_for_an_assignor(patch: MonkeyPatch) -> None:
+    real = coordinator_shard.GroupShard.loaded
+
+    def forgetful(self: Any, now: int) -> Effects:
+        for group in self.consumer_groups.values():
+            group.assignors.clear()
+        out: Effects = real(self, now)
+        return out
+
+    patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)

@@ -48,6 +48,16 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
             raise Violation("L4", f"nothing will end CompletingRebalance of {name}")
     elif group.stored is not None and group.generation != group.stored.generation:
         raise Violation("S10", f"{name} is at a generation that is not written")
+    elif state is GroupState.STABLE and group.stored is not None:
+        _is_as_written(group, group.stored)
+
+
+def _is_as_written(group: ClassicGroup, stored: GroupMetadataValue) -> None:
+    """A stable group has the members of its generation, each with its assignment: a load gives it no others."""
+    mine = {one.member_id: (one.instance_id, bytes(one.assignment)) for one in group.members.values()}
+    written = {one.member_id: (one.group_instance_id, bytes(one.assignment)) for one in stored.members}
+    if mine != written or group.protocol != stored.protocol:
+        raise Violation("S10", f"{group.group_id} is stable with {mine}, and its generation was written with {written}")
 
 
 def check_generation(group_id: str, value: GroupMetadataValue, *, is_new: bool) -> None:

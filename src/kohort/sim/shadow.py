@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kohort.coordinator import GroupConfig, GroupShard, Record
-from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.sim.durable_state import group_of
 from kohort.sim.group_checks import check_generation
 from kohort.sim.ledger import Ledger
 from kohort.sim.violation import Violation
@@ -25,8 +24,6 @@ from kohort.wire.group_records import (
     OffsetCommitValue,
 )
 from kohort.wire.records import batches, decode_records
-
-Durable = dict[str, object]
 
 
 class Shadow:
@@ -83,8 +80,8 @@ class Shadow:
     def _topic_id(self, key: OffsetCommitKey) -> UUID:
         """Of which topic the offset is that is stored under this key."""
         group = group_of(self.shard, key.group)
-        value = None if group is None else _offset(group.offsets, key.topic, key.partition)
-        return value.topic_id if isinstance(value, OffsetCommitValue) else NO_TOPIC_ID
+        record = None if group is None else group.offsets.get(key.topic, {}).get(key.partition)
+        return record.value.topic_id if record and isinstance(record.value, OffsetCommitValue) else NO_TOPIC_ID
 
 
 def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
@@ -93,71 +90,6 @@ def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
     for position, _ in batches(buffer):
         for record in decode_records(buffer, position):
             yield bytes(record.key or b""), None if record.value is None else bytes(record.value)
-
-
-def group_of(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-    """The group of that id, of whichever kind. (What a shard shows of all its groups is a copy, too dear here.)"""
-    return shard._groups.get(group_id)
-
-
-def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
-    """The live shard has at the record's key what the durable one has."""
-    match record.key:
-        case GroupMetadataKey(group=group_id):
-            mine, theirs = (
-                group.stored if isinstance(group := group_of(shard, group_id), ClassicGroup) else None
-                for shard in (live, shadow)
-            )
-            if mine != theirs:
-                raise Violation("S10", f"{group_id} is {mine}, and the log says {theirs}")
-        case OffsetCommitKey(group=group_id, topic=topic, partition=partition):
-            mine_value, theirs_value = (
-                None if (group := group_of(shard, group_id)) is None else _offset(group.offsets, topic, partition)
-                for shard in (live, shadow)
-            )
-            if mine_value != theirs_value:
-                raise Violation(
-                    "S10", f"{group_id} has {topic}-{partition} at {mine_value}, and the log at {theirs_value}"
-                )
-
-
-def durable(shard: GroupShard) -> Durable:
-    """What of a shard survives a failover."""
-    consumer: Durable = {
-        group_id: (
-            (group.epoch, group.metadata_hash, group.target_epoch),
-            dict(group.members),
-            {member_id: target for member_id, target in group.targets.items() if target},
-            dict(group.static_ids),
-            _offsets(group.offsets),
-        )
-        for group_id, group in shard.consumer_groups.items()
-    }
-    return consumer | {
-        group_id: (
-            group.stored,
-            _offsets(group.offsets),
-        )
-        for group_id, group in shard.groups.items()
-        if group.stored is not None or group.offsets
-    }
-
-
-def _offsets(offsets: dict[str, dict[int, Record]]) -> dict[tuple[str, int], object]:
-    return {(topic, number): record.value for topic, stored in offsets.items() for number, record in stored.items()}
-
-
-def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
-    """Both have the same groups."""
-    mine, theirs = durable(live), durable(shadow)
-    if mine != theirs:
-        name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
-        raise Violation("S10", f"{name} {how} is {mine.get(name)}, and the log says {theirs.get(name)}")
-
-
-def _offset(offsets: dict[str, dict[int, Record]], topic: str, partition: int) -> object:
-    record = offsets.get(topic, {}).get(partition)
-    return None if record is None else record.value
 
 
 def _empty() -> GroupShard:

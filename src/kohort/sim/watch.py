@@ -13,8 +13,9 @@ from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode
 from kohort.model import UUID
+from kohort.sim.durable_state import same_at
 from kohort.sim.ledger import Ledger
-from kohort.sim.shadow import Shadow, same_at
+from kohort.sim.shadow import Shadow
 from kohort.sim.watched import Watched
 
 

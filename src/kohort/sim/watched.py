@@ -18,10 +18,10 @@ from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.sim.consumer_checks import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
+from kohort.sim.durable_state import group_of, same
 from kohort.sim.error_codes import is_allowed
 from kohort.sim.rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
 from kohort.sim.seen import AnyGroup, Seen
-from kohort.sim.shadow import group_of, same
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
