@@ -14,6 +14,7 @@ from kohort.coordinator.events import (
     MemberCame,
     MemberGone,
     MemberMoved,
+    MemberRefused,
     MemberRejoined,
     RebalanceStarted,
     TargetRefused,
@@ -95,6 +96,9 @@ def event(told: GroupEvent) -> str:
             return f"{told.member.member_id} {', '.join(f'{step} {listing(p)}' for step, p in steps.items() if p)}"
         case GroupSettled():
             return f"settled at epoch {told.epoch}"
+        case MemberRefused():
+            who = told.member.member_id or told.member.client_id
+            return f"{who} is refused, {told.code}: {told.reason}"
         case TargetRefused():
             return f"target of epoch {told.epoch} refused: {told.refused.reason}"
 

@@ -16,6 +16,7 @@ _VALUE = (
     "group_id STRING, generation INT, started_at BIGINT, ended_at BIGINT, wall_ms BIGINT, cause STRING,"
     " protocol STRING, follow_up_of INT, moved INT, size INT, came ARRAY<STRING>, went ARRAY<STRING>,"
     f" before ARRAY<{_MEMBER}>, after ARRAY<{_MEMBER}>,"
+    " refused_members ARRAY<STRUCT<client_id: STRING>>,"
     " triggers ARRAY<STRUCT<cause: STRING, member_id: STRING, reason: STRING>>,"
     " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING,"
     " revoked_at: BIGINT, assigned_at: BIGINT, first_read_at: BIGINT, dark_ms: BIGINT>>"
@@ -30,7 +31,9 @@ def journal_rows(records: DataFrame, left_out: Observation | None = None) -> Dat
     found = records.select(f.from_json(f.col("value").cast("string"), _VALUE).alias("record")).select("record.*")
     if left_out is not None:
         found = found.observe(left_out, f.count_if(f.col("group_id").isNull()).alias("records"))
-    return found.where("group_id IS NOT NULL").selectExpr(
+    # Members that could not join are in the journal, too, and are no rebalance.
+    rebalances = found.where("group_id IS NOT NULL AND coalesce(size(refused_members), 0) <= 0").drop("refused_members")
+    return rebalances.selectExpr(
         "*",
         "triggers[0].reason AS reason",
         "aggregate(partitions, 0L, (sum, p) -> sum + coalesce(p.dark_ms, 0L)) AS dark_ms",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics import Topics
-from kohort.coordinator.events import GroupEvent
+from kohort.coordinator.events import GroupEvent, MemberRefused
 from kohort.errors import KafkaError
 from kohort.log.api import PartitionLog, Topic
 from kohort.model import Millis
@@ -41,7 +41,10 @@ class BrokerJournal:
 
     def observe(self, event: GroupEvent, now: Millis) -> None:
         """Something happened in a group."""
-        self._write(self._journal.observe(event, now))
+        fresh = self._journal.observe(event, now)
+        if isinstance(event, MemberRefused) and fresh:
+            _warn_of(event)
+        self._write(fresh)
         if self._timer is None:
             # Whether there is a reason to is found out then: it takes a look at every group, and events come in crowds.
             self._timer = asyncio.get_running_loop().call_later(_LOOK_AFTER_S, self._look)
@@ -105,6 +108,18 @@ class BrokerJournal:
         self._unwritten = records[-_MOST_UNWRITTEN:]
         if len(records) > _MOST_UNWRITTEN:
             log.warning("%d rebalances are not in the journal: no partition to write", len(records) - _MOST_UNWRITTEN)
+
+
+def _warn_of(event: MemberRefused) -> None:
+    member = event.member
+    log.warning(
+        "a member cannot join group=%s: client=%s host=%s code=%s: %s",
+        event.group_id,
+        member.client_id,
+        member.client_host,
+        event.code,
+        event.reason,
+    )
 
 
 def _first_log(topics: Topics, topic: Topic) -> PartitionLog | None:

@@ -54,7 +54,7 @@ def rebalances(
     if picture is not None:
         from kohort.recorder.picture import draw
 
-        draw(records, picture)
+        draw([record for record in records if record.is_rebalance], picture)
         remark(f"drew {picture}")
     if as_json:
         for record in records:

@@ -8,7 +8,7 @@ from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolic
 from kohort.coordinator.consumer.loads import Extent
 from kohort.coordinator.consumer.metadata import MetadataImage, Topic
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
-from kohort.coordinator.events import GroupEvent, TargetRefused
+from kohort.coordinator.events import GroupEvent, MemberRefused, TargetRefused
 from kohort.coordinator.holds import Behind, Held
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.silence import tells_nothing
@@ -27,6 +27,7 @@ __all__ = [
     "GroupState",
     "Held",
     "HoldsEnd",
+    "MemberRefused",
     "MetadataImage",
     "MigrationPolicy",
     "Record",

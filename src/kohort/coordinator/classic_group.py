@@ -191,10 +191,15 @@ class ClassicGroup:
             return False
         return any(self._supporters[name] == len(self.members) for name in protocols)
 
+    @property
+    def common_protocols(self) -> frozenset[str]:
+        """The assignors that all members support."""
+        everybody = len(self.members)
+        return frozenset(name for name, supporters in self._supporters.items() if supporters == everybody)
+
     def vote(self) -> str:
         """The assignor that all members support and most prefer; of equals the one that was named first."""
-        everybody = len(self.members)
-        candidates = {name for name, supporters in self._supporters.items() if supporters == everybody}
+        candidates = self.common_protocols
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 

@@ -185,6 +185,18 @@ class TargetRefused:
     refused: Refused
 
 
+@dataclass(slots=True)
+class MemberRefused:
+    """A member cannot be in the group as it is configured. Nothing changes in the group, which there may not be."""
+
+    group_id: str
+    member: MemberFacts
+    """`member_id` is empty where it has none yet."""
+    code: str
+    """The name of the error code that it got."""
+    reason: str
+
+
 ClassicEvent = RebalanceStarted | MemberRejoined | AssignmentMade
 ConsumerEvent = GroupEpochBumped | MemberCame | MemberMoved | GroupSettled | TargetRefused
-GroupEvent = ClassicEvent | ConsumerEvent | MemberGone
+GroupEvent = ClassicEvent | ConsumerEvent | MemberGone | MemberRefused

@@ -16,6 +16,7 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.join_phase import begin, complete_if_all_joined, proceed
 from kohort.coordinator.member import Member, protocols_of
 from kohort.coordinator.records import empty_generation
+from kohort.coordinator.refusing import TOO_LARGE, join_refused_because, subscription_size
 from kohort.coordinator.replies import join_refused, joined, rejoined_as
 from kohort.coordinator.sessions import expect_heartbeat, expect_within
 from kohort.coordinator.states import GroupState
@@ -68,6 +69,7 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
             _turn_away(groups, group, request.member_id, now, out)
         member_id = "" if error is ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id
         out.replies[context.token] = join_refused(error, member_id, context.api_version)
+        join_refused_because(groups, found, request, one.protocols, error, context, out)
         return
     if group is None:
         if isinstance(found, ConsumerGroup):
@@ -96,7 +98,9 @@ def _refusal(groups: Groups, group: ClassicGroup | None, one: _Join) -> ErrorCod
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group is not None and not _has_room(groups, group, request):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
-    if not _fits(group, one, config.max_subscription_bytes):
+    if subscription_size(one.protocols) > config.max_subscription_bytes:
+        return TOO_LARGE
+    if not _fits(group, one):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group is None or not request.member_id:
         return ErrorCode.NONE
@@ -114,11 +118,9 @@ def _out_of_bounds(groups: Groups, request: JoinGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _fits(group: ClassicGroup | None, one: _Join, limit: int) -> bool:
+def _fits(group: ClassicGroup | None, one: _Join) -> bool:
     """Whether it supports an assignor that everybody supports, and speaks so that a leader understands it."""
     protocol_type, protocols = one.request.protocol_type, one.protocols
-    if sum(map(len, protocols.values())) > limit:
-        return False
     if group is None:
         return bool(protocol_type and protocols) and are_readable(protocol_type, protocols)
     if not group.supports(protocol_type, protocols):

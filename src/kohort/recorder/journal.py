@@ -1,6 +1,7 @@
 """From what the coordinator and the fetches tell to finished records of the journal. Pure: time is an argument."""
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from kohort.coordinator.events import (
@@ -13,6 +14,7 @@ from kohort.coordinator.events import (
     MemberCame,
     MemberGone,
     MemberMoved,
+    MemberRefused,
     MemberRejoined,
     RebalanceStarted,
     TargetRefused,
@@ -20,7 +22,7 @@ from kohort.coordinator.events import (
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.consumer_group import ConsumerGroupJournal
 from kohort.recorder.group import GroupJournal
-from kohort.recorder.record import RebalanceRecord
+from kohort.recorder.record import RebalanceRecord, RefusedMember
 
 G = TypeVar("G", GroupJournal, ConsumerGroupJournal)
 
@@ -29,6 +31,11 @@ WAIT_MS = 60_000
 
 FORGET_MS = 3_600_000
 """How long an empty group is remembered; who comes later starts as in a new group."""
+
+
+REFUSED_AGAIN_MS = 600_000
+"""A member that is refused for the same reason again is not told again so soon."""
+_MOST_REFUSALS = 1_000
 
 
 class Journal:
@@ -40,6 +47,8 @@ class Journal:
         self._groups: dict[str, GroupJournal | ConsumerGroupJournal] = {}
         self._watched: dict[TopicPartition, set[GroupJournal | ConsumerGroupJournal]] = {}
         """The groups that wait for a partition's read, exactly."""
+        self._refusals: dict[tuple[str, RefusedMember], Millis] = {}
+        """When each refusal was told last; member ids left out, since each attempt may have another."""
 
     @property
     def watching(self) -> bool:
@@ -59,7 +68,9 @@ class Journal:
     def observe(self, event: GroupEvent, now: Millis) -> list[RebalanceRecord]:
         """Something happened in a group."""
         finished: list[RebalanceRecord | None]
-        if isinstance(event, MemberGone):
+        if isinstance(event, MemberRefused):
+            finished = [self._refused(event, now)]
+        elif isinstance(event, MemberGone):
             group = self._groups.get(event.group_id) or self._group(GroupJournal, event.group_id, [])
             self._unwatch(group, group.removed(event, now))
             finished = []
@@ -70,6 +81,20 @@ class Journal:
             finished = []
             finished += self._observe_consumer(self._group(ConsumerGroupJournal, event.group_id, finished), event, now)
         return [record for record in finished if record is not None]
+
+    def _refused(self, event: MemberRefused, now: Millis) -> RebalanceRecord | None:
+        """A record of its own, since no rebalance follows; None for what was told a while ago: clients try again."""
+        member = event.member
+        refused = RefusedMember(member.member_id, member.client_id, member.client_host, event.code, event.reason)
+        key = event.group_id, replace(refused, member_id="")
+        last = self._refusals.pop(key, None)
+        if last is not None and now - last < REFUSED_AGAIN_MS:
+            self._refusals[key] = last
+            return None
+        if len(self._refusals) >= _MOST_REFUSALS:
+            del self._refusals[next(iter(self._refusals))]
+        self._refusals[key] = now
+        return RebalanceRecord(event.group_id, 0, None, now, refused_members=(refused,))
 
     def _observe_classic(self, group: GroupJournal, event: ClassicEvent, now: Millis) -> list[RebalanceRecord | None]:
         match event:

@@ -41,6 +41,8 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
 def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
     """A rebalance in a line of its own, to stand over its partitions."""
     at = _clock(record.started_at or record.ended_at)
+    if not record.is_rebalance:
+        return Text.assemble(f"{at}  ", (f"{record.group_id}: {why(record, known)}", "bold"))
     moved = _moved(record)
     moved = f"{moved} moved" if moved.isdigit() else moved
     told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
@@ -83,6 +85,10 @@ def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
 
 def summary(records: Sequence[RebalanceRecord]) -> str:
     """One sentence over all of them."""
+    refusals = sum(not record.is_rebalance for record in records)
+    records = [record for record in records if record.is_rebalance]
+    if refusals:
+        return f"{summary(records)} {_count(refusals, 'member')} could not join."
     if not records:
         return "No rebalance is recorded."
     moved = sum(len(record.moved) for record in records)
@@ -99,6 +105,8 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
 
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     """The cause, who caused it and what that member said; what else happened before it was over follows."""
+    if not record.is_rebalance:
+        return "; ".join(f"refused: {one.client_id}, {one.code}: {one.reason}" for one in record.refused_members)
     told = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
     if record.triggers and record.follow_up_of is not None:
         # What the member says of it repeats what a follow-up is.
@@ -119,6 +127,8 @@ def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) ->
 
 
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
+    if not record.is_rebalance:
+        return [_clock(record.ended_at), "–", "–", Text(why(record, known), style="red"), "–", "–", "–", "–"]
     dark = [change.dark_ms for change in record.partitions if change.dark_ms is not None]
     follows = record.follow_up_of is not None
     return [

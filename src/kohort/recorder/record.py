@@ -81,8 +81,24 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedMember:
+    """A member that the group could not take."""
+
+    member_id: str
+    """Empty where it got none."""
+    client_id: str
+    client_host: str
+    code: str
+    """The name of the error code that it got."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceRecord:
-    """One rebalance of one group, from the first trigger to the assignment, and the reads that end its darkness."""
+    """One rebalance of one group, from the first trigger to the assignment, and the reads that end its darkness.
+
+    Or, with `refused_members`, no rebalance at all, but members that did not get into the group.
+    """
 
     group_id: str
     generation: int
@@ -111,6 +127,14 @@ class RebalanceRecord:
     """Targets that did not count before one did: an assignor failed, or its target could not be."""
     partitions: tuple[PartitionChange, ...] = ()
     """Those that changed hands or went dark; whoever kept its partitions and went on is not listed."""
+
+    refused_members: tuple[RefusedMember, ...] = ()
+    """Members that were refused at `ended_at`. The generation is 0 then: there is none that it led to."""
+
+    @property
+    def is_rebalance(self) -> bool:
+        """Whether the record is of a rebalance."""
+        return not self.refused_members
 
     @property
     def members_after(self) -> int:
@@ -151,7 +175,7 @@ class RebalanceRecord:
     def to_json(self) -> bytes:
         """The value of the journal's record; derived figures are in it for readers that only look at them."""
         value = _plain(self)
-        for name in ("triggers", "gone", "before", "after", "weighed", "refused"):
+        for name in ("triggers", "gone", "before", "after", "weighed", "refused", "refused_members"):
             value[name] = [_plain(one) for one in value[name]]
         value["partitions"] = [_plain(change) | {"dark_ms": change.dark_ms} for change in self.partitions]
         value["wall_ms"] = self.wall_ms
@@ -171,6 +195,7 @@ class RebalanceRecord:
                 "gone": tuple(_made(Trigger, trigger) for trigger in value.get("gone") or ()),
                 "before": tuple(_made(MemberFacts, member) for member in value.get("before") or ()),
                 "after": tuple(_made(MemberFacts, member) for member in value.get("after") or ()),
+                "refused_members": tuple(_made(RefusedMember, one) for one in value.get("refused_members") or ()),
                 "weighed": tuple(_made(Weighed, one) for one in value.get("weighed") or ()),
                 "refused": tuple(_made(Refused, one) for one in value.get("refused") or ()),
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import GroupConfig, GroupSettings, GroupShard, MetadataImage, RequestContext, Topic
+from kohort.coordinator.refusing import TOO_LARGE
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
@@ -127,7 +128,7 @@ def test_partitions_that_were_never_given_change_nothing() -> None:
 def test_a_subscription_of_any_size_is_bounded() -> None:
     shell = Shell()
     shell.set_topics({"orders": 2})
-    assert asked(shell, join("a", subscribed_topic_names=["x" * 200] * 6_000)).error_code == ErrorCode.INVALID_REQUEST
+    assert asked(shell, join("a", subscribed_topic_names=["x" * 200] * 6_000)).error_code == TOO_LARGE
     endless = "(" * 500_000 + ")" * 500_000
     refused = asked(shell, join("a", subscribed_topic_names=None, subscribed_topic_regex=endless))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -18,6 +18,7 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.refusing import TOO_LARGE, join_refused_because, subscription_size
 from kohort.coordinator.replies import join_refused, sync_refused
 from kohort.coordinator.subscriptions import CONSUMER, are_readable, read_subscription
 from kohort.coordinator.timers import SessionTimeout
@@ -56,6 +57,7 @@ def join_as_classic_member(
         before = _joining(group, request, member_id)
     except KafkaError as refused:
         out.replies[context.token] = join_refused(refused.code, request.member_id, context.api_version)
+        join_refused_because(groups, group, request, protocols, refused.code, context, out)
         return
     said = read_subscription(next(iter(protocols.values())))
     assert said is not None, "it was checked"
@@ -90,7 +92,10 @@ def last_place(
     alone = group.classic_members == len(group.members) - 1 and len(group.members) <= groups.config.max_size
     if not (alone and groups.config.consumer_migration_policy.downgrades):
         return None
-    fits = request.protocol_type == CONSUMER and are_readable(CONSUMER, protocols) and group.supports(protocols)
+    fits = subscription_size(protocols) <= groups.config.max_subscription_bytes
+    fits = (
+        fits and request.protocol_type == CONSUMER and are_readable(CONSUMER, protocols) and group.supports(protocols)
+    )
     return holder if fits else None
 
 
@@ -106,9 +111,10 @@ def _check_join(
     is_new = request.member_id not in group.members and holder is None
     if is_new and len(group.members) >= groups.config.consumer_max_size:
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-    fits = sum(map(len, protocols.values())) <= groups.config.max_subscription_bytes
+    if subscription_size(protocols) > groups.config.max_subscription_bytes:
+        raise KafkaError(TOO_LARGE)
     speaks = request.protocol_type == CONSUMER and are_readable(CONSUMER, protocols)
-    if not (fits and speaks and group.supports(protocols)):
+    if not (speaks and group.supports(protocols)):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 

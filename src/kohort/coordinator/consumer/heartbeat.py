@@ -30,6 +30,7 @@ from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.holds import Held
+from kohort.coordinator.refusing import heartbeat_refused_because
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import AssignorError, ErrorCode, KafkaError
 from kohort.model import Millis
@@ -56,6 +57,7 @@ def _answered(
     try:
         return _heartbeat(groups, request, context, now, out)
     except KafkaError as refused:
+        heartbeat_refused_because(request, refused.code, refused.sentence, context, out)
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
 
 

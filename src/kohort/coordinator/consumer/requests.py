@@ -6,6 +6,7 @@ What is refused, and in which order, is as in Apache Kafka 4.3.
 from collections.abc import Collection
 
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING
+from kohort.coordinator.refusing import TOO_LARGE, too_large
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -21,9 +22,9 @@ _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e9
 def check_request(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str], max_subscription: int
 ) -> None:
-    """Raise KafkaError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+    """Raise KafkaError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or TOO_LARGE.
 
-    `max_subscription` bounds what a member may subscribe to, in characters; Kafka has no bound.
+    `max_subscription` bounds what a member may subscribe to, in characters. Kafka's bound is the size of a record.
     """
     needs_id = api_version >= _MEMBER_MAKES_ITS_ID or request.member_epoch > 0 or request.member_epoch == LEAVING
     if needs_id and not request.member_id.strip():
@@ -44,8 +45,9 @@ def check_request(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"there is no server assignor {request.server_assignor!r}; this broker has {', '.join(assignors)}",
         )
-    if request.subscribed_topic_names and sum(map(len, request.subscribed_topic_names)) > max_subscription:
-        raise _invalid(f"the names of the subscribed topics are longer than {max_subscription} characters")
+    size = sum(map(len, request.subscribed_topic_names or ()))
+    if size > max_subscription:
+        raise KafkaError(TOO_LARGE, too_large(size, max_subscription))
     if request.weight != -1 and not (request.weight == 0 or _LEAST_WEIGHT <= request.weight <= _LARGEST_WEIGHT):
         raise _invalid(f"a weight is 0, or between {_LEAST_WEIGHT:g} and {_LARGEST_WEIGHT:g}, not {request.weight:g}")
     offered = request.offered_assignors
