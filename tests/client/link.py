@@ -31,13 +31,17 @@ class Link:
     """By api key, for each of its next requests: cut instead of it (False), or after the broker got it (True)."""
     delay_s: float = 0.0
     """How long answers take that come from now on."""
-    change: dict[int, Callable[[Any], object]] = field(default_factory=dict)
-    """By api key: what to do to each answer before the client gets it."""
+    change: dict[int, Callable[[Any, str | None], object]] = field(default_factory=dict)
+    """By api key: what to do to each answer before the client of that id gets it."""
+    watch: dict[int, Callable[[Any], object]] = field(default_factory=dict)
+    """By api key: what is given each request before the broker gets it."""
     held: dict[int, asyncio.Event] = field(default_factory=dict)
     """By api key: the answers wait until this is set."""
     asked: Counter[int] = field(default_factory=Counter)
     """Requests that were seen, by api key."""
     cuts: int = 0
+    problem: Exception | None = None
+    """What a function of the test raised."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client, until either side ends it or it is cut."""
@@ -65,6 +69,8 @@ class Link:
         key = asked.api_key
         self.asked[key] += 1
         unanswered.append(asked)
+        if (watch := self.watch.get(key)) is not None:
+            watch(decode(APIS[key].request, asked.api_version, frame[asked.body :]))
         planned = self.cut_at.get(key)
         if not planned:
             back.write(frame)
@@ -86,14 +92,18 @@ class Link:
             if (held := self.held.get(asked.api_key)) is not None:
                 await held.wait()
             change = self.change.get(asked.api_key)
-            writer.write(frame if change is None else _changed(frame, asked, change))
+            try:
+                writer.write(frame if change is None else _changed(frame, asked, change))
+            except Exception as problem:  # of the test's own function
+                self.problem = problem
+                raise
 
 
-def _changed(frame: bytes, asked: RequestHeader, change: Callable[[Any], object]) -> bytes:
+def _changed(frame: bytes, asked: RequestHeader, change: Callable[[Any, str | None], object]) -> bytes:
     key, version = asked.api_key, asked.api_version
     correlation_id, body = read_response_header(frame, key, version, 4)
     answer = decode(APIS[key].response, version, frame[body:])
-    change(answer)
+    change(answer, asked.client_id)
     changed = response_header(key, version, correlation_id) + bytes(encode(answer, version))
     return struct.pack(">i", len(changed)) + changed
 
@@ -101,6 +111,15 @@ def _changed(frame: bytes, asked: RequestHeader, change: Callable[[Any], object]
 async def _frame(reader: asyncio.StreamReader) -> bytes:
     size = await reader.readexactly(4)
     return size + await reader.readexactly(struct.unpack(">i", size)[0])
+
+
+@asynccontextmanager
+async def another_link(to: Link) -> AsyncIterator[Link]:
+    """A second link to the same broker."""
+    link = Link(broker_port=to.broker_port)
+    async with await asyncio.start_server(link.serve, "127.0.0.1", 0) as server:
+        link.port = server.sockets[0].getsockname()[1]
+        yield link
 
 
 @asynccontextmanager
@@ -113,4 +132,8 @@ async def linked_broker(**settings: str) -> AsyncIterator[tuple[Broker, Link]]:
     given["advertised.listeners"] = f"127.0.0.1:{link.port}"
     async with server, Broker(BrokerOptions(port=0, settings=given)) as broker:
         link.broker_port = broker.sockets.port
-        yield broker, link
+        try:
+            yield broker, link
+        finally:
+            if link.problem is not None:
+                raise link.problem

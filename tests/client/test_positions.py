@@ -29,7 +29,7 @@ def consumer_at(link: Link, **options: Any) -> Consumer:
     return Consumer(bootstrap_servers=f"127.0.0.1:{link.port}", **{**QUICK, "fetch_max_wait_ms": 20, **options})
 
 
-def new_leader_of_zero(answer: MetadataResponse) -> None:
+def new_leader_of_zero(answer: MetadataResponse, client: str | None) -> None:
     """As if partition 0 had another leader than the broker knows of."""
     for topic in answer.topics:
         for partition in topic.partitions:
@@ -66,7 +66,7 @@ async def test_a_check_that_fails_does_not_hold_up_a_partition_without_a_positio
 
 
 async def test_one_partition_in_an_open_transaction_does_not_hold_up_the_others() -> None:
-    def unstable(answer: OffsetFetchResponse) -> None:
+    def unstable(answer: OffsetFetchResponse, client: str | None) -> None:
         for one in answer.groups[0].topics[0].partitions:
             if one.partition_index == 0:
                 one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -86,7 +86,7 @@ async def test_a_position_that_is_not_found_is_logged_once_and_then_its_end(capl
     caplog.set_level(logging.WARNING, "kohort.client")
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
-        link.change[LIST_OFFSETS] = lambda answer: setattr(
+        link.change[LIST_OFFSETS] = lambda answer, _: setattr(
             answer.topics[0].partitions[0], "error_code", ErrorCode.KAFKA_STORAGE_ERROR
         )
         async with consumer_at(link) as consumer:
@@ -120,7 +120,7 @@ async def test_a_seek_during_a_look_up_is_not_overwritten(key: int) -> None:
 
 
 async def test_a_seek_during_the_check_of_a_new_leader_is_not_overwritten() -> None:
-    def ends_at_two(answer: OffsetForLeaderEpochResponse) -> None:
+    def ends_at_two(answer: OffsetForLeaderEpochResponse, client: str | None) -> None:
         answer.topics[0].partitions[0].error_code = 0
         answer.topics[0].partitions[0].end_offset = 2
 

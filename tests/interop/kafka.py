@@ -15,6 +15,7 @@ from kohort.lab.apache_kafka import (
     jars,
     java,
     running_kafka,
+    running_kafka_pair,
 )
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "java",
     "run_tool",
     "running_kafka",
+    "running_kafka_pair",
 ]
 
 

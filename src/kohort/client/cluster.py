@@ -181,6 +181,8 @@ class Cluster:
             topic = self.metadata.topics.get(partition.topic)
             if topic is not None and topic.error is not ErrorCode.NONE:
                 raise KafkaError(topic.error, f"{partition}: {topic.error.sentence}")
+            if leader is not None and leader.error is not ErrorCode.NONE:
+                raise KafkaError(leader.error, f"{partition}: {leader.error.sentence}")
             missing = topic is not None and leader is None and topic.exists
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else ErrorCode.LEADER_NOT_AVAILABLE
             raise KafkaError(code, f"{partition} has no known leader")

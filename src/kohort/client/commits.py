@@ -9,8 +9,9 @@ from kohort.client.arguments import seconds
 from kohort.client.cluster import Cluster
 from kohort.client.committed import commit_outside, positions_of
 from kohort.client.driver import MemberDriver
+from kohort.client.failure_log import FailureLog
 from kohort.client.options import ConsumerOptions
-from kohort.errors import KohortError
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 
@@ -35,6 +36,7 @@ class Commits:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_disk: Positions = {}
         """What this consumer committed last, so that auto commits leave out what did not move."""
+        self._failures = FailureLog(_log, self._loop.time, "auto commit failed", "auto commit works again")
 
     async def commit(
         self,
@@ -83,7 +85,11 @@ class Commits:
         try:
             await self.commit(moved, self.patience)
         except KohortError as problem:
-            _log.warning("auto commit failed: group=%s %s", self._options.group_id, problem)
+            code = problem.code if isinstance(problem, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            why = problem.sentence if isinstance(problem, KafkaError) else str(problem)
+            self._failures.failed([f"group={self._options.group_id}"], code, why)
+        else:
+            self._failures.succeeded([f"group={self._options.group_id}"])
 
     async def close(self) -> None:
         """Give up what is under way."""

@@ -6,6 +6,7 @@ from kohort.client.arguments import partition_of, whole
 from kohort.client.checks import check
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
+from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
 from kohort.client.leaders import Answer
 from kohort.errors import ErrorCode, KafkaError, error_code
@@ -86,6 +87,8 @@ async def commit_outside(
     left = identified(cluster, positions_of(offsets))
     names = {position.topic_id: partition.topic for partition, position in left.items()}
 
+    refused: dict[TopicPartition, ErrorCode] = {}
+
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id, "offsets")
         request = commit_request(Commit(0, left, 0), group_id, "", None, None)
@@ -95,15 +98,24 @@ async def commit_outside(
             name = topic.name or names.get(topic.topic_id, "")
             for one in topic.partitions:
                 partition = TopicPartition(name, one.partition_index)
-                if one.error_code == ErrorCode.NONE:
+                code = error_code(one.error_code)
+                if code is ErrorCode.NONE:
                     left.pop(partition, None)
+                elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE:
+                    left.pop(partition, None)
+                    refused[partition] = code
                 else:
-                    errors[partition] = error_code(one.error_code)
+                    errors[partition] = code
         if errors:
             raise CommitFailedError(errors)
 
-    if left:
-        await cluster.retrying(attempt, timeout_ms)
+    try:
+        if left:
+            await cluster.retrying(attempt, timeout_ms)
+    except CommitFailedError as problem:
+        raise CommitFailedError({**refused, **problem.errors}) from None
+    if refused:
+        raise CommitFailedError(refused)
 
 
 def positions_of(

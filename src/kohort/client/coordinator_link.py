@@ -8,10 +8,13 @@ from typing import Any
 
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
-from kohort.errors import ErrorCode, KafkaError
+from kohort.client.failure_log import FailureLog
+from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
-from kohort.wire.codec import EncodeError
+from kohort.member.commits import UNKNOWN_TOPIC
+from kohort.wire.codec import EncodeError, Message
 from kohort.wire.join_group import JoinGroupRequest
+from kohort.wire.offset_commit import OffsetCommitResponse
 from kohort.wire.sync_group import SyncGroupRequest
 
 _log = logging.getLogger(__name__)
@@ -35,6 +38,9 @@ class CoordinatorLink:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._held_back: set[int] = set()
         self._aside: set[asyncio.Task[None]] = set()
+        self._failures = FailureLog(_log, self._loop.time, "no coordinator", "the coordinator answers again")
+        self._refused: type[Message] | None = None
+        """The kind of answer that said last that the coordinator cannot work."""
 
     def find(self) -> None:
         """Look for the coordinator: CoordinatorFound or CoordinatorUnavailable follows."""
@@ -84,7 +90,7 @@ class CoordinatorLink:
         try:
             connection = await self._cluster.coordinator(self._group_id, self._purpose)
         except KafkaError as problem:
-            _log.warning("no coordinator: group=%s %s", self._group_id, problem)
+            self._failed(problem.code, problem.sentence)
             self._handle(CoordinatorUnavailable(problem.code))
             return
         if connection is not self._connection and self._connection is not None:
@@ -98,9 +104,26 @@ class CoordinatorLink:
         if self._answers.pop(request, None) is None:
             return
         if problem is None:
+            self._heard(done.result())
             self._handle(Responded(request, done.result()))
         else:
-            self._handle(RequestFailed(request, _code_of(problem)))
+            refusal = _checked(problem)
+            self._failed(refusal.code, refusal.sentence)
+            self._handle(RequestFailed(request, refusal.code))
+
+    def _heard(self, response: Message) -> None:
+        """Log what keeps the coordinator from doing its work; an error of the member is the member's matter."""
+        unable = [code for code in _codes(response) if code.retriable]
+        for code in unable:
+            self._refused = type(response)
+            self._failed(code, code.sentence)
+        # A heartbeat that works does not say that commits do.
+        if not unable and self._refused in (None, type(response)):
+            self._refused = None
+            self._failures.succeeded([f"group={self._group_id}"])
+
+    def _failed(self, code: ErrorCode, why: str) -> None:
+        self._failures.failed([f"group={self._group_id}"], code, f"{why}; the member looks for it and asks again")
 
     async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
         try:
@@ -112,7 +135,14 @@ class CoordinatorLink:
             self._handle(Responded(send.request, response))
 
 
-def _code_of(problem: BaseException) -> ErrorCode:
+def _checked(problem: BaseException) -> KafkaError:
     if not isinstance(problem, KafkaError):
         raise problem
-    return problem.code
+    return problem
+
+
+def _codes(response: Message) -> set[ErrorCode]:
+    """The errors in an answer, of the partitions too where it is to a commit."""
+    if isinstance(response, OffsetCommitResponse):
+        return {error_code(one.error_code) for topic in response.topics for one in topic.partitions} - UNKNOWN_TOPIC
+    return {error_code(getattr(response, "error_code", 0))}

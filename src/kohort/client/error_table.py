@@ -21,7 +21,7 @@ class Operation(Enum):
     OFFSET_FETCH = "OffsetFetch: what the group has committed"
     OFFSET_COMMIT = "OffsetCommit"
     METADATA = "Metadata, of one topic"
-    FIND_COORDINATOR = "FindCoordinator"
+    FIND_COORDINATOR = "FindCoordinator, before OffsetFetch"
 
 
 class Reaction(Enum):
@@ -33,8 +33,8 @@ class Reaction(Enum):
     NEW_SESSION = "asks again at once in a new fetch session; logs it as a warning where that fails, too"
 
 
-_LINK = frozenset({E.NETWORK_EXCEPTION, E.REQUEST_TIMED_OUT, E.BROKER_NOT_AVAILABLE})
-"""No answer: the client's own codes for a connection that broke, and for time that ran out."""
+_LINK = frozenset({E.NETWORK_EXCEPTION, E.REQUEST_TIMED_OUT})
+"""No answer: the connection broke, or time ran out."""
 
 _LEADER = _LINK | {
     E.NOT_LEADER_OR_FOLLOWER,
@@ -62,6 +62,7 @@ _FINAL = frozenset(
         E.TOPIC_AUTHORIZATION_FAILED,
         E.GROUP_AUTHORIZATION_FAILED,
         E.CLUSTER_AUTHORIZATION_FAILED,
+        E.BROKER_NOT_AVAILABLE,  # the client's own code for: it is closed
         E.CORRUPT_MESSAGE,
         E.UNSUPPORTED_VERSION,
         E.INVALID_REQUEST,
@@ -78,8 +79,8 @@ _FINAL = frozenset(
         E.STALE_MEMBER_EPOCH,
     }
 )
-"""No repetition cures them. A member that commits under an old generation or epoch commits again under the new one
-first, where it still has the partition."""
+"""No repetition cures them. A member first commits again under its new generation or epoch, where it gets one and still
+has the partition."""
 
 _EXPECTED = _LEADER | _COORDINATOR | _IDS | _SESSION | _FINAL | {E.OFFSET_OUT_OF_RANGE, E.UNSTABLE_OFFSET_COMMIT}
 
@@ -179,6 +180,10 @@ _UNEXPECTED = frozenset(
 """No broker answers them to these requests: one that does is raised, whatever the code's own `retriable` says."""
 
 
+_COMMITTED = _COORDINATOR | _IDS | {E.UNKNOWN_TOPIC_OR_PARTITION, E.UNSTABLE_OFFSET_COMMIT}
+"""What may pass before the group's committed offsets can be told."""
+
+
 def _table(retry: Iterable[E], **others: Iterable[E]) -> Mapping[E, Reaction]:
     """The reaction to each code; a code that is not named here is raised."""
     found = dict.fromkeys(_EXPECTED | _UNEXPECTED, Reaction.RAISE) | dict.fromkeys(retry, Reaction.RETRY)
@@ -192,11 +197,14 @@ REACTIONS: Mapping[Operation, Mapping[E, Reaction]] = {
     Operation.FETCH_REQUEST: _table(_LEADER | _IDS, NEW_SESSION=_SESSION),
     Operation.LIST_OFFSETS: _table(_LEADER | _IDS),
     Operation.EPOCH_END: _table(_LEADER | _IDS),
+    Operation.FIND_COORDINATOR: _table(_COMMITTED),
     # An id that the coordinator does not know is looked up again, and then the topic is asked for by its name.
-    Operation.OFFSET_FETCH: _table(_COORDINATOR | _IDS | {E.UNKNOWN_TOPIC_OR_PARTITION, E.UNSTABLE_OFFSET_COMMIT}),
+    Operation.OFFSET_FETCH: _table(_COMMITTED),
     Operation.OFFSET_COMMIT: _table(_COORDINATOR | {E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID}),
-    Operation.METADATA: _table(_LEADER | _IDS),
-    Operation.FIND_COORDINATOR: _table(_COORDINATOR),
+    # Whatever else keeps a topic from being known or created may end, and the metadata of other topics is good.
+    Operation.METADATA: _table(
+        _EXPECTED | _UNEXPECTED, RAISE={E.TOPIC_AUTHORIZATION_FAILED, E.INVALID_TOPIC_EXCEPTION}
+    ),
 }
 
 _ADVICE: Mapping[E, str] = {

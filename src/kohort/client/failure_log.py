@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from kohort.errors import ErrorCode
 
 _QUIET_S = 120.0
 """A failure after this many seconds without one is a new one. Longer than any request waits by default."""
+NEVER = inf
 _NAMED = 5
 """Subjects that a line names; it gives the number of the others."""
 
@@ -28,11 +30,14 @@ class FailureLog:
     `failed` writes a warning for the subjects whose reason is new, and `succeeded` writes one when they are over.
     """
 
-    def __init__(self, log: logging.Logger, clock: Callable[[], float], begins: str, ends: str) -> None:
+    def __init__(
+        self, log: logging.Logger, clock: Callable[[], float], begins: str, ends: str, *, quiet_s: float = _QUIET_S
+    ) -> None:
         self._log = log
         self._clock = clock
         self._begins = begins
         self._ends = ends
+        self._quiet_s = quiet_s
         self._failing: dict[Hashable, _Failure] = {}
 
     def __bool__(self) -> bool:
@@ -61,7 +66,7 @@ class FailureLog:
 
     def _is_news(self, subject: Hashable, code: ErrorCode, now: float) -> bool:
         failure = self._failing.get(subject)
-        if failure is None or now - failure.last > _QUIET_S:
+        if failure is None or now - failure.last > self._quiet_s:
             self._failing[subject] = failure = _Failure(now, now)
         failure.last = now
         if code in failure.codes:

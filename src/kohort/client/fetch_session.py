@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode
 from kohort.model import UUID, TopicPartition
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 _LAST_EPOCH = 0x7FFF_FFFF
-
-_UNKNOWN = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,18 @@ class FetchSession:
         """0 while the broker keeps none for us."""
         self._epoch = 0
         """Of the next request; 0 begins a session, and ends the one of that id."""
+        self._rack_id = ""
+        self._refused = False
+        """Whether the last request was, for what the broker knows of the session."""
         self._known: dict[TopicPartition, Wanted] = {}
         """What the broker remembers."""
 
-    def request(self, wanted: Mapping[TopicPartition, Wanted]) -> FetchRequest:
-        """A request of these partitions: of all of them, or of the changes since the last one."""
+    def request(self, wanted: Mapping[TopicPartition, Wanted], rack_id: str = "") -> FetchRequest:
+        """A request of these partitions: of all of them, or of the changes since the last one.
+
+        A leader may name a follower in that rack to fetch from (KIP-392).
+        """
+        self._rack_id = rack_id
         changed: Mapping[TopicPartition, Wanted] = wanted
         forgotten: dict[TopicPartition, Wanted] = {}
         if self._epoch:
@@ -65,11 +71,12 @@ class FetchSession:
             session_epoch=self._epoch,
             topics=topics,
             forgotten_topics_data=forgotten,
-            rack_id=options.client_rack,
+            rack_id=self._rack_id,
         )
 
     def succeeded(self, session_id: int) -> None:
         """The broker answered, and keeps this session; 0 for none."""
+        self._refused = False
         self._id = session_id
         if not session_id:
             self._epoch = 0
@@ -77,14 +84,17 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
 
     def refused(self, code: ErrorCode) -> bool:
-        """Whether the broker lost the session: then the same is asked for again, in a new one."""
-        if code not in _UNKNOWN and code is not ErrorCode.INVALID_FETCH_SESSION_EPOCH:
-            self.failed()
-            return False
+        """Whether the broker lost the session: then the same is asked for again at once, in a new one.
+
+        False also where it refuses a new session for the same reason.
+        """
+        lost = reaction(Operation.FETCH_REQUEST, code) is Reaction.NEW_SESSION
+        again = lost and not self._refused
+        self._refused = lost
         self.failed()
-        if code in _UNKNOWN:
+        if lost and code is not ErrorCode.INVALID_FETCH_SESSION_EPOCH:
             self._id = 0
-        return True
+        return again
 
     def failed(self) -> None:
         """Nobody knows whether the broker took the last request: begin anew."""

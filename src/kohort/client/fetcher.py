@@ -12,13 +12,14 @@ from kohort.client.alarm import Alarm
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Connection
 from kohort.client.consumer_record import ConsumerRecord
+from kohort.client.fetch_errors import FetchErrors
 from kohort.client.fetch_session import FetchSession, Wanted
 from kohort.client.leaders import leader_epoch
 from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.partition_batch import PartitionBatch
-from kohort.client.reset import reset_policy
+from kohort.client.read_replicas import ReadReplicas
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import NO_TOPIC_ID, TopicPartition
 from kohort.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -31,8 +32,6 @@ _log = logging.getLogger(__name__)
 _SLOTS = 2
 """Fetches under way at one broker. With one alone, a partition that was just won, or just drained, would wait until a
 fetch of the quiet ones comes back empty after fetch_max_wait_ms."""
-
-_FINAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
 _Slot = tuple[int, int]
 """A broker and the number of its fetch connection."""
@@ -48,7 +47,7 @@ class _Asked:
 
 
 class Fetcher:
-    """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` or `error` has news,
+    """Call `go_on` whenever something changed; it never waits. `on_news` is called when `take` has news,
     `on_lost` when a partition lost its position, or has one that must be checked, `on_renewed` when its topic is
     another one of the same name: nothing that was read of it counts any more."""
 
@@ -61,7 +60,6 @@ class Fetcher:
         on_renewed: Callable[[TopicPartition], None],
     ) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
-        self.error: KafkaError | None = None
         self._cluster = cluster
         self._options = options
         self._on_news = on_news
@@ -73,7 +71,8 @@ class Fetcher:
         self._later = Alarm(self._fill)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._isolation = 1 if options.isolation_level == "read_committed" else 0
-        self._policy = reset_policy(options.auto_offset_reset)
+        self._replicas = ReadReplicas(cluster, self._loop.time)
+        self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
         self._closed = False
         self._changes = 0
         """Counts what may change what is to be fetched: while it stays, an empty fetch is repeated as it was."""
@@ -92,6 +91,8 @@ class Fetcher:
             state = self.states.pop(partition, None)
             if state is not None:
                 state.lose(None)
+                self._replicas.forget(state)
+                self._errors.forget([partition])
 
     async def close(self) -> None:
         """Stop fetching."""
@@ -106,7 +107,10 @@ class Fetcher:
     # -- out
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Up to `most` records, partition after partition. Raises BatchError for bytes that are no records."""
+        """Up to `most` records, partition after partition.
+
+        Raises BatchError for bytes that are no records, KafkaError for what a broker says of a partition.
+        """
         return self._take(most, PartitionState.take, len)
 
     def take_columns(self, most: int) -> list[PartitionBatch]:
@@ -120,6 +124,7 @@ class Fetcher:
     def _take(
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
     ) -> list[_T]:
+        self._errors.raise_error()
         taken: list[_T] = []
         left, freed = most, False
         for state in list(self.states.values()):
@@ -141,6 +146,8 @@ class Fetcher:
             self.states[state.partition] = self.states.pop(state.partition)
         if freed:  # looking after a thousand partitions for each few records would cost more than those do
             self._fill()
+        if not taken:
+            self._errors.raise_error()
         return taken
 
     # -- in
@@ -163,7 +170,7 @@ class Fetcher:
         unchecked = False
         room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
         for state in self.states.values():
-            if state.in_fetch or state.paused or state.position is None:
+            if state.in_fetch or state.paused or state.position is None or self._errors.waits_to_be_told(state):
                 continue
             if self._was_renewed(state):
                 unchecked = True
@@ -177,9 +184,9 @@ class Fetcher:
                 unchecked = True
                 continue
             try:
-                wanted[self._cluster.leader_of(state.partition)].append(state)
+                wanted[self._replicas.source(state)].append(state)
             except KafkaError as problem:
-                self._failed(state, problem)
+                self._errors.leaderless(state, problem)
         for node, states in wanted.items():
             slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
             if slot is not None:
@@ -223,17 +230,19 @@ class Fetcher:
         session = self._sessions.setdefault(slot, FetchSession(self._options))
         try:
             connection = await self._cluster.connection(node, f"fetch {number}")
-            request = session.request({partition: self._wanted(one) for partition, one in asked.items()})
+            states = [one.state for one in asked.values()]
+            rack_id = self._replicas.rack_id(states, self._options.client_rack)
+            request = session.request({partition: self._wanted(one) for partition, one in asked.items()}, rack_id)
+            until = self._replicas.until(states)
             # While nothing comes and nothing changes, all that moves is the session's epoch.
             while await self._brings_nothing(connection, session, request, asked):
-                if self._changes != changes or self._cluster.metadata is not metadata:
+                if self._changes != changes or self._cluster.metadata is not metadata or self._loop.time() >= until:
                     break
                 request = session.again()
         except KafkaError as problem:
             session.failed()
             self._cluster.want_metadata()
-            for one in asked.values():
-                self._failed(one.state, problem)
+            self._errors.unreachable([one.state for one in asked.values() if one.turn == one.state.turn], problem)
         except asyncio.CancelledError:
             session.failed()
             raise
@@ -255,7 +264,7 @@ class Fetcher:
                 raise KafkaError(code)
             return False
         session.succeeded(response.session_id)
-        if response.responses and self._arrived(asked, response):
+        if self._arrived(asked, response):
             self._on_news()
             return False
         return True
@@ -267,69 +276,47 @@ class Fetcher:
         return Wanted(state.topic_id or NO_TOPIC_ID, one.offset, leader_epoch(self._cluster, state.partition))
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
+        """Take what a fetch brought. Whether that was anything but new ends of logs."""
         news = False
+        codes: dict[PartitionState, tuple[ErrorCode, int]] = {}
         for topic in response.responses:
             name = self._name_of(topic)
             for data in topic.partitions:
                 one = asked.get(TopicPartition(name, data.partition_index))
-                if one is not None and one.turn == one.state.turn:
+                if one is None or one.turn != one.state.turn:
+                    continue
+                if data.error_code != ErrorCode.NONE:
+                    codes[one.state] = error_code(data.error_code), one.offset
+                else:
                     news |= self._take_in(one, data)
-        return news
+        self._errors.succeeded(partition for partition, one in asked.items() if one.state not in codes)
+        if codes:
+            self._errors.refused(codes)
+        return news or bool(codes)
 
     def _name_of(self, topic: FetchableTopicResponse) -> str:
         return topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")
 
     def _take_in(self, one: _Asked, data: PartitionData) -> bool:
         state = one.state
-        if data.error_code != ErrorCode.NONE:
-            self._refused(one, error_code(data.error_code))
-            return True
         state.failures = 0
         state.end = data.high_watermark if self._isolation == 0 else data.last_stable_offset
         if data.log_start_offset >= 0:
             state.start = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            self._replicas.prefer(state, data.preferred_read_replica)
+            return True
         if not data.records:
             return False
         assert not isinstance(data.records, list)
         aborted = (data.aborted_transactions or ()) if self._isolation else ()
+        where = f"{state.partition} at offset {one.offset}"
         try:
             state.add(self._unpacker.chunk(state.partition, data.records, aborted))
         except BatchError as problem:
-            self._stop(problem)
+            self._errors.damaged(state, problem.code, f"{where}: {problem.sentence}")
+            return True
+        if state.fetch_at == one.offset:  # the next fetch would bring the same
+            detail = f"{where}: the broker sent {len(data.records)} bytes without a whole batch behind it"
+            self._errors.damaged(state, ErrorCode.CORRUPT_MESSAGE, detail)
         return True
-
-    # -- errors
-
-    def _refused(self, one: _Asked, code: ErrorCode) -> None:
-        state = one.state
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._policy is None:
-                detail = f"{state.partition}: offset {one.offset} is outside what the partition holds; seek, or reset"
-                self._stop(KafkaError(code, detail))
-                return
-            if state.has_records:
-                # What was fetched before is still good; the position is lost only when that is handed out.
-                self._failed(state, KafkaError(code))
-                return
-            _log.warning("reset: partition=%s offset=%d is out of range", state.partition, one.offset)
-            state.lose(self._policy)
-            self._on_lost()
-        elif code in _FINAL:
-            self._stop(KafkaError(code, f"{state.partition}: {code.sentence}"))
-        else:
-            self._cluster.want_metadata()
-            self._failed(state, KafkaError(code))
-
-    def _failed(self, state: PartitionState, problem: KafkaError) -> None:
-        if not problem.retriable and problem.code in _FINAL:
-            self._stop(problem)
-        _log.debug("not fetched: partition=%s %s", state.partition, problem)
-        options = self._options
-        delay = min(options.retry_backoff_ms * 2 ** min(state.failures, 16), options.retry_backoff_max_ms)
-        state.failures += 1
-        state.retry_at = self._loop.time() + delay / 1000
-        self._later.by(state.retry_at)
-
-    def _stop(self, error: KafkaError) -> None:
-        self.error = error
-        self._on_news()

@@ -11,6 +11,7 @@ from kohort.client.arguments import names_of, partition_of
 from kohort.client.commits import Commits
 from kohort.client.committed import committed_offsets, positions_of
 from kohort.client.driver import MemberDriver
+from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.loops import check_loop
 from kohort.client.matching import TopicMatcher
@@ -30,7 +31,6 @@ LEAVE_TIMEOUT = 30.0
 """Seconds."""
 _STARTS_WITHIN = 5.0
 """Seconds that on_assigned waits to be told what is committed; a broker that is away must not hold the group up."""
-_REFUSED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _NO_GROUP = "group_id is missing: only a group has committed offsets."
 
 
@@ -319,7 +319,7 @@ class GroupReader(PartitionReader):
         self._looked_through = self.cluster.metadata
         for name in sorted(self._topics & self._looked_through.topics.keys()):
             code = self._looked_through.topics[name].error
-            if code in _REFUSED:
+            if code is not ErrorCode.NONE and reaction(Operation.METADATA, code) is Reaction.RAISE:
                 raise KafkaError(code, f"{name}: {code.sentence}")
 
     def _check_open(self) -> None:

@@ -24,6 +24,8 @@ class Leader:
 
     node_id: int | None
     epoch: int | None
+    error: ErrorCode = ErrorCode.NONE
+    """Why nobody does, as far as the broker says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def _topic(one: MetadataResponseTopic) -> TopicMetadata:
         partition.partition_index: Leader(
             partition.leader_id if partition.leader_id >= 0 else None,
             partition.leader_epoch if partition.leader_epoch >= 0 else None,
+            error_code(partition.error_code),
         )
         for partition in partitions
     }

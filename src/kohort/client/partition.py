@@ -148,7 +148,8 @@ class PartitionState:
 
     def _or_broken(self, taken: list[_T]) -> list[_T]:
         if not taken and self._broken is not None:
-            raise BatchError(self._broken.code, f"{self._broken.sentence}; seek past it to go on without it")
+            where = f"{self.partition} at offset {self.position}"
+            raise BatchError(self._broken.code, f"{where}: {self._broken.sentence}; seek past it to go on without it")
         return taken
 
     def _next(self) -> Unpacked | None:

@@ -185,9 +185,6 @@ class PartitionReader:
     def _raise_errors(self) -> None:
         self._raise_problem()
         self._positioner.raise_error()
-        if self._fetcher.error is not None:
-            refused, self._fetcher.error = self._fetcher.error, None
-            raise refused
 
     async def _stop_reading(self) -> None:
         await self._positioner.close()

@@ -7,9 +7,8 @@ looked up on its own: one that fails, or whose broker does not answer, holds up 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from enum import Enum
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
 from kohort.client.alarm import Alarm
 from kohort.client.backoff import back_off
@@ -20,18 +19,11 @@ from kohort.client.fetcher import Fetcher
 from kohort.client.options import ConsumerOptions
 from kohort.client.partition import PartitionState
 from kohort.client.position_lookups import Errors, PositionLookups, Turns
+from kohort.client.untold_errors import UntoldErrors
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)
-
-
-class _Lookup(Enum):
-    """What a partition needs before it can be fetched."""
-
-    COMMITTED = Operation.OFFSET_FETCH
-    RESET = Operation.LIST_OFFSETS
-    CHECK = Operation.EPOCH_END
 
 
 class Positioner:
@@ -52,8 +44,7 @@ class Positioner:
         self._later = Alarm(self.go_on)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[PartitionState] = set()
-        self._errors: dict[PartitionState, tuple[int, KohortError]] = {}
-        """What the application has to know before a partition is looked up again, and as of which turn."""
+        self._untold = UntoldErrors()
         self._failures = FailureLog(_log, self._loop.time, "no position yet", "position found")
         self._closed = False
 
@@ -63,24 +54,24 @@ class Positioner:
             return
         now = self._loop.time()
         leaderless: list[PartitionState] = []
-        requests: dict[tuple[_Lookup, int], list[PartitionState]] = defaultdict(list)
+        requests: dict[tuple[Operation, int], list[PartitionState]] = defaultdict(list)
         for state in self._fetcher.states.values():
-            if state in self._asked or self._waits_to_be_told(state) or (lookup := self._needed(state)) is None:
+            if state in self._asked or self._untold.holds(state) or (lookup := self._needed(state)) is None:
                 continue
             if state.retry_at > now:
                 self._later.by(state.retry_at)
-            elif lookup is _Lookup.RESET and (error := self._lookups.resets(state)) is not None:
+            elif lookup is Operation.LIST_OFFSETS and (error := self._lookups.resets(state)) is not None:
                 self._failed(lookup, [state], error)
-            elif lookup is _Lookup.COMMITTED:
+            elif lookup is Operation.OFFSET_FETCH:
                 requests[lookup, -1].append(state)
             elif (node := self._leader(state)) is None:
                 leaderless.append(state)
             else:
                 requests[lookup, node].append(state)
         for (lookup, node), states in requests.items():
-            self._start(states, self._look_up(lookup, node, _turns(states)))
+            self._start(states, partial(self._look_up, lookup, node, _turns(states)))
         if leaderless:
-            self._start(leaderless, self._find_leaders(leaderless))
+            self._start(leaderless, partial(self._find_leaders, leaderless))
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Nobody wants positions of these any more."""
@@ -97,11 +88,10 @@ class Positioner:
 
     def raise_error(self) -> None:
         """Raise an error that nobody was told yet. Its partition is looked up again, after a pause."""
-        for state in list(self._errors):
-            if self._waits_to_be_told(state):
-                _, error = self._errors.pop(state)
-                self.go_on()
-                raise error
+        _, error = self._untold.take(lambda state: True)
+        if error is not None:
+            self.go_on()
+            raise error
 
     async def close(self) -> None:
         """Stop."""
@@ -112,21 +102,13 @@ class Positioner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _needed(self, state: PartitionState) -> _Lookup | None:
+    def _needed(self, state: PartitionState) -> Operation | None:
+        """What has to be asked before it can be fetched."""
         if state.position is not None:
-            return _Lookup.CHECK if self._fetcher.must_check(state) else None
+            return Operation.EPOCH_END if self._fetcher.must_check(state) else None
         if state.reset is None and self._options.group_id:
-            return _Lookup.COMMITTED
-        return _Lookup.RESET
-
-    def _waits_to_be_told(self, state: PartitionState) -> bool:
-        """Whether its error has to be raised first. A seek ends that, and so does giving the partition up."""
-        if state not in self._errors:
-            return False
-        if self._errors[state][0] != state.turn:
-            del self._errors[state]
-            return False
-        return True
+            return Operation.OFFSET_FETCH
+        return Operation.LIST_OFFSETS
 
     def _leader(self, state: PartitionState) -> int | None:
         try:
@@ -136,10 +118,10 @@ class Positioner:
 
     # -- one request
 
-    def _start(self, states: list[PartitionState], work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, states: list[PartitionState], work: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
             try:
-                await work
+                await work()
             finally:
                 self._asked.difference_update(states)
             self._fetcher.go_on()
@@ -150,22 +132,23 @@ class Positioner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look_up(self, lookup: _Lookup, node: int, turns: Turns) -> None:
+    async def _look_up(self, lookup: Operation, node: int, turns: Turns) -> None:
         """Ask once. The partitions that the answer does not place are asked for again, after a pause."""
         try:
             match lookup:
-                case _Lookup.COMMITTED:
+                case Operation.OFFSET_FETCH:
                     errors = await self._lookups.ask_committed(turns)
-                case _Lookup.RESET:
+                case Operation.LIST_OFFSETS:
                     errors = await self._lookups.ask_offsets(node, turns)
-                case _Lookup.CHECK:
+                case _:
+                    assert lookup is Operation.EPOCH_END
                     errors = await self._lookups.ask_epochs(node, turns)
         except KafkaError as problem:
             errors = dict.fromkeys(turns, problem)
         self._failures.succeeded(turns.keys() - errors.keys())
         self._all_failed(lookup, turns, errors)
 
-    def _all_failed(self, lookup: _Lookup, turns: Turns, errors: Errors) -> None:
+    def _all_failed(self, lookup: Operation, turns: Turns, errors: Errors) -> None:
         alike: Mapping[object, list[PartitionState]] = defaultdict(list)
         for partition, error in errors.items():
             state, turn = turns[partition]
@@ -179,7 +162,7 @@ class Positioner:
         try:
             await self._cluster.refresh({state.partition.topic for state in states})
         except KafkaError as problem:
-            self._all_failed(_Lookup.RESET, turns, dict.fromkeys(turns, problem))
+            self._all_failed(Operation.METADATA, turns, dict.fromkeys(turns, problem))
             return
         errors: Errors = {}
         for state in states:
@@ -187,18 +170,18 @@ class Positioner:
                 self._cluster.leader_of(state.partition)
             except KafkaError as problem:
                 errors[state.partition] = problem
-        self._all_failed(_Lookup.RESET, turns, errors)
+        self._all_failed(Operation.METADATA, turns, errors)
 
     # -- errors
 
-    def _failed(self, lookup: _Lookup, states: list[PartitionState], error: KohortError) -> None:
+    def _failed(self, lookup: Operation, states: list[PartitionState], error: KohortError) -> None:
         """Ask again after a pause; log the failure or have it raised, as the table of errors says."""
         for state in states:
             state.failures += 1
             state.retry_at = self._loop.time() + back_off(self._options, state.failures)
             self._later.by(state.retry_at)
-        if not isinstance(error, KafkaError) or reaction(lookup.value, error.code) is Reaction.RAISE:
-            self._errors.update((state, (state.turn, error)) for state in states)
+        if not isinstance(error, KafkaError) or reaction(lookup, error.code) is Reaction.RAISE:
+            self._untold.add(states, error)
             self._on_news()
             return
         self._cluster.want_metadata()

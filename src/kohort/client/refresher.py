@@ -3,9 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 
 from kohort.client.backoff import back_off
+from kohort.client.checks import check
 from kohort.client.connections import closed_error
+from kohort.client.error_table import Operation, Reaction, explained, reaction
+from kohort.client.failure_log import NEVER, FailureLog
 from kohort.client.metadata import ClusterMetadata
 from kohort.client.options import ClientOptions
 from kohort.client.strangers import copied
@@ -51,6 +55,9 @@ class Refresher:
         self._waiting: list[asyncio.Future[None]] = []
         self._look_again: asyncio.TimerHandle | None = None
         self._closed = False
+        self._failures = FailureLog(_log, self._loop.time, "no broker answers", "a broker answers again")
+        self._unknown = FailureLog(_log, self._loop.time, "no metadata", "metadata found", quiet_s=NEVER)
+        """Of topics."""
 
     def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
         """Tell `watcher` soon, and from then on after every refresh; find the topics of these ids, too."""
@@ -112,6 +119,7 @@ class Refresher:
             try:
                 await self._refresh()
                 failures, self.problem = 0, None
+                self._failures.succeeded([self._cluster_name])
             except asyncio.CancelledError:
                 self._waiting += waiting
                 waiting = []
@@ -134,9 +142,12 @@ class Refresher:
             )
 
     def _failed(self, problem: KafkaError) -> None:
-        if self.problem is None or self.problem.sentence != problem.sentence:
-            _log.warning("no broker answers: %s", problem)
+        self._failures.failed([self._cluster_name], problem.code, problem.sentence)
         self.problem = problem
+
+    @property
+    def _cluster_name(self) -> str:
+        return f"bootstrap_servers={self._options.bootstrap_servers}"
 
     async def _refresh(self) -> None:
         # KIP-516: no topics at all is asked for by an empty list, all topics by null.
@@ -146,12 +157,18 @@ class Refresher:
             topics=topics, allow_auto_topic_creation=self._options.allow_auto_create_topics and bool(topics)
         )
         answer = await self._ask(request)
-        before = self.metadata
-        self.metadata = before.merged(answer, of_all=self._topics if everything else None)
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            _log.warning("a broker asks this client to connect to its bootstrap servers again (KIP-1102)")
+            self.metadata = replace(self.metadata, brokers={})
+            answer = await self._ask(request)
+        check(answer.error_code, "metadata")
+        self.metadata = self.metadata.merged(answer, of_all=self._topics if everything else None)
         for name in self._topics & self.metadata.topics.keys():
             error = self.metadata.topics[name].error
-            if error is not ErrorCode.NONE and (name not in before.topics or before.topics[name].error is not error):
-                _log.warning("topic=%s: %s (%s)", name, error.sentence, error.name)
+            if error is ErrorCode.NONE:
+                self._unknown.succeeded([f"topic={name}"])
+            else:
+                self._unknown.failed([f"topic={name}"], error, explained(error))
         if nameless := self._nameless():
             # A request that names some topics by id names none by name: Kafka would leave those out.
             by_id = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(nameless)]
@@ -173,7 +190,7 @@ class Refresher:
             if any(topic is None for topic in known):
                 self._wanted.set()
                 continue
-            unsettled |= any(topic is not None and topic.error.retriable for topic in known)
+            unsettled |= any(topic is not None and _may_end(topic.error) for topic in known)
             watcher({topic.name: len(topic.leaders) for topic in known if topic is not None and topic.exists}, topics)
         if unsettled and self._look_again is None:
             # A topic that is being made, or has no leader, is looked at again before metadata.max.age.ms.
@@ -182,3 +199,7 @@ class Refresher:
     def _time_to_look(self) -> None:
         self._look_again = None
         self._wanted.set()
+
+
+def _may_end(error: ErrorCode) -> bool:
+    return error is not ErrorCode.NONE and reaction(Operation.METADATA, error) is Reaction.RETRY

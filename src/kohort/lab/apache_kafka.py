@@ -145,33 +145,68 @@ class ApacheKafka:
 def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START) -> Iterator[ApacheKafka]:
     """Start Apache Kafka on a free port of 127.0.0.1 in a temporary directory; both are gone at the end."""
     with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
-        home = Path(directory)
         port, controller_port = free_ports(2)
-        properties = home / "server.properties"
-        properties.write_text(_properties(home, port, controller_port, config or {}))
-        _format(properties)
-        process = ServerProcess(
-            java(
-                "kafka.Kafka",
-                str(properties),
-                options=(*jvm, "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
-            ),
-            cwd=home,
-        )
+        with _node(Path(directory), _properties(Path(directory), port, controller_port, config or {}), jvm) as kafka:
+            yield kafka
+
+
+@contextlib.contextmanager
+def running_kafka_pair(racks: tuple[str, str], config: Mapping[str, str]) -> Iterator[tuple[ApacheKafka, ApacheKafka]]:
+    """Start a cluster of two brokers, each in its rack. The first is the controller, too, so the second may die."""
+    with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
+        port, controller_port, other_port = free_ports(3)
+        home, other_home = Path(directory, "1"), Path(directory, "2")
+        cluster_id = _new_cluster_id()
+        settings = _properties(home, port, controller_port, {**config, "broker.rack": racks[0]})
+        other = {
+            **_properties(other_home, other_port, controller_port, {**config, "broker.rack": racks[1]}),
+            "node.id": "2",
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://127.0.0.1:{other_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{other_port}",
+        }
+        with (
+            _node(home, settings, QUICK_START, cluster_id) as first,
+            _node(other_home, other, QUICK_START, cluster_id, "--no-initial-controllers") as second,
+        ):
+            yield first, second
+
+
+@contextlib.contextmanager
+def _node(
+    home: Path,
+    settings: Mapping[str, str],
+    jvm: Sequence[str],
+    cluster_id: str | None = None,
+    role: str = "--standalone",
+) -> Iterator[ApacheKafka]:
+    home.mkdir(exist_ok=True)
+    properties = home / "server.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    _format(properties, cluster_id or _new_cluster_id(), role)
+    process = ServerProcess(
+        java(
+            "kafka.Kafka",
+            str(properties),
+            options=(*jvm, "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
+        ),
+        cwd=home,
+    )
+    try:
+        process.wait_for("Kafka Server started", timeout=60.0)
+        port = settings["listeners"].partition(",")[0].rpartition(":")[2]
+        kafka = ApacheKafka(f"127.0.0.1:{port}", process, home / "data")
         try:
-            process.wait_for("Kafka Server started", timeout=60.0)
-            kafka = ApacheKafka(f"127.0.0.1:{port}", process, home / "data")
-            try:
-                yield kafka
-            finally:
-                process = kafka.process
+            yield kafka
         finally:
-            # Nothing of it is kept, so nothing is lost by not waiting for a controlled shutdown.
-            process.kill()
+            process = kafka.process
+    finally:
+        # Nothing of it is kept, so nothing is lost by not waiting for a controlled shutdown.
+        process.kill()
 
 
-def _properties(home: Path, port: int, controller_port: int, config: Mapping[str, str]) -> str:
-    settings = {
+def _properties(home: Path, port: int, controller_port: int, config: Mapping[str, str]) -> dict[str, str]:
+    return {
         "process.roles": "broker,controller",
         "node.id": "1",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
@@ -192,14 +227,14 @@ def _properties(home: Path, port: int, controller_port: int, config: Mapping[str
         "log.retention.ms": "-1",
         **config,
     }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def _format(properties: Path) -> None:
-    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+def _new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _format(properties: Path, cluster_id: str, role: str) -> None:
     # An id that begins with a dash would be read as an option.
-    command = java(
-        "kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(properties)
-    )
+    command = java("kafka.tools.StorageTool", "format", role, f"--cluster-id={cluster_id}", "-c", str(properties))
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
