@@ -52,7 +52,7 @@ def test_the_partition_in_use_is_left_when_its_leader_is_gone() -> None:
 
 
 async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> None:
-    def no_leader(answer: MetadataResponse) -> None:
+    def no_leader(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.partition_index in (0, 2):
