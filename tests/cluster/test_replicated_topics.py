@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -50,15 +50,21 @@ from tests.cluster.test_shared_broker import SETTINGS, leaders, so
 
 
 @asynccontextmanager
-async def brokers(data: Path, number: int = 3, **settings: str) -> AsyncIterator[list[Broker]]:
+async def brokers(
+    data: Path, number: int = 3, *, racks: Sequence[str] = ("", "", "", ""), **settings: str
+) -> AsyncIterator[list[Broker]]:
     """Over one directory; `settings` have underscores for dots."""
     named = SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
     async with AsyncExitStack() as stack:
         started = [
             await stack.enter_async_context(
-                Broker(BrokerOptions(port=0, data=data, shared=True, node_id=node_id, settings=named))
+                Broker(
+                    BrokerOptions(
+                        port=0, data=data, shared=True, node_id=node_id, settings={**named, "broker.rack": rack}
+                    )
+                )
             )
-            for node_id in range(1, number + 1)
+            for node_id, rack in zip(range(1, number + 1), racks, strict=False)
         ]
         await so(lambda: all(is_settled(broker, number) for broker in started))
         yield started

@@ -7,9 +7,9 @@ as one of a single partition.
 from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
-from kohort.broker.parked_fetches import LogWatch, ParkedFetches
+from kohort.broker.follower_reads import LEADER
+from kohort.broker.parked_fetches import LogWatch, ParkedFetches, ReadLog
 from kohort.errors import ErrorCode
-from kohort.log.api import PartitionLog
 from kohort.model import Millis
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
@@ -36,7 +36,7 @@ class Place:
         """Its name, as soon as that is known."""
         self.topic_id = topic.topic_id
         self.wanted = wanted
-        self.log: PartitionLog | None = None
+        self.log: ReadLog | None = None
         """As of the last look; None where it could not be read."""
         self.told_end = -1
         self.told_start = -1
@@ -46,6 +46,7 @@ class Place:
         return bool(
             data.records
             or data.error_code
+            or data.preferred_read_replica != LEADER
             or data.high_watermark != self.told_end
             or data.log_start_offset != self.told_start
         )
@@ -77,7 +78,7 @@ class FetchSession:
         self.watch = LogWatch(parked, self._moved)
         self.places = places
         self.stirring = dict(places)
-        self._by_log: dict[PartitionLog, Place] = {}
+        self._by_log: dict[ReadLog, Place] = {}
         for place in places.values():
             self._follow(place, place.log)
 
@@ -95,7 +96,7 @@ class FetchSession:
                     self.stirring.pop(place_or_none.key, None)
                     self._unfollow(place_or_none)
 
-    def looked(self, place: Place, log: PartitionLog | None) -> None:
+    def looked(self, place: Place, log: ReadLog | None) -> None:
         """The partition was read from this log, or has none."""
         if place.log is not log or log not in self._by_log:
             self._unfollow(place)
@@ -110,7 +111,7 @@ class FetchSession:
         if place.key in self.stirring:
             self.stirring[place.key] = self.stirring.pop(place.key)
 
-    def _follow(self, place: Place, log: PartitionLog | None) -> None:
+    def _follow(self, place: Place, log: ReadLog | None) -> None:
         place.log = log
         if log is not None:
             self._by_log[log] = place
@@ -122,7 +123,7 @@ class FetchSession:
             del self._by_log[log]
             self.watch.discard(log)
 
-    def _moved(self, log: PartitionLog) -> None:
+    def _moved(self, log: ReadLog) -> None:
         place = self._by_log[log]
         self.stirring[place.key] = place
 

@@ -9,6 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from kohort.log.api import PartitionLog
+from kohort.log.cluster.followed import FollowedLog
+
+ReadLog = PartitionLog | FollowedLog
+"""What a fetch reads: a partition that this broker leads, or one that it follows."""
 
 Client = tuple[str, str]
 """The host and the client id of a connection: more is not known of which connections are one client's."""
@@ -27,7 +31,7 @@ class ParkedFetches:
     def __init__(self, *, ends_early: bool) -> None:
         """Unless it `ends_early`, each fetch waits until it is answered in full or its time is up, as in Kafka."""
         self._ends_early = ends_early
-        self._watches: dict[PartitionLog, dict[LogWatch, None]] = {}
+        self._watches: dict[ReadLog, dict[LogWatch, None]] = {}
         self._open: dict[LogWatch, None] = {}
         self._of_client: dict[Client, dict[ParkedFetch, None]] = {}
 
@@ -36,7 +40,11 @@ class ParkedFetches:
         """How many fetches wait."""
         return sum(watch.fetch is not None for watch in self._open)
 
-    def moved(self, logs: Iterable[PartitionLog]) -> None:
+    def watches(self, log: ReadLog) -> bool:
+        """Whether a fetch waits for it, or a fetch session has it."""
+        return log in self._watches
+
+    def moved(self, logs: Iterable[ReadLog]) -> None:
         """There is more to read in these logs, or less: wake the fetches that wait for them."""
         woken: dict[LogWatch, None] = {}
         for log in logs:
@@ -86,11 +94,11 @@ class ParkedFetches:
             if not of_client:
                 del self._of_client[fetch.client]
 
-    def _add(self, log: PartitionLog, watch: "LogWatch") -> None:
+    def _add(self, log: ReadLog, watch: "LogWatch") -> None:
         self._open[watch] = None
         self._watches.setdefault(log, {})[watch] = None
 
-    def _discard(self, log: PartitionLog, watch: "LogWatch") -> None:
+    def _discard(self, log: ReadLog, watch: "LogWatch") -> None:
         watching = self._watches[log]
         del watching[watch]
         if not watching:
@@ -102,8 +110,8 @@ class ParkedFetches:
 class LogWatch:
     """The logs of one fetch or, where `on_move` wants to be told of each that moved, of many that follow each other."""
 
-    def __init__(self, parked: ParkedFetches, on_move: Callable[[PartitionLog], None] | None = None) -> None:
-        self.logs: dict[PartitionLog, None] = {}
+    def __init__(self, parked: ParkedFetches, on_move: Callable[[ReadLog], None] | None = None) -> None:
+        self.logs: dict[ReadLog, None] = {}
         self.on_move = on_move or (lambda log: None)
         self.lasts = on_move is not None
         """Whether it goes on when its fetch is answered."""
@@ -112,13 +120,13 @@ class LogWatch:
         self.parked = parked
         """Where it is one of many."""
 
-    def add(self, log: PartitionLog) -> None:
+    def add(self, log: ReadLog) -> None:
         """Watch this one, too."""
         if log not in self.logs:
             self.logs[log] = None
             self.parked._add(log, self)
 
-    def discard(self, log: PartitionLog) -> None:
+    def discard(self, log: ReadLog) -> None:
         """Watch it no longer."""
         if log in self.logs:
             del self.logs[log]

@@ -20,6 +20,7 @@ from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.durability import Writer
 from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.follower_reads import FollowerReads
 from kohort.broker.group_configs import GROUP_CONFIGS, GroupConfigs, group_config
 from kohort.broker.groups import Groups
 from kohort.broker.growths import Growths
@@ -132,6 +133,7 @@ class Broker:
             self.fetch_sessions = FetchSessions(
                 self.config.number("max.incremental.fetch.session.cache.slots"), self.parked_fetches, self.fresh_id
             )
+            self.follower_reads = FollowerReads(self)
             self.journal = BrokerJournal(self)
             self.groups = Groups(self)
             self.presence = Presence(self)
@@ -179,6 +181,7 @@ class Broker:
         await self.writer.close()
         self.timers.close()
         await self.sockets.close()
+        self.follower_reads.close()
         self.store.close()
 
     @property
@@ -329,6 +332,7 @@ class Broker:
         return len(self.sockets)
 
     def _settled(self, moved: Sequence[PartitionLog]) -> None:
+        self.follower_reads.settled(moved)
         self.parked_fetches.moved(moved)
         if self.sockets.throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
             self.sockets.unthrottle()

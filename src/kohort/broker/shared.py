@@ -95,6 +95,7 @@ class Shared(Following):
             self._store.follow(self._directory.read())
         self._catch_up()
         self._give_what_is_wanted()
+        self._broker.follower_reads.look()
 
     # The others
 

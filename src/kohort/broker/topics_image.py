@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kohort.assignor.server import TopicShape
+from kohort.broker.config import RACK_AWARE
 from kohort.coordinator import MetadataImage, Topic
 from kohort.log.api import Topic as LogTopic
 from kohort.model import UUID
@@ -55,10 +56,13 @@ class TopicsImage:
             yield topic
 
     def _racks(self, topic: LogTopic) -> tuple[frozenset[str], ...] | None:
-        """Of each partition the rack of its leader, whom everybody reads from."""
+        """Of each partition the racks in which it can be read: its leader's, or those of its replicas in sync."""
         leadership = self._broker.leadership
         rack_of = {node.node_id: frozenset((node.rack,)) for node in leadership.nodes if node.rack is not None}
         if not rack_of:
             return None
+        if self._broker.config.text("replica.selector.class") == RACK_AWARE:
+            replicas = (leadership.replicas(topic, partition).in_sync for partition in range(topic.partitions))
+            return tuple(frozenset[str]().union(*(rack_of.get(one, ()) for one in nodes)) for nodes in replicas)
         leaders = (leadership.leader(topic, partition).node_id for partition in range(topic.partitions))
         return tuple(rack_of.get(node_id, frozenset()) for node_id in leaders)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, cast
 from kohort.broker.apis.elsewhere import current_leader, endpoints
 from kohort.broker.call import Call
 from kohort.broker.fetch_sessions import TOPIC_IDS_FROM, FetchSession, Place, places_of
-from kohort.broker.parked_fetches import LogWatch, ParkedFetch
+from kohort.broker.follower_reads import LEADER
+from kohort.broker.parked_fetches import LogWatch, ParkedFetch, ReadLog
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch
 from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
+from kohort.log.cluster.followed import FollowedLog
 from kohort.wire.codec import Buffer
 from kohort.wire.fetch import (
     AbortedTransaction,
@@ -47,6 +49,9 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
 _NO_SESSION, _NEW_SESSION = -1, 0
 """What a request's session epoch asks for, where it does not go on with a session."""
 
+_RACKS_FROM = 11
+"""The version from which a consumer tells its rack (KIP-392)."""
+
 
 class _Fetch:
     """One request until it is answered."""
@@ -75,7 +80,8 @@ class _Fetch:
         gathered = self._gather()
         if broker.journal.watching:
             self._tell_journal()
-        if gathered.failed or gathered.size >= request.min_bytes or request.max_wait_ms <= 0 or not self._places:
+        at_once = gathered.failed or gathered.redirected or request.max_wait_ms <= 0 or not self._places
+        if at_once or gathered.size >= request.min_bytes:
             self._reply(gathered)
             return
         client = self._call.connection.who
@@ -93,7 +99,8 @@ class _Fetch:
 
     def _look_again(self, last: bool) -> bool:
         gathered = self._gather()
-        if not (last or gathered.failed or gathered.size >= self._request.min_bytes):
+        at_once = last or gathered.failed or gathered.redirected
+        if not (at_once or gathered.size >= self._request.min_bytes):
             return False
         self._reply(gathered)
         return True
@@ -102,7 +109,7 @@ class _Fetch:
         request, limit = self._request, self._broker.fetch_max_bytes
         # Before v3 a fetch had no limit of its own.
         room = min(request.max_bytes, limit) if self._call.version >= 3 else limit
-        gathered = _Gathered(self._broker, self._call.version, room, committed_only=request.isolation_level == 1)
+        gathered = _Gathered(self._broker, self._call.version, request, room)
         places = self._places if self._session is None else list(self._session.stirring.values())
         connection, growths = self._call.connection, self._broker.growths
         if connection.growths_seen != growths.count:
@@ -169,28 +176,37 @@ def _by_topic(read: Iterable[tuple[Place, PartitionData]]) -> list[FetchableTopi
     return topics
 
 
+def _is_consumer(request: FetchRequest) -> bool:
+    return (request.replica_id if request.replica_state is None else request.replica_state.replica_id) < 0
+
+
 class _Gathered:
     """One reading of the partitions of a fetch."""
 
-    def __init__(self, broker: "Broker", version: int, room: int, *, committed_only: bool) -> None:
+    def __init__(self, broker: "Broker", version: int, request: FetchRequest, room: int) -> None:
         self.read: list[tuple[Place, PartitionData]] = []
         self.size = 0
         self.failed = False
+        self.redirected = False
+        """Whether a partition is to be read from another replica."""
         self.grown: Place | None = None
         """A partition by which the peer is told that its topic has more of them now."""
         self._broker = broker
         self._by_id = version >= TOPIC_IDS_FROM
         self._room = room
-        self._committed_only = committed_only
+        self._committed_only = request.isolation_level == 1
         """Whoever reads so wants to hear of aborted transactions; there are none."""
+        # As Kafka: a consumer that cannot be told of another replica reads from the leader alone.
+        self._may_read_from_followers = version >= _RACKS_FROM and _is_consumer(request)
+        self._rack = request.rack_id if self._may_read_from_followers else ""
 
-    def add(self, place: Place) -> PartitionLog | None:
+    def add(self, place: Place) -> ReadLog | None:
         """Read one more; its log, or None where there is none to read."""
         data, log = self._data(place)
         self.read.append((place, data))
         return log
 
-    def _data(self, place: Place) -> tuple[PartitionData, PartitionLog | None]:
+    def _data(self, place: Place) -> tuple[PartitionData, ReadLog | None]:
         wanted = place.wanted
         topic, missing = self._topic(place)
         if topic is None:
@@ -198,15 +214,18 @@ class _Gathered:
         place.topic = topic.name
         if place is self.grown:
             return self._failed(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER, None), None
-        log = self._broker.topics.log(topic, wanted.partition)
+        led = self._broker.topics.log(topic, wanted.partition)
+        log = self._followed(topic, wanted.partition) if led is None else led
         if log is None:
             return self._failed_elsewhere(topic, wanted), None
         if 0 <= wanted.current_leader_epoch < log.leader_epoch:
             return self._failed(wanted, ErrorCode.FENCED_LEADER_EPOCH, None), None
         if wanted.current_leader_epoch > log.leader_epoch:
             return self._failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, None), None
+        preferred = LEADER if led is None else self._preferred(topic, led, wanted)
+        self.redirected |= preferred != LEADER
         try:
-            records = self._records(log, wanted)
+            records = self._records(log, wanted) if preferred == LEADER else []
         except OffsetOutOfRange:
             return self._failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, None), None
         except CorruptBatch:
@@ -219,9 +238,19 @@ class _Gathered:
             last_stable_offset=log.stable_offset,
             log_start_offset=log.start_offset,
             aborted_transactions=[] if self._committed_only else None,
+            preferred_read_replica=preferred,
             records=records,
         )
         return data, log
+
+    def _followed(self, topic: Topic, partition: int) -> FollowedLog | None:
+        return self._broker.follower_reads.log(topic, partition) if self._may_read_from_followers else None
+
+    def _preferred(self, topic: Topic, log: PartitionLog, wanted: FetchPartition) -> int:
+        """The replica to read from: what a follower could not read is the leader's to answer."""
+        if not self._rack or not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
+            return LEADER
+        return self._broker.follower_reads.preferred(topic, wanted.partition, log, self._rack)
 
     def _failed_elsewhere(self, topic: Topic, wanted: FetchPartition) -> PartitionData:
         data = self._failed(wanted, self._broker.no_log(topic, wanted.partition), [])
@@ -239,7 +268,7 @@ class _Gathered:
         missing = ErrorCode.INCONSISTENT_TOPIC_ID if renewed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topics.with_id(place.topic_id), missing
 
-    def _records(self, log: PartitionLog, wanted: FetchPartition) -> list[Buffer]:
+    def _records(self, log: ReadLog, wanted: FetchPartition) -> list[Buffer]:
         # KIP-74: the first batch of the answer is given whole even if it is over the limit, or nobody could ever read
         # it.
         room = min(wanted.partition_max_bytes, self._room - self.size)

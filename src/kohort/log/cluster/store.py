@@ -7,7 +7,9 @@ from typing import Protocol
 
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
+from kohort.log.cluster.followed import FollowedLog
 from kohort.log.cluster.image import NOBODY, ClusterImage, PartitionId, Transition
+from kohort.log.cluster.marks import MarkWriter
 from kohort.log.cluster.replicas import ONE_REPLICA, Placement
 from kohort.log.directory import check_topic_name
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
@@ -193,6 +195,17 @@ class SharedStore(PartitionFiles):
 
 class ClusterStore(SharedStore):
     """Over one directory of one host."""
+
+    def follow_log(self, one: PartitionId) -> FollowedLog:
+        """A partition that another broker leads. Raises OSError where that one tells nothing of it."""
+        topic = self.image.topics[one.topic_id]
+        directory = self._directory(TopicPartition(topic.name, one.partition))
+        return FollowedLog(one, directory, self.image.leader(one).epoch)
+
+    def mark_writer(self, one: PartitionId) -> MarkWriter:
+        """What tells the other brokers how far a partition can be read that this one leads. Raises OSError."""
+        topic = self.image.topics[one.topic_id]
+        return MarkWriter(self._directory(TopicPartition(topic.name, one.partition)))
 
     def __init__(
         self, path: Path, node_id: int, cluster_id: str | None = None, *, max_open_files: int = MAX_OPEN_FILES

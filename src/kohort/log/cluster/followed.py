@@ -1,0 +1,170 @@
+"""A partition as a broker reads it that does not lead it: the leader's files, up to the leader's high watermark.
+
+The leader goes on appending, compacting and removing segments meanwhile. A file that is open here keeps its content
+whatever becomes of its name, and one that another has replaced is opened anew.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from kohort.log.api import OffsetOutOfRange
+from kohort.log.cluster.image import PartitionId
+from kohort.log.cluster.marks import Mark, MarkReader
+from kohort.log.names import base_offset_of, segment_path
+from kohort.log.segment import Segment
+from kohort.wire.batch import HEADER_SIZE, read_header
+from kohort.wire.compression import Buffer
+
+_WINDOW = 64 << 10
+_WINDOWS_AT_ONCE = 256
+"""Windows of a file that one read looks through for batches, so that a large segment does not hold up the broker."""
+_MOST_FILES = 4
+"""Open at a time for one partition."""
+
+
+class _ReadOnlyMedium:
+    """A leader's file."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_dev, status.st_ino
+
+    def read(self, position: int, size: int) -> Buffer:
+        data = self.look(position, size)
+        if len(data) != size:
+            raise OSError(f"a segment is {size - len(data)} bytes shorter than it was")
+        return data
+
+    def look(self, position: int, size: int) -> bytes:
+        """As many of those bytes as there are."""
+        return os.pread(self._descriptor, size, position)
+
+    def slice(self, position: int, size: int) -> Buffer:
+        return self.read(position, size)
+
+    def settle(self, parts: Sequence[Buffer]) -> None:
+        raise AssertionError("only the leader writes")
+
+    def create(self) -> None:
+        raise AssertionError("only the leader writes")
+
+    def truncate(self, size: int) -> None:
+        raise AssertionError("only the leader writes")
+
+    def remove(self) -> None:
+        raise AssertionError("only the leader removes segments")
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class FollowedLog:
+    """What a fetch needs of a `PartitionLog`. `refresh` first; False says that its leader tells nothing of it."""
+
+    def __init__(self, one: PartitionId, directory: Path, leader_epoch: int) -> None:
+        """Raises OSError where the leader has told nothing yet."""
+        self._one = one
+        self._directory = directory
+        self.leader_epoch = leader_epoch
+        self.start_offset = 0
+        self.stable_offset = 0
+        self.is_behind = False
+        """Whether a read ended early, because there was too much to look through."""
+        self._segments: dict[int, tuple[Segment, _ReadOnlyMedium]] = {}
+        """By base offset, the one that was used last at the end."""
+        self._marks = MarkReader(directory)
+
+    def refresh(self) -> bool:
+        """Have the leader's high watermark of now. Raises OSError."""
+        mark = self._marks.read() or self._marks.read()
+        if mark is None or (mark.topic_id, mark.leader_epoch) != (self._one.topic_id, self.leader_epoch):
+            return False
+        self._take(mark)
+        return True
+
+    def _take(self, mark: Mark) -> None:
+        self.start_offset = mark.start_offset
+        self.stable_offset = mark.stable_offset
+
+    def send(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+        """Whole batches from the one that holds `offset`: at least one, then up to `max_bytes` of one segment.
+
+        Raises OffsetOutOfRange, CorruptBatch, OSError.
+        """
+        if not self.start_offset <= offset <= self.stable_offset:
+            raise OffsetOutOfRange(f"offsets {self.start_offset} to {self.stable_offset} can be read, not {offset}")
+        self.is_behind = False
+        if offset == self.stable_offset:
+            return []
+        try:
+            return self._find(offset, max_bytes)
+        except FileNotFoundError:  # the leader has just put another in its place, or removed it
+            self.is_behind = True
+            return []
+
+    def _find(self, offset: int, max_bytes: int) -> list[Buffer]:
+        names = [path.name for path in self._directory.iterdir()]
+        bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+        at = bisect_right(bases, offset) - 1
+        if at < 0:
+            raise OffsetOutOfRange(f"offset {offset} was removed")
+        for number, base in enumerate(bases[at:], at):
+            segment, medium = self._segment(base)
+            if not self._look_through(segment, medium):
+                return []
+            position = segment.locate(offset)
+            if position is not None:
+                end, _ = segment.cut(position, position + max_bytes)
+                return [segment.read(position, end)]
+            if number + 1 < len(bases) and bases[number + 1] >= self.stable_offset:
+                break
+        return []
+
+    def _segment(self, base_offset: int) -> tuple[Segment, _ReadOnlyMedium]:
+        path = segment_path(self._directory, base_offset)
+        status = path.stat()
+        found = self._segments.pop(base_offset, None)
+        if found is not None and found[1].identity != (status.st_dev, status.st_ino):
+            found[1].close()  # compaction has put another in its place
+            found = None
+        if found is None:
+            medium = _ReadOnlyMedium(path)
+            found = Segment(base_offset, medium), medium
+        self._segments[base_offset] = found
+        while len(self._segments) > _MOST_FILES:
+            self._segments.pop(next(iter(self._segments)))[1].close()
+        return found
+
+    def _look_through(self, segment: Segment, medium: _ReadOnlyMedium) -> bool:
+        """Take in the batches that became readable; False where there are more than can be at once."""
+        for _ in range(_WINDOWS_AT_ONCE):
+            window = medium.look(segment.size, _WINDOW)
+            if not self._note(segment, window):
+                return True
+        self.is_behind = True
+        return False
+
+    def _note(self, segment: Segment, window: bytes) -> bool:
+        """Whether there may be more behind this window."""
+        at = 0
+        while at + HEADER_SIZE <= len(window):
+            header = read_header(window, at)
+            if header.size < HEADER_SIZE or header.next_offset > self.stable_offset:
+                return False
+            segment.note(header)
+            segment.doubtful_to = segment.size  # nobody here has seen its checksum
+            at += header.size
+        return at > 0
+
+    def close(self) -> None:
+        """Close its files."""
+        self._marks.close()
+        for _, medium in self._segments.values():
+            medium.close()
+        self._segments.clear()
