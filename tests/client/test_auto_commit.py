@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from kohort import Consumer, TopicPartition
-from tests.client.conftest import NewTopicName
+import pytest
+
+from kohort import Admin, Consumer, TopicPartition
+from kohort.client import CommitFailedError
+from tests.client.conftest import NewTopicName, eventually
+from tests.client.link import linked_broker
 from tests.client.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
 from tests.interop.mixed.offsets_log import java_hash
@@ -54,3 +59,86 @@ async def test_what_the_application_set_back_is_committed_again(
         await polls_until_committed(consumer, here, 5)
         await consumer.commit({here: 2})
         await polls_until_committed(consumer, here, 5)
+
+
+OFFSET_COMMIT = 8
+
+
+@pytest.mark.parametrize("manual_is_lost", [True, False])
+async def test_after_a_commit_whose_answer_was_lost_the_position_is_committed_again(manual_is_lost: bool) -> None:
+    # The coordinator has the offset of the manual commit, whichever of the two answers did not arrive.
+    here = TopicPartition("t", 0)
+    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
+        broker.topics.create("t", 1)
+        bootstrap = f"127.0.0.1:{link.port}"
+        await fill(bootstrap, "t", 5)
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 50}
+        async with Consumer("t", bootstrap_servers=bootstrap, request_timeout_ms=2_000, **options) as consumer:
+            await take(consumer, 5)
+            if manual_is_lost:
+                await polls_until_committed(consumer, here, 5)
+            link.held[OFFSET_COMMIT] = asyncio.Event()
+            if manual_is_lost:
+                with pytest.raises(CommitFailedError):
+                    await consumer.commit({here: 2}, timeout=0.2)
+                assert await offset_of(consumer, here) == 2
+            else:
+                asked = link.asked[OFFSET_COMMIT]
+                async with asyncio.timeout(10):
+                    while link.asked[OFFSET_COMMIT] == asked:
+                        await consumer.poll(timeout=0.05)
+                manual = consumer.commit_nowait({here: 2})
+                for connection in consumer.cluster.connections:
+                    connection.abort("the answer is lost")
+                link.held.pop(OFFSET_COMMIT).set()
+                await manual
+            if OFFSET_COMMIT in link.held:
+                link.held.pop(OFFSET_COMMIT).set()
+            await polls_until_committed(consumer, here, 5)
+
+
+@pytest.mark.parametrize("way", ["classic", "consumer", "assign"])
+async def test_closing_does_not_wait_for_a_topic_that_was_deleted(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str, way: str
+) -> None:
+    kept, deleted = await new_topic(), await new_topic()
+    for topic in (kept, deleted):
+        await fill(any_broker.bootstrap, topic, 3)
+    options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh}
+    options |= {"auto_offset_reset": "earliest", "allow_auto_create_topics": False, "auto_commit_interval_ms": 600_000}
+    if way == "assign":
+        consumer = Consumer(**options)
+        consumer.assign([TopicPartition(kept, 0), TopicPartition(deleted, 0)])
+    else:
+        consumer = Consumer(kept, deleted, group_protocol=way, **options)
+    async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        await take(consumer, 6)
+        await admin.delete_topics([deleted])
+        async with asyncio.timeout(15):  # of the 30 s that it may take to leave
+            await consumer.close()
+        assert [(one.topic, at and at.offset) for one, at in (await admin.group_offsets(fresh)).items()] == [(kept, 3)]
+
+
+async def test_a_commit_that_was_under_way_when_the_partition_went_says_nothing_when_it_is_back() -> None:
+    here = TopicPartition("t", 0)
+    async with linked_broker() as (broker, link):
+        broker.topics.create("t", 1)
+        bootstrap = f"127.0.0.1:{link.port}"
+        await fill(bootstrap, "t", 5)
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
+        async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+            consumer.assign([here])
+            await take(consumer, 5)
+            link.held[OFFSET_COMMIT] = asyncio.Event()
+            first = consumer.commit_nowait()
+            await eventually(lambda: link.asked[OFFSET_COMMIT] == 1)
+            consumer.assign([])
+            consumer.assign([here])
+            link.held.pop(OFFSET_COMMIT).set()
+            await first
+            async with Admin(bootstrap_servers=bootstrap) as admin:
+                await admin.alter_group_offsets("g", {here: 2})  # as another member would, meanwhile
+            consumer.seek(here, 0)
+            await take(consumer, 5)
+            await consumer._commits.commit_automatically()
+            assert await offset_of(consumer, here) == 5

@@ -36,6 +36,8 @@ class Commits:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_disk: Positions = {}
         """What this consumer committed last, so that auto commits leave out what did not move."""
+        self._begun: dict[TopicPartition, object] = {}
+        """The last commit of each that was begun, unless it was forgotten since."""
         self._failures = FailureLog(_log, self._loop.time, "auto commit failed", "auto commit works again")
 
     async def commit(
@@ -45,7 +47,10 @@ class Commits:
     ) -> None:
         """Commit these, or all positions, and wait until they are on disk. Raises CommitFailedError."""
         wanted = self._positions() if offsets is None else positions_of(offsets)
+        # While it is under way, and after one whose answer was lost, nobody knows what is on disk.
         self.forget(wanted)
+        this = object()
+        self._begun.update(dict.fromkeys(wanted, this))
         milliseconds = self._options.default_api_timeout_ms
         if timeout is not None:
             milliseconds = int(seconds("timeout", timeout) * 1000)
@@ -53,12 +58,15 @@ class Commits:
             await self.driver.commit(wanted, milliseconds)
         elif self._options.group_id:
             await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
-        self._on_disk.update(wanted)
+        for partition, position in wanted.items():
+            if self._begun.get(partition) is this:
+                self._on_disk[partition] = position
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Nobody knows any more what is committed of these."""
         for partition in partitions:
             self._on_disk.pop(partition, None)
+            self._begun.pop(partition, None)
 
     def in_passing(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run it in a task, which says how it ended."""

@@ -11,7 +11,7 @@ from kohort.client.failures import CommitFailedError
 from kohort.client.leaders import Answer
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
-from kohort.member.commits import Commit, commit_request
+from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.offset_commit import OffsetCommitResponse
@@ -88,8 +88,11 @@ async def commit_outside(
     names = {position.topic_id: partition.topic for partition, position in left.items()}
 
     refused: dict[TopicPartition, ErrorCode] = {}
+    attempts = 0
 
     async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
         connection = await cluster.coordinator(group_id, "offsets")
         request = commit_request(Commit(0, left, 0), group_id, "", None, None)
         response = await connection.request(request, OffsetCommitResponse)
@@ -101,7 +104,9 @@ async def commit_outside(
                 code = error_code(one.error_code)
                 if code is ErrorCode.NONE:
                     left.pop(partition, None)
-                elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE:
+                elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE or (
+                    code in UNKNOWN_TOPIC and attempts >= ATTEMPTS_AT_UNKNOWN
+                ):
                     left.pop(partition, None)
                     refused[partition] = code
                 else:

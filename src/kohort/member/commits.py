@@ -19,6 +19,8 @@ from kohort.wire.offset_commit import (
 )
 
 UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+ATTEMPTS_AT_UNKNOWN = 5
+"""A broker that just started may not know a topic yet; one that was deleted must not hold up a rebalance or a close."""
 
 
 @dataclass(slots=True)

@@ -6,14 +6,13 @@ from kohort.member.classic.heartbeats import commit_follows_heartbeat
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.standing import Standing
-from kohort.member.commits import UNKNOWN_TOPIC, commit_request
+from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, commit_request
 from kohort.member.events import CommitAsked
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 from kohort.wire.offset_commit import OffsetCommitResponse
 
 _RETRY = COORDINATOR_GONE | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-_ATTEMPTS_AT_UNKNOWN = 5
 _OF_THE_MEMBER = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -85,8 +84,7 @@ def commit_answered(member: Standing, request: int, sent: Sent, response: Offset
 
 def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: int) -> bool:
     if code in UNKNOWN_TOPIC:
-        # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
-        return attempts < _ATTEMPTS_AT_UNKNOWN
+        return attempts < ATTEMPTS_AT_UNKNOWN
     if code in _RETRY or _ends_by_itself(member, code):
         return True
     if code is ErrorCode.REBALANCE_IN_PROGRESS:

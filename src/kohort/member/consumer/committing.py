@@ -2,7 +2,7 @@
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
-from kohort.member.commits import UNKNOWN_TOPIC, commit_request
+from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, commit_request
 from kohort.member.consumer.refusals import refused
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.member.events import CommitAsked
@@ -10,7 +10,6 @@ from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 from kohort.wire.offset_commit import OffsetCommitResponse
 
-_ATTEMPTS_AT_UNKNOWN = 5
 _ATTEMPTS_AT_STALE = 20
 _OF_THE_MEMBER = frozenset(
     {
@@ -75,6 +74,5 @@ def _may_commit_again(member: ConsumerStanding, code: ErrorCode, attempts: int) 
     if code is ErrorCode.STALE_MEMBER_EPOCH:
         return member.generation is not None and attempts < _ATTEMPTS_AT_STALE
     if code in UNKNOWN_TOPIC:
-        # A broker that just started may not know the topic yet; one that was deleted must not hold up a rebalance.
-        return attempts < _ATTEMPTS_AT_UNKNOWN
+        return attempts < ATTEMPTS_AT_UNKNOWN
     return code in COORDINATOR_GONE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
