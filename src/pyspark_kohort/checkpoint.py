@@ -21,6 +21,11 @@ def directory(location: str | None) -> Path | None:
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
+def has_done(checkpoint: Path, end: dict[str, Any]) -> bool:
+    """Whether the newest batch that is marked as done ended there; so it does when Spark asks for the next one."""
+    return end in last_done(checkpoint)
+
+
 def query_id(checkpoint: Path) -> str:
     """The query's id, which a restart keeps; Spark has written it before it asks a source for anything."""
     try:

@@ -37,6 +37,7 @@ class MemberReader(StreamReader):
     _known: frozenset[TopicPartition] = frozenset()
     _subscribed: Sequence[str] = ()
     _finished = False
+    _location_checked = False
     _anew: frozenset[str] = frozenset()
     """Topics that were made anew since the query read them: they begin at their start."""
 
@@ -44,6 +45,7 @@ class MemberReader(StreamReader):
         if self._finished:
             return start
         before = offset_from_json(start)
+        self._check_location(start)
         session = self._joined(before)
         self._check_lost()
         self._look_again(session, before)
@@ -98,6 +100,26 @@ class MemberReader(StreamReader):
             _leave_at_sigterm(self._session)
             self._session.join(self._subscribed, self._topic_ids, start, end)
         return self._session
+
+    def _check_location(self, start: dict[str, Any]) -> None:
+        """Say once where the option checkpointLocation is of no use: the last batch before a stop is then repeated."""
+        location = self._options.checkpoint
+        if location is None or self._location_checked or not start:
+            return
+        self._location_checked = True
+        directory = checkpoint.directory(location)
+        if directory is None:
+            why = "is not on this host's file system"
+        elif not checkpoint.has_done(directory, start):
+            why = "is not this query's checkpoint: the query's last batch is not in it"
+        else:
+            return
+        _log.warning(
+            "checkpointLocation %s %s. The last batch before a stop may come twice. Give the source the location that"
+            " the query's writer has, on the driver's own file system.",
+            location,
+            why,
+        )
 
     def _look_again(self, session: GroupSession, before: Offset) -> None:
         """A pattern may match topics that were made since; and a topic may have been deleted, or made anew."""

@@ -240,8 +240,11 @@ class Stay:
             if self.leaving:
                 # Spark will not say any more whether the batch that read them is done; its checkpoint does.
                 self._look_into_checkpoint()
-            await self._commit()
-            self.ledger.drop(tps)
+            try:
+                await self._commit()
+            finally:
+                # They go to others whether that worked or not: read on, and each record would be read twice.
+                self.ledger.drop(tps)
         finally:
             self._revocations -= 1
             async with self._turn:

@@ -18,11 +18,12 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from kohort.errors import ConfigError, KohortError
+from kohort.errors import ConfigError, KafkaError, KohortError
 from kohort.model import TopicPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
 from pyspark_kohort.fetch import disconnect
+from pyspark_kohort.offsets import offset_from_json
 from pyspark_kohort.stay import Stay
 from tests.interop.process import until
 from tests.spark.conftest import Member, Topic, rows
@@ -131,6 +132,12 @@ def test_a_partition_that_was_cut_off_is_read_from_its_end(new_topic: NewTopic) 
     assert query.sink == dict.fromkeys([(0, n) for n in range(10, 15)], 1)
 
 
+def read_all(query: Query, topic: Topic) -> None:
+    """A member may have to wait for its group to give it the new topic."""
+    until(20, "all is read", lambda: not query.step() and len(query.sink) == len(topic.written))
+    assert query.sink == dict.fromkeys(topic.written, 1)
+
+
 def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
     new_topic: NewTopic, member: Member, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,8 +153,7 @@ def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
             topic.written.clear()
             topic.produce(rows(count, 2))
             query.sink.clear()
-            query.drain()
-            assert query.sink == dict.fromkeys(topic.written, 1)
+            read_all(query, topic)
             assert f"Topic {topic.name} was deleted and made anew" in caplog.text
             caplog.clear()
         if make is member:
@@ -161,9 +167,8 @@ def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
         query.sink.clear()
         options["startingOffsets"] = "latest"
         query.restart()
-        query.drain()
+        read_all(query, topic)
         query.reader.stop()
-        assert query.sink == dict.fromkeys(topic.written, 1)
 
 
 def test_a_topic_made_anew_while_a_query_is_down_ends_it(new_topic: NewTopic, member: Member) -> None:
@@ -209,8 +214,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_reads_nothing_of_the_new_one(
             query.done = 0
             query.run()
             assert not query.sink
-            query.drain()
-            assert query.sink == dict.fromkeys(topic.written, 1)
+            read_all(query, topic)
             query.reader.stop()
 
 
@@ -413,6 +417,51 @@ def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(
     first.reader.stop()
     assert topic.lag(group) == 0
     second.reader.stop()
+
+
+def test_what_is_given_up_is_given_up_also_where_the_commit_fails(
+    new_topic: NewTopic, member: Member, group: str
+) -> None:
+    # Were it still taken for ours, both would read it.
+    topic = new_topic(2)
+    topic.produce(rows(20, 2))
+    first, second = Query(lambda: member(topic)), Query(lambda: member(topic))
+    assert first.plan()
+    first.run()
+    stay = stay_of(first)
+    stay.ledger.query = "x" * 5_000  # more metadata than a broker takes
+    stay.ledger.complete(offset_from_json(first.offset(1)))
+    joining = threading.Thread(target=second.plan)
+    joining.start()
+    until(20, "a partition is given up", lambda: stay.membership and len(stay.membership.assignment) == 1)
+    assert stay.membership is not None
+    until(20, "the ledger knows", lambda: owned(first) == stay.membership.assignment)  # type: ignore[union-attr]
+    joining.join(20)
+    second.reader.stop()
+    with pytest.raises(KafkaError, match="metadata"):
+        first.plan()
+    first.reader.stop()
+
+
+def test_a_checkpoint_location_that_is_of_no_use_is_told_once(
+    new_topic: NewTopic, member: Member, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = tmp_path / "home"
+    for location, why in (
+        (str(home), None),
+        (str(tmp_path / "other"), "is not this query's checkpoint"),
+        ("s3a://somewhere", "is not on this host's file system"),
+    ):
+        topic = new_topic(1)
+        query = Query(lambda topic=topic, location=location: member(topic, checkpointLocation=location), home)  # type: ignore[misc]
+        for _ in range(3):
+            topic.produce(rows(5, 1))
+            assert query.step()
+        query.reader.stop()
+        told = [line for line in caplog.messages if line.startswith("checkpointLocation")]
+        assert len(told) == (why is not None)
+        assert why is None or why in told[0]
+        caplog.clear()
 
 
 def test_a_limit_is_kept(new_topic: NewTopic) -> None:

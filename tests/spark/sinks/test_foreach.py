@@ -14,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from kohort.errors import ConfigError, KohortError
 from pyspark_kohort.sinks import exactly_once
+from tests.interop.process import until
 from tests.spark.conftest import Member, Topic, rows
 from tests.spark.query import Query, reader
 from tests.spark.sinks import stores
@@ -35,13 +36,17 @@ class Frame:
 
 def run(query: Query, write: Callable[[Any, int], None]) -> None:
     """Plan a batch, or take the one that is logged, and write it as foreachBatch does."""
-    if query.done == len(query.logged):
-        assert query.plan()
+    assert planned(query)
     tasks = query.reader.partitions(query.offset(query.done), query.offset(query.done + 1))
     found = [batch for task in tasks for batch in read(query, task)]
     write(Frame(found), query.done)
     query._note("commits", query.done, "{}")
     query.done += 1
+
+
+def planned(query: Query) -> bool:
+    """Whether there is a batch to run, planned now or before."""
+    return query.done < len(query.logged) or query.plan()
 
 
 def read(query: Query, task: InputPartition) -> list[pa.RecordBatch]:
@@ -135,6 +140,7 @@ def test_a_topic_made_anew_is_written_from_its_start(
     topic.delete()
     topic.create()
     topic.produce(rows(6, 1))
+    until(20, "the group has given the new topic", lambda: planned(query))
     run(query, write)
     query.reader.stop()
     assert store.read() == {(0, offset): 1 + (offset < 6) for offset in range(10)}
