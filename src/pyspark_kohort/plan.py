@@ -91,9 +91,9 @@ def split(planned: Sequence[Range], least: int, most_rows: int | None = None) ->
     """Cut large ranges until there are about `least` of them and none has more than `most_rows`."""
     if most_rows is not None:
         planned = [piece for part in planned for piece in _cut(part, math.ceil(part.size / most_rows))]
-    total = sum(part.size for part in planned)
-    if len(planned) >= least or not total:
+    if len(planned) >= least:
         return list(planned)
+    total = sum(part.size for part in planned)
     return [piece for part in planned for piece in _cut(part, max(1, round(part.size / total * least)))]
 
 

@@ -99,6 +99,31 @@ def test_partitions_and_groups_do_not_see_each_others_commits() -> None:
     assert found == [(0, 2, 10, 30, 20, 6), (0, 4, None, None, None, 0), (1, 3, 19, None, None, 0)]
 
 
+def test_usual_is_the_time_between_two_commits_wherever_the_first_is() -> None:
+    # Two commits, 100 ms apart: nothing of that is more than usual. The first of a shard is at position 0.
+    assert dark(run(0, 500, 500, 1), handover(1), run(2, 600, 600, 1)) == [(0, 1, 500, 600, 100, 0)]
+    # Four commits in 3,000 ms: a handover that takes less than the usual 1,000 costs nothing.
+    assert dark(run(0, 500, 2_500, 2), handover(1), run(2, 3_000, 3_500, 2)) == [(0, 1, 2_500, 3_000, 500, 0)]
+
+
+def test_a_handover_between_runs_needs_no_sum_of_all_commits() -> None:
+    found = through(timelines.dark, _DARK_IN, [run(1, 0, 10, 2), handover(2), run(3, 30, 40, 2)])
+    assert [(row["dark_ms"], row["excess_ms"]) for row in found] == [(20, 20)]
+
+
+def test_handovers_of_two_partitions_with_commits_at_one_time_cost_each_its_own() -> None:
+    rows = [(run(1, 0, 100, 11, n), handover(2, n), run(3, 500, 600, 11, n)) for n in range(2)]
+    found = dark(*(row for partition in rows for row in partition))
+    assert [(row[0], row[4], row[5]) for row in found] == [(0, 400, 371), (1, 400, 371)]
+
+
+def test_a_handover_before_the_first_commit_takes_nothing_from_the_next_one() -> None:
+    # What is unknown of the first has by chance the time of the last row of all.
+    others = run(1, 100, 100, 1, partition=1)
+    mine = [handover(1), run(2, 100, 100, 1), handover(3), run(4, 1_000, 1_000, 1), run(5, 1_001, 1_001, 1)]
+    assert dark(*mine, others) == [(0, 1, None, 100, None, 0), (0, 3, 100, 1_000, 900, 449)]
+
+
 def end(at: int, offset: int, partition: int = 0) -> Row:
     return {"topic": "flights", "partition": partition, "at": at, "position": 0, "offset": offset}
 
@@ -153,7 +178,21 @@ def test_groups_and_partitions_have_ends_and_offsets_of_their_own() -> None:
     ]
 
 
+def test_one_record_behind_is_behind() -> None:
+    assert lag(end(1_000, 41), committed(1_000, 40)) == [("delays", 0, 1_000, 40, 41, 1, None)]
+    found = lag(end(1_000, 40), end(2_000, 41), committed(2_000, 40))
+    assert found == [("delays", 0, 2_000, 40, 41, 1, 1_000)]
+
+
+def test_a_group_that_has_all_is_not_behind_in_time_however_long_nothing_comes() -> None:
+    found = lag(end(1_000, 10), end(2_000, 10), end(3_000, 10), committed(1_000, 10))
+    assert [row[2:] for row in found] == [(at, 10, 10, 0, 0) for at in (1_000, 2_000, 3_000)]
+
+
 def test_nothing_gives_nothing() -> None:
+    for function, fields in ((timelines.dark, _DARK_IN), (timelines.lag, _LAG_IN)):
+        empty = pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
+        assert list(function([empty])) == []
     assert dark() == []
     assert lag() == []
     assert lag(end(1_000, 10)) == []

@@ -48,6 +48,22 @@ def test_a_new_assignment_without_records_leaves_the_offset_as_it_is() -> None:
     assert plan.advanced(start, {A: 5, B: 3}, {A: 4, B: 3}) is start
 
 
+def test_only_a_step_back_that_is_asked_for_is_worth_an_empty_batch() -> None:
+    start = Offset({A: 5, B: 7})
+    assert plan.advanced(start, {A: 3, B: 7}, {A: 3, B: 7}) is start
+    assert plan.advanced(start, {A: 3, B: 7}, {A: 3, B: 7}, back=True) == Offset({A: 3, B: 7}, {A: 3})
+    assert plan.advanced(start, {A: 5, B: 7, C: 1}, {A: 5, B: 7, C: 1}, back=True) is start
+
+
+def test_a_partition_of_which_nobody_knows_where_it_begins_is_not_read() -> None:
+    assert plan.ranges(Offset({A: 5}), Offset({A: 5, B: 4})) == []
+
+
+def test_what_is_behind_is_counted_where_the_end_is_known() -> None:
+    assert plan.behind({A: 3, B: 9, C: 1}, {A: 5, B: 7}) == 2
+    assert plan.behind({A: 3, B: 6}, {A: 3, B: 7}) == 1
+
+
 def test_the_range_of_a_batch_depends_on_its_two_offsets_only() -> None:
     assert plan.ranges(Offset({A: 5, B: 1}), Offset({A: 5, B: 4})) == [Range("flights", 1, 1, 4)]
     # B was given away before and is won back: its pin, not its old position, is where it begins.
@@ -99,3 +115,20 @@ def test_tasks_are_balanced_by_records() -> None:
 def test_minimum_partitions_split_the_large_ones() -> None:
     pieces = plan.split(ranges_of([300, 100]), 4)
     assert [(piece.partition, piece.size) for piece in pieces] == [(0, 100), (0, 100), (0, 100), (1, 100)]
+    tasks = plan.tasks(ranges_of([300, 100]), cores=2, most=None, least=4, most_rows=None)
+    assert [sum(part.size for part in task) for task in tasks] == [100] * 4
+    enough = ranges_of([300, 100])
+    assert plan.split(enough, 2) == enough
+    assert plan.split(enough, 1) == enough
+    assert plan.split([], 4) == []
+
+
+def test_a_range_keeps_the_id_of_its_topic_through_every_cut() -> None:
+    planned = plan.ranges(Offset({A: 0}), Offset({A: 90}, topic_ids={"flights": "id"}))
+    kept = plan.clipped(planned, {A: 30})
+    (tasks,) = zip(*plan.tasks(kept, cores=1, most=None, least=3, most_rows=None), strict=True)
+    assert [(part.start, part.until, part.topic_id) for part in sorted(tasks, key=lambda part: part.start)] == [
+        (30, 50, "id"),
+        (50, 70, "id"),
+        (70, 90, "id"),
+    ]

@@ -150,14 +150,13 @@ def _spread(lows: Any, highs: Any) -> Any:
 def _age(place: Any, at: Any, value: Any, values: int, offset: Any, ends: Any, edge: Any, run: Any) -> tuple[Any, Any]:
     """How long before each edge the partition ended where its run is, and whether that is known.
 
-    The two known ends around are found by offset: the last that is not above the run's, and the first that is.
+    The two known ends around are found by offset: the last that is not above the run's, and the first that is. There is
+    one where the group is behind; the rest is of no use to anybody.
     """
     ends = ends[np.lexsort((at[ends], value[ends], place[ends]))]
     above = np.searchsorted(place[ends] * values + value[ends], place[run] * values + value[run], "right")
     below = ends[above - 1]
     known = (above > 0) & (place[below] == place[run])
-    above = ends[np.minimum(above, len(ends) - 1)] if len(ends) else above
-    within = place[above] == place[run]
-    width = np.where(within, offset[above] - offset[below], 0)
-    part = (offset[run] - offset[below]) / np.maximum(width, 1) * (width > 0)
+    above = ends[np.minimum(above, len(ends) - 1)]
+    part = (offset[run] - offset[below]) / np.maximum(offset[above] - offset[below], 1)
     return (at[edge] - at[below] - part * (at[above] - at[below])).astype(np.int64), known
