@@ -12,7 +12,7 @@ from kohort.broker.parked_fetches import ParkedFetches
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 from tests.broker.test_records import batch, store
@@ -70,6 +70,52 @@ async def test_a_session_that_waits_is_woken_by_any_of_its_partitions(peer: Peer
         await store(peer, batch(b"news"), partition=partition)
         (topic,) = (await waiting.answer(FetchResponse)).responses
         assert partition in [one.partition_index for one in topic.partitions]
+
+
+def forgetting(*partitions: int, session: int, epoch: int, wait_ms: int = 0) -> FetchRequest:
+    """The next request of a session, which fetches these no longer."""
+    asked = request([], session, epoch, wait_ms)
+    asked.forgotten_topics_data = [ForgottenTopic(topic="orders", partitions=list(partitions))]
+    return asked
+
+
+def answered(response: FetchResponse) -> list[int]:
+    assert response.error_code == ErrorCode.NONE
+    return [one.partition_index for topic in response.responses for one in topic.partitions]
+
+
+@pytest.mark.parametrize("rests", [True, False], ids=["it rested", "it had records"])
+async def test_a_partition_that_a_session_forgot_is_not_answered(peer: Peer, broker: Broker, rests: bool) -> None:
+    session = await begin(peer, 0, 1)
+    if not rests:
+        await store(peer, batch(b"before"), partition=1)
+    assert answered(await peer.ask(forgetting(1, session=session, epoch=1), V, FetchResponse)) == []
+    await store(peer, batch(b"news"), partition=1)
+    assert answered(await peer.ask(request([], session, 2), V, FetchResponse)) == []
+    # It does not wake a fetch that waits either, but what the session still has does.
+    peer.send(request([], session, 3, wait_ms=60_000), V)
+    await until(lambda: broker.parked_fetches.count == 1)
+    async with talking_to(broker) as producer:
+        await store(producer, batch(b"more news"), partition=1)
+        assert broker.parked_fetches.count == 1
+        await store(producer, batch(b"news"), partition=0)
+    assert answered(await peer.answer(FetchResponse)) == [0]
+
+
+async def test_a_partition_that_was_forgotten_can_be_fetched_again(peer: Peer) -> None:
+    session = await begin(peer, 0, 1)
+    await peer.ask(forgetting(1, session=session, epoch=1), V, FetchResponse)
+    await store(peer, batch(b"news"), partition=1)
+    again = await peer.ask(request(wanted(1), session, 2), V, FetchResponse)
+    assert answered(again) == [1]
+
+
+async def test_a_session_that_forgets_everything_ends(peer: Peer, broker: Broker) -> None:
+    session = await begin(peer, 0, 1)
+    assert answered(await peer.ask(forgetting(0, 1, session=session, epoch=1), V, FetchResponse)) == []
+    gone = await peer.ask(request([], session, 2), V, FetchResponse)
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(broker.fetch_sessions) == 0
 
 
 async def test_a_session_hears_that_a_topic_is_gone_while_it_waits(peer: Peer, connect: Connect) -> None:

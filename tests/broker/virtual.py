@@ -1,5 +1,6 @@
 """A broker in virtual time: what takes minutes passes in an instant, and no test waits for a real clock."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
@@ -53,6 +54,13 @@ class VirtualBroker:
 
     def _halt(self) -> None:
         self.agenda.halted = True
+
+
+async def eventually(reached: Callable[[], bool]) -> None:
+    """Let virtual time pass until something inside the broker is so."""
+    async with asyncio.timeout(60):
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 def in_virtual_time(
