@@ -53,6 +53,20 @@ async def test_the_broker_matches_a_pattern_also_topics_to_come(
             await consumer.poll(timeout=0.1)
 
 
+async def test_what_a_pattern_of_the_brokers_brings_is_in_every_refresh_of_metadata(
+    any_broker: Broker, admin: Admin, new_topic: NewTopicName, fresh: str
+) -> None:
+    # Its topics are found by id. Were they not asked for again by name, a leader that moves would never be found.
+    topic = await new_topic(1)
+    async with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, **CONSUMER) as consumer:
+        consumer.subscribe(SubscriptionPattern(topic))
+        while not consumer.assignment:
+            await consumer.poll(timeout=0.1)
+        known = consumer.cluster.metadata.topics[topic]
+        metadata = await consumer.cluster.refresh()
+        assert metadata.topics[topic] is not known
+
+
 async def test_a_pattern_that_is_no_expression_is_refused_with_the_reason(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from kohort import Consumer, Producer, TopicPartition
+from kohort.client import Cluster
+from kohort.client.fetcher import Fetcher
+from kohort.client.options import ConsumerOptions, read_options
+from kohort.log.memory import MemoryMedium
+from kohort.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from kohort.wire.records import BatchError
 from tests.client.conftest import eventually
 from tests.client.link import linked_broker
 
@@ -34,3 +42,49 @@ async def test_fetches_that_only_repeat_themselves_leave_room_for_a_partition_th
             async with asyncio.timeout(10):
                 values = [record.value for _ in range(3) for record in await consumer.poll(timeout=5.0)]
     assert values == [b"0", b"1", b"2"]
+
+
+async def test_a_damaged_batch_keeps_no_other_partition_from_being_read() -> None:
+    damaged, sound = TopicPartition("t", 0), TopicPartition("t", 1)
+    async with linked_broker() as (broker, link):
+        topic = broker.topics.create("t", 2)
+        bootstrap = f"127.0.0.1:{link.port}"
+        async with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+            for partition in (damaged, sound):
+                await (await producer.send("t", b"value", partition=partition.partition))
+        medium = broker.store.partition(topic.topic_id, 0).segments[0].medium  # type: ignore[attr-defined]
+        assert isinstance(medium, MemoryMedium)
+        medium._data[-2] ^= 1
+        async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([damaged, sound])
+            await eventually(lambda: consumer.lags() == {damaged: 1, sound: 1})
+            with pytest.raises(BatchError, match="seek past it"):
+                await consumer.poll()
+            (record,) = await consumer.poll()
+            assert (record.partition, record.value) == (1, b"value")
+            for _ in range(2):  # and the application hears of it as long as it does nothing about it
+                with pytest.raises(BatchError, match="seek past it"):
+                    await consumer.poll()
+
+
+def led_since(epoch: int) -> MetadataResponse:
+    partition = MetadataResponsePartition(
+        partition_index=0, leader_id=1, leader_epoch=epoch, replica_nodes=[1], isr_nodes=[1]
+    )
+    return MetadataResponse(brokers=[], topics=[MetadataResponseTopic(name="t", partitions=[partition])])
+
+
+async def test_a_fetch_that_waits_for_its_connection_asks_for_the_leader_that_was_checked() -> None:
+    # Metadata of a new leader may arrive while the request waits. Were its epoch in the request, the new leader would
+    # be read from before anybody knows whether its log has what was read before (KIP-320).
+    async with Cluster.of("127.0.0.1:1") as cluster:
+        options = read_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:1"})
+        fetcher = Fetcher(cluster, options, lambda: None, lambda: None, lambda partition: None)
+        (state,) = fetcher.add([TopicPartition("t", 0)])
+        state.move(5, 3)
+        cluster._refresher.metadata = cluster.metadata.merged(led_since(3))
+        (asked,) = fetcher._asked([state]).values()
+        cluster._refresher.metadata = cluster.metadata.merged(led_since(4))
+        assert fetcher._wanted(asked).leader_epoch == 3
+        assert fetcher.must_check(state)
+        await fetcher.close()

@@ -11,6 +11,8 @@ import pytest
 
 from kohort import Consumer, ErrorCode, Producer, TopicPartition
 from kohort.client.committed import commit_outside
+from kohort.client.partition import PartitionState
+from kohort.client.position_lookups import PositionLookups
 from kohort.wire.metadata import MetadataResponse
 from kohort.wire.offset_fetch import OffsetFetchResponse
 from kohort.wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
@@ -48,6 +50,22 @@ async def test_a_partition_that_does_not_exist_does_not_stop_others_after_a_rest
         with kohort_to_kill(*options) as broker:
             await fill(broker.bootstrap, "t", 1)
             assert [record.offset for record in await take(consumer, 1)] == [1]
+
+
+async def test_a_check_is_not_held_against_what_was_fetched_since_it_was_asked() -> None:
+    # Records 4 and 5 are of epoch 1. That epoch 0 ends at 4 does not mean that they are lost.
+    async with linked_broker() as (broker, link), consumer_at(link) as consumer:
+        broker.topics.create("t", 1)
+        await fill(f"127.0.0.1:{link.port}", "t", 4)
+        metadata = await consumer.cluster.refresh(["t"])
+        state = PartitionState(ZERO)
+        state.move(4, 0)
+        lookups = PositionLookups(consumer.cluster, consumer._options)
+        check = asyncio.create_task(lookups.ask_epochs(min(metadata.brokers), {ZERO: (state, state.turn)}))
+        await asyncio.sleep(0)  # it has noted what it asks for
+        state.position, state.fetch_at, state.fetch_epoch = 6, 6, 1
+        assert await check == {}
+        assert (state.position, state.checked_epoch) == (6, None)
 
 
 async def test_a_check_that_fails_does_not_hold_up_a_partition_without_a_position() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -92,6 +92,10 @@ class Cluster:
     def want_metadata(self, topics: Iterable[str] = ()) -> None:
         """Refresh soon, and know these topics from then on."""
         self._refresher.want(topics)
+
+    def keep_metadata(self, topics: Set[str]) -> None:
+        """Have these topics in every refresh from now on, and refresh soon if one of them is not known yet."""
+        self._refresher.keep(topics)
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
         """Metadata that was asked for after this call. Raises KafkaError where no broker can be asked."""

@@ -44,6 +44,8 @@ class _Asked:
     state: PartitionState
     turn: int
     offset: int
+    leader_epoch: int
+    """That of the leader which has what was fetched before: another one must be checked first (KIP-320)."""
 
 
 class Fetcher:
@@ -74,6 +76,8 @@ class Fetcher:
         self._replicas = ReadReplicas(cluster, self._loop.time)
         self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
         self._closed = False
+        self._damage: tuple[PartitionState, int, BatchError] | None = None
+        """Of a damaged batch that was met behind records of other partitions, and as of which turn."""
         self._changes = 0
         """Counts what may change what is to be fetched: while it stays, an empty fetch is repeated as it was."""
 
@@ -81,7 +85,8 @@ class Fetcher:
         """Consume these too; they have no position yet."""
         added = [PartitionState(partition) for partition in sorted(partitions)]
         self.states.update((state.partition, state) for state in added)
-        self._cluster.want_metadata({state.partition.topic for state in added} - self._cluster.metadata.topics.keys())
+        # A topic that is known by its id alone (the broker looks after the pattern) has leaders that change, too.
+        self._cluster.keep_metadata({state.partition.topic for state in added})
         return added
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
@@ -125,6 +130,7 @@ class Fetcher:
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
     ) -> list[_T]:
         self._errors.raise_error()
+        self._raise_damage()
         taken: list[_T] = []
         left, freed = most, False
         for state in list(self.states.values()):
@@ -133,10 +139,13 @@ class Fetcher:
             buffered = state.buffered
             try:
                 some = of(state, left)
-            except BatchError:
+            except BatchError as problem:
+                # The damaged partition goes to the end, or it would keep those behind it from being read.
+                self.states[state.partition] = self.states.pop(state.partition)
                 if not taken:
                     raise
-                break  # the next call says so, when the application has what came before
+                self._damage = state, state.turn, problem  # raised next, when the application has what came before
+                break
             taken = taken + some if taken else some
             freed |= state.buffered < buffered
             left -= count(some)
@@ -149,6 +158,13 @@ class Fetcher:
         if not taken:
             self._errors.raise_error()
         return taken
+
+    def _raise_damage(self) -> None:
+        damage, self._damage = self._damage, None
+        if damage is not None:
+            state, turn, error = damage
+            if state.turn == turn and not state.paused:  # else somebody sought, or gave the partition up
+                raise error
 
     # -- in
 
@@ -217,11 +233,17 @@ class Fetcher:
     def _start(self, slot: _Slot, states: list[PartitionState]) -> None:
         for state in states:
             state.in_fetch = True
-        asked = {state.partition: _Asked(state, state.turn, state.fetch_at) for state in states}
+        asked = self._asked(states)
         # As of now: whoever seeks before the task begins is not to wait until something else changes.
         fetch = self._fetch(slot, asked, self._changes, self._cluster.metadata)
         task = self._loop.create_task(fetch, name=f"kohort-fetch {slot}")
         self._fetches[slot] = task
+
+    def _asked(self, states: list[PartitionState]) -> dict[TopicPartition, _Asked]:
+        return {
+            state.partition: _Asked(state, state.turn, state.fetch_at, leader_epoch(self._cluster, state.partition))
+            for state in states
+        }
 
     async def _fetch(
         self, slot: _Slot, asked: dict[TopicPartition, _Asked], changes: int, metadata: ClusterMetadata
@@ -273,7 +295,7 @@ class Fetcher:
         state, metadata = one.state, self._cluster.metadata
         if state.topic_id is None:
             state.topic_id = metadata.topic_id(state.partition.topic)
-        return Wanted(state.topic_id or NO_TOPIC_ID, one.offset, leader_epoch(self._cluster, state.partition))
+        return Wanted(state.topic_id or NO_TOPIC_ID, one.offset, one.leader_epoch)
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
         """Take what a fetch brought. Whether that was anything but new ends of logs."""

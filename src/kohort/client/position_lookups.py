@@ -94,6 +94,8 @@ class PositionLookups:
         fetched = {partition: state.fetch_epoch for partition, (state, _) in turns.items()}
 
         def compare(state: PartitionState, end: int | None) -> KohortError | None:
+            if state.fetch_epoch != fetched[state.partition]:
+                return None  # a fetch brought records of a later epoch meanwhile; the next check asks for that one
             try:
                 if self._has(state, end):
                     state.checked_epoch = epochs[state.partition]

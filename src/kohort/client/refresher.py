@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from dataclasses import replace
 
 from kohort.client.backoff import back_off
@@ -82,6 +82,12 @@ class Refresher:
         self._wanted.set()
         if (self._task is None or self._task.done()) and not self._closed:
             self._task = self._loop.create_task(self._keep_fresh(), name="kohort-metadata")
+
+    def keep(self, topics: Set[str]) -> None:
+        """Have these topics in every refresh from now on, and refresh soon if one of them is not known yet."""
+        self._topics |= topics
+        if topics - self.metadata.topics.keys():
+            self.want()
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
         """Metadata that was asked for after this call. Raises KafkaError where no broker can be asked."""
