@@ -15,13 +15,14 @@ from tests.sim import (
     file_plants,
     member_plants,
     plants,
+    record_plants,
 )
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT
 
 SEEDS = 2_000
 assert plants and cluster_plants and consumer_plants and database_plants  # they fill PLANTS
-assert durability_plants and file_plants and member_plants
+assert durability_plants and file_plants and member_plants and record_plants
 
 
 def first_violation(hint: int) -> tuple[int, Violation] | None:

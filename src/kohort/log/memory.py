@@ -90,6 +90,8 @@ class MemoryStore:
 
     def __init__(self, *, cluster_id: str | None = None, defaults: Mapping[str, str] | None = None) -> None:
         self.cluster_id = cluster_id or fresh_cluster_id()
+        self.leader_epoch = 0
+        """Of every partition that is opened from now on."""
         self.recovered: list[TornTail] = []
         self._defaults = dict(defaults or {})
         self._topics: dict[str, Topic] = {}
@@ -171,7 +173,7 @@ class MemoryStore:
             raise KeyError(partition)
         name = TopicPartition(topic.name, partition)
         config = self._config(topic)
-        return SegmentedLog(name, config, 0, lambda _: MemoryMedium(), self._queue.note, MemoryWorkshop)
+        return SegmentedLog(name, config, self.leader_epoch, lambda _: MemoryMedium(), self._queue.note, MemoryWorkshop)
 
     def _config(self, topic: Topic) -> LogConfig:
         config = LogConfig.of({**self._defaults, **topic.configs})

@@ -38,6 +38,8 @@ def do(world: World, step: Step) -> bool:
             return False  # what several brokers share is open all the time
         disk.rot += 1
         return True
+    if what in ("forget-sessions", "spoil") or what.startswith("client-"):
+        return _traffic(world, step)
     if what.startswith("broker-"):
         return _broker(world, what, who, float(step.value))
     if what.startswith("disk-") or what == "slow-network":
@@ -45,6 +47,22 @@ def do(world: World, step: Step) -> bool:
     if who >= 0:
         return _member(world, step)
     return _operate(world, step)
+
+
+def _traffic(world: World, step: Step) -> bool:
+    traffic = world.traffic
+    if traffic is None:
+        return False
+    match step.what:
+        case "forget-sessions":
+            return traffic.forget_sessions()
+        case "spoil":
+            return traffic.spoil()
+        case "client-cut" | "client-deaf" | "client-mute":
+            _block(world, traffic.process(step).name, step.what.removeprefix("client-"), float(step.value))
+            return True
+        case _:
+            return traffic.step(step)
 
 
 def _member(world: World, step: Step) -> bool:
@@ -205,6 +223,8 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
 
 
 def _produce(world: World, topic: str, count: int) -> bool:
+    if world.traffic is not None:
+        return world.traffic.produce(topic, count)
     produced = world.ledger.produced
     found = [one for one in world.site.disk.topics.values() if one.name == topic]
     for one in found:

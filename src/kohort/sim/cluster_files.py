@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.log import Topic
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import ClusterDirectory
@@ -83,6 +82,6 @@ class ClusterFilesStore(WitnessedFiles, ClusterStore):
     def _open(self, topic: Topic, partition: int) -> SegmentedLog:
         log = super()._open(topic, partition)
         self._opened[topic.topic_id, partition] = log.leader_epoch
-        if topic.name == OFFSETS_TOPIC:
+        if self.disk.looks_at(topic.name):
             self.look_at((topic.topic_id, partition), log)
         return log

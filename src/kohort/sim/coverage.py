@@ -53,7 +53,7 @@ CODES = (
 )
 """Those of the table of bad input."""
 
-_NO_RECORDS = "records of topics are counted in a simulated world, not produced; tests/hostile sends them"
+_NO_RECORDS = "producers of a simulated world send what is sound; tests/hostile sends what is not"
 _NAMELESS = "for them the empty group id is a group's as any other, as in Kafka"
 _NO_SECURITY = "there is no security in a simulated world"
 

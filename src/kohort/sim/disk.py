@@ -17,6 +17,7 @@ from kohort.log.api import Pending
 from kohort.log.queue import Taken
 from kohort.model import UUID
 from kohort.wire.batch import HEADER_SIZE, crc_matches, read_header
+from kohort.wire.batch import batches as split
 
 CLUSTER_ID = "simulation-of-a-kohor1"
 PartitionId = tuple[UUID, int]
@@ -102,7 +103,7 @@ class DiskStore(MemoryStore):
         self._dice = dice
         disk.epoch += 1
         self.disk = disk
-        self.epoch = disk.epoch
+        self.epoch = self.leader_epoch = disk.epoch
         self._stopped = False
         self._under_way: Taken | None = None
         for topic in disk.topics.values():
@@ -124,7 +125,11 @@ class DiskStore(MemoryStore):
         batches = self.disk.sound(partition)
         if batches:
             log = self.partition(*partition)
-            log.append(bytearray(batches), log.leader_epoch)
+            # Each batch keeps the leader epoch at which it was written: readers ask where an epoch ends (KIP-320).
+            for position, header in split(batches):
+                log._leader_epoch = header.leader_epoch
+                log.append(bytearray(batches[position : position + header.size]), header.leader_epoch)
+            log._leader_epoch = self.epoch
             pending = super().take()
             assert pending is not None
             super().settle(pending)
@@ -192,14 +197,12 @@ class DiskStore(MemoryStore):
                 self.disk.written(partition, torn[:whole], self.epoch)
 
     def _writes(self, taken: Taken) -> list[tuple[PartitionId, bytes]]:
-        by_name = {topic.name: topic.topic_id for topic in self.disk.topics.values()}
+        # By the log, not by its name: the topic may have been deleted and created again since.
+        places = {log: place for place, log in self._logs.items() if place[0] in self.disk.topics}
         return [
-            (
-                (by_name[log.name.topic], log.name.partition),
-                b"".join(bytes(part) for one in queued for part in one.parts),
-            )
+            (places[log], b"".join(bytes(part) for one in queued for part in one.parts))
             for log, queued in taken.logs
-            if log.name.topic in by_name and queued
+            if log in places and queued
         ]
 
     def _check_owner(self) -> None:

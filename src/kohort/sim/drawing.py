@@ -13,6 +13,7 @@ from random import Random
 from kohort.sim.application import Habits
 from kohort.sim.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plan import Plan, Step
+from kohort.sim.record_drawing import add_records
 from kohort.sim.strangers import REQUESTS
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
@@ -132,6 +133,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     _members(plan, pace, dice)
     _steps(plan, pace, dice)
     _more(plan, Random(f"more {seed}"))
+    add_records(plan, TOPICS, pace.lulls, pace.outages, Random(f"records {seed}"))
     if plan.database:
         _cuts(plan, Random(f"database {seed}"))
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:

@@ -89,6 +89,9 @@ class End(asyncio.Transport):
             self._network.close(self, at_once=at_once)
             self.loop.call_soon(self.protocol.connection_lost, None)
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return self._closing
 

@@ -24,6 +24,8 @@ from kohort.sim.violation import Violation
 from kohort.wire.records import batches
 
 _READ = 1 << 20
+VAULT = "vault"
+"""A topic with records that no group reads. Its bits flip."""
 
 
 class FilesDisk(Disk):
@@ -39,6 +41,8 @@ class FilesDisk(Disk):
         """The first offset that was never durable."""
         self.rot = 0
         """How many bits will have changed when the files are opened next."""
+        self.watches = frozenset({OFFSETS_TOPIC})
+        """Topics whose partitions are looked at when they are opened; of none, all are."""
         self.flipped: set[PartitionId] = set()
         """Partitions in which a bit has changed: what each opening finds is taken for what is left."""
         self.damaged: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
@@ -49,6 +53,23 @@ class FilesDisk(Disk):
             self._flip_a_bit(dice)
         self.rot = 0
         return FilesStore(self, dice)
+
+    def looks_at(self, topic: str) -> bool:
+        """Whether what recovery leaves of the topic is checked."""
+        return topic in self.watches or not self.watches
+
+    def spoil(self, dice: Random) -> PartitionId | None:
+        """Flip a bit of `VAULT`, under whoever has it open. Returns whose partition's, None where all are empty."""
+        ids = {one.name: one.topic_id for one in self.topics.values() if one.name == VAULT}
+        files = [path for path in sorted(self.path.glob("*/*.log")) if path.stat().st_size]
+        files = [path for path in files if path.parent.name.rpartition("-")[0] in ids]
+        if not files:
+            return None
+        path = dice.choice(files)
+        change_a_bit(path, dice.randrange(path.stat().st_size), dice)
+        name, _, number = path.parent.name.rpartition("-")
+        self.flipped.add((ids[name], int(number)))
+        return ids[name], int(number)
 
     def _flip_a_bit(self, dice: Random) -> None:
         files = [path for path in sorted(self.path.glob(f"{OFFSETS_TOPIC}-*/*.log")) if path.stat().st_size]
@@ -107,11 +128,12 @@ class WitnessedFiles(PartitionFiles):
         """Raises OSError where the disk fails: then anything of it may be found later."""
         assert isinstance(pending, Taken)
         super().sync(pending)
-        by_name = {topic.name: topic.topic_id for topic in self.disk.topics.values()}
+        # By the log, not by its name: the topic may have been deleted and created again since.
+        places = {log: place for place, log in self._logs.items() if place[0] in self.disk.topics}
         for log, queued in pending.logs:
             assert isinstance(log, SegmentedLog)
-            if log.name.topic in by_name and queued:
-                partition = by_name[log.name.topic], log.name.partition
+            if log in places and queued:
+                partition = places[log]
                 data = b"".join(bytes(part) for one in queued for part in one.parts)
                 self.disk.written(partition, data, self.epoch_of(log))
                 self.disk.ends[partition] = queued[-1].headers[-1].next_offset
@@ -146,10 +168,9 @@ class FilesStore(WitnessedFiles, FileStore):
         for topic in disk.topics.values():
             if topic.name not in self.topics():
                 super().create_topic(topic)
-        offsets = self.topics().get(OFFSETS_TOPIC)
-        for number in range(0 if offsets is None else offsets.partitions):
-            assert offsets is not None
-            self.look_at((offsets.topic_id, number), self.partition(offsets.topic_id, number))
+        for name, topic in self.topics().items():
+            for number in range(topic.partitions if disk.looks_at(name) else 0):
+                self.look_at((topic.topic_id, number), self.partition(topic.topic_id, number))
 
     # Topics and configs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kohort.model import Millis
+from kohort.model import Millis, TopicPartition
 from kohort.sim.application import Habits
 
 
@@ -50,6 +50,12 @@ class Plan:
     """Whether that memory is a database's, whose brokers hold leases."""
     cluster: bool = False
     """Whether all brokers serve at once, over one directory, and move what they lead."""
+    records: bool = False
+    """Whether members read real records, by production's consumer; else records are numbers."""
+    writers: int = 1
+    """Producers, where there are records."""
+    readers: list[tuple[TopicPartition, ...]] = field(default_factory=list)
+    """Consumers without a group, where there are records, each with its partitions, be it that some do not exist."""
     metadata_age: Millis = 10_000
     """When members notice new partitions at the latest."""
     steps: list[Step] = field(default_factory=list)
@@ -90,6 +96,14 @@ FAULTS = frozenset(
         "callback",
         "stranger",
         "crowd",
+        "client-kill",
+        "client-stop",
+        "client-reset",
+        "client-cut",
+        "client-deaf",
+        "client-mute",
+        "forget-sessions",
+        "spoil",
     }
 )
 """Steps that nobody wants."""
@@ -101,6 +115,8 @@ def dump(plan: Plan) -> str:
     lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
     lines += ["database 1"] if plan.database else []
     lines += ["cluster 1"] * plan.cluster
+    lines += [f"records 1\nwriters {plan.writers}"] * plan.records
+    lines += [f"reader {' '.join(f'{name}-{number}' for name, number in one)}" for one in plan.readers]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, habits in enumerate(plan.members):
@@ -124,9 +140,9 @@ def load(text: str) -> Plan:
 
 def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
-        case "seed" | "brokers" | "metadata_age":
+        case "seed" | "brokers" | "metadata_age" | "writers":
             setattr(plan, word, int(rest))
-        case "files" | "database" | "cluster":
+        case "files" | "database" | "cluster" | "records":
             setattr(plan, word, bool(int(rest)))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
@@ -136,6 +152,9 @@ def _read(plan: Plan, word: str, rest: str) -> None:
         case "topic":
             name, partitions = rest.split()
             plan.topics[name] = int(partitions)
+        case "reader":
+            named = [one.rpartition("-") for one in rest.split()]
+            plan.readers.append(tuple(TopicPartition(topic, int(number)) for topic, _, number in named))
         case "member":
             words = dict(one.split("=", 1) for one in rest.split()[1:])
             plan.rates.append(float(words.pop("rate")))

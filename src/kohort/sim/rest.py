@@ -48,6 +48,8 @@ def _calm(world: World) -> None:
     world.operator.kill()
     world.crowd.kill()
     site.be_calm()
+    if world.traffic is not None:
+        world.traffic.be_calm()
     for number, process in enumerate(world.processes):
         process.go_on()
         if process.lives and not process.alive and not _is_out(world, number):
@@ -129,7 +131,8 @@ def _restless(world: World) -> str:
         if membership is None or membership.state is not Phase.STABLE:
             state = "not begun" if membership is None else membership.state.value
             return f"{application.name} of {application.habits.group} is {state}"
-        if application.positions.keys() != membership.assignment:
+        processed = application.positions.keys()
+        if (membership.assignment - processed) & world.partitions() or processed - membership.assignment:
             return f"{application.name} does not process what it has"
         stale = [one for one in application.positions if not _exists(world, application.topic_ids[one])]
         if stale:
@@ -167,6 +170,8 @@ def _drains(world: World) -> None:
     for application in _living(world):
         application.habits.batch = 1_000_000
     _until(world, bound, "L5", lambda: _lag(world))
+    if world.traffic is not None:
+        _until(world, _FAILOVER, "L7", world.traffic.unread)
 
 
 def _lag(world: World) -> str:
@@ -226,8 +231,12 @@ def _leaves_nothing(world: World) -> None:
     applications = _living(world)
     for application in applications:
         application.leave()
+    if world.traffic is not None:
+        world.traffic.leave()
     world.wanted = [False] * len(world.wanted)
     _until(world, 60.0, "S15", lambda: "" if not _living(world) else f"{_living(world)[0].name} does not end")
+    if world.traffic is not None:
+        _until(world, 60.0, "S15", world.traffic.remaining)
     # A group that becomes a classic one when its last consumer member is gone begins the sessions of the others anew.
     world.pass_time(2 * longest + (310.0 if world.watch.pending() else 10.0))
     if world.violation is not None:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kohort.client import driver, membership
+from kohort.client import acceleration, driver, membership
 from kohort.model import UUID
 
 _log = logging.getLogger("kohort")
@@ -26,6 +26,8 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
     membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
     pulse = driver.__dict__["Pulse"]
     driver.__dict__["Pulse"] = _NoPulse
+    installed = acceleration.__dict__["installed"]
+    acceleration.__dict__["installed"] = lambda: False  # it is loaded by a thread, at no certain time
     ears = _Ears(failed)
     _log.addHandler(ears)
     _log.setLevel(logging.ERROR)
@@ -42,6 +44,7 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
         random.setstate(state)
         membership.__dict__["uuid4"] = fresh_id
         driver.__dict__["Pulse"] = pulse
+        acceleration.__dict__["installed"] = installed
 
 
 class _NoPulse:

@@ -18,12 +18,15 @@ INVARIANTS = {
     "S13": "One group or connection that fails never changes another.",
     "S14": "Error codes appear only where Kafka gives them.",
     "S15": "When groups have left, nothing of them is left.",
+    "S16": "An acknowledged record is in the log where its producer was told, once and in order.",
+    "S17": "A reader is given the records of a partition from where it begins, each once and in order.",
     "L1": "A group comes to rest within its timeouts.",
     "L2": "A quiet group does not rebalance, nor does one whose broker failed while sessions hold.",
     "L3": "A dead member is evicted within its session timeout.",
     "L4": "No group stays in a rebalance for ever.",
     "L5": "Lag drains to nothing.",
     "L6": "A coordinator is found.",
+    "L7": "A partition that can be read is read to its end.",
 }
 """By number, as the design names them."""
 

@@ -27,7 +27,7 @@ from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.accidents import do
 from kohort.sim.answers import Answers
-from kohort.sim.application import Application
+from kohort.sim.application import Application, Habits
 from kohort.sim.cluster_files import ClusterDisk
 from kohort.sim.database import Database
 from kohort.sim.disk import Disk
@@ -47,6 +47,7 @@ from kohort.sim.shadow import Shadow, pairs_of
 from kohort.sim.site import SHARDS, Site
 from kohort.sim.stage import alone
 from kohort.sim.together import Together
+from kohort.sim.traffic import Traffic
 from kohort.sim.violation import Violation
 from kohort.sim.watch import Watch
 from kohort.sim.words import in_words
@@ -85,15 +86,15 @@ class World:
         disk.written = self._written
         if isinstance(disk, FilesDisk):
             disk.damaged = self._damaged
+            disk.watches = frozenset() if plan.records else disk.watches
         for name, partitions in sorted(plan.topics.items()):
             topic = Topic(UUID(int=dice.getrandbits(128)), name, partitions)
             self.site.disk.topics[topic.topic_id] = topic
-        self.processes = [
-            Process(f"member-{number}", self.agenda, self.network, self._failed) for number in range(len(plan.members))
-        ]
+        self.processes = [self.new_process(f"member-{number}") for number in range(len(plan.members))]
         self.applications: list[Application | None] = [None] * len(plan.members)
-        self.operator = Process("operator", self.agenda, self.network, self._failed)
-        self.crowd = Process("crowd", self.agenda, self.network, self._failed)
+        self.operator = self.new_process("operator")
+        self.crowd = self.new_process("crowd")
+        self.traffic = Traffic(self) if plan.records else None
         self.habits = [replace(one) for one in plan.members]
         """How each member starts its next life."""
         self.wanted = [False] * len(plan.members)
@@ -125,6 +126,10 @@ class World:
         self.ledger.orderly = is_faultless(plan)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
 
+    def new_process(self, name: str) -> Process:
+        """A process that is not started yet."""
+        return Process(name, self.agenda, self.network, self._failed)
+
     def _disk(self) -> Disk:
         if self.plan.cluster:
             return ClusterDisk()
@@ -150,6 +155,8 @@ class World:
 
     def _live(self) -> None:
         self.site.begin()
+        if self.traffic is not None:
+            self.traffic.begin()
         for step in self.plan.steps:
             self.after(step.at, partial(self._step, step))
         self.after(1.0, self._look_after)
@@ -219,14 +226,17 @@ class World:
             return
         self.wanted[number] = True
         habits = replace(self.habits[number])
-        application = Application(
-            f"{process.name}.{process.lives}", habits, self.site.bootstrap, self.ledger, self.plan.metadata_age
-        )
+        application = self._application(f"{process.name}.{process.lives}", habits)
         application.started = self.now
         if self.plan.is_calm:
             application.backs_off = 20_000
         self.applications[number] = application
         process.start(application.run, self.plan.rates[number])
+
+    def _application(self, name: str, habits: Habits) -> Application:
+        if self.traffic is not None:
+            return self.traffic.application(name, habits)
+        return Application(name, habits, self.site.bootstrap, self.ledger, self.plan.metadata_age)
 
     def end_member(self, number: int, *, silently: bool = False) -> None:
         """Its process is gone."""
@@ -247,6 +257,8 @@ class World:
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self.watch.written(partition[1], pairs_of(data))
+        elif self.traffic is not None and topic is not None and not topic.name.startswith("__"):
+            self.traffic.written(partition, topic.name, data)
 
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
         topic, number = self.site.disk.topics.get(partition[0]), partition[1]
@@ -290,7 +302,8 @@ class World:
             self.agenda.run(self.agenda.now)
 
     def _all(self) -> list[Process]:
-        return [*self.site.processes, *self.processes, self.operator, self.crowd]
+        clients = [] if self.traffic is None else self.traffic.processes
+        return [*self.site.processes, *self.processes, self.operator, self.crowd, *clients]
 
     def _outcome(self) -> Outcome:
         groups = {one.group for one in self.plan.members}

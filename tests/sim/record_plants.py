@@ -1,0 +1,57 @@
+"""Bugs of reading and writing records, which only worlds with records can find; see planting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from kohort.broker.apis import produce
+from kohort.broker.fetch_sessions import FetchSession
+from kohort.client.cluster import Cluster
+from kohort.client.partition import PartitionState
+from kohort.client.positioner import Positioner
+from tests.sim.planting import plant
+
+
+@plant("S16", hint=4)
+def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
+    def at_once(commit: Any, call: Any, request: Any, answers: Any, nodes: Any) -> None:
+        produce._reply(call, request, answers, nodes)
+
+    patch.setattr(produce, "_reply_when_durable", at_once)
+
+
+@plant("L7", "L5", hint=18)
+def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
+    patch.setattr(FetchSession, "_moved", lambda self, log: None)
+
+
+@plant("L7", "L5", "L1", hint=30)
+def leaders_of_what_the_broker_matches_are_not_looked_up_again(patch: MonkeyPatch) -> None:
+    def unknown_only(self: Cluster, topics: set[str]) -> None:
+        self.want_metadata(topics - self.metadata.topics.keys())
+
+    patch.setattr(Cluster, "keep_metadata", unknown_only)
+
+
+@plant("L7", "L5")
+def a_partition_without_a_position_keeps_the_others_from_being_checked(patch: MonkeyPatch) -> None:
+    real = Positioner._needed
+
+    def missing_first(self: Any, state: PartitionState) -> Any:
+        if state.position is not None and any(one.position is None for one in self._fetcher.states.values()):
+            return None
+        return real(self, state)
+
+    patch.setattr(Positioner, "_needed", missing_first)
+
+
+@plant("S17", "S11")
+def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) -> None:
+    real = PartitionState.move
+
+    def one_further(self: PartitionState, position: int, epoch: int | None = None) -> None:
+        real(self, position if epoch is None else position + 1, epoch)
+
+    patch.setattr(PartitionState, "move", one_further)
