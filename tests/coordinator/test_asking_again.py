@@ -49,6 +49,13 @@ def test_one_that_commits_all_the_time_does_not_send_heartbeats_all_the_time(gro
     assert [commit_after(group, 50) for _ in range(4)] == [REFUSED, ErrorCode.NONE, REFUSED, ErrorCode.NONE]
 
 
+def test_a_member_by_librdkafka_is_asked_twice_in_a_row_since_it_repeats_a_request_no_more() -> None:
+    group = HeldGroup().at_rest(1)
+    for member in group.shell.shard.groups["g"].members.values():
+        member.client = ClientKind.LIBRDKAFKA
+    assert [commit_after(group, 900) for _ in range(6)] == [REFUSED, REFUSED, ErrorCode.NONE] * 2
+
+
 def test_a_generation_begins_the_clients_session_anew(group: HeldGroup) -> None:
     group.wait(50)
     [member_id] = group.members

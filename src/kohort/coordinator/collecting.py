@@ -31,11 +31,13 @@ def tell_of_rebalance(groups: Groups, group: ClassicGroup, now: Millis, out: Eff
     if group.rebalance.gathers_until is not None:
         group.rebalance.collecting = True
         _gather_on(group, now, out)
-    elif not groups.holds.by_group.get(group.group_id):
+    elif not groups.config.heartbeat_hold_ms:
         return
     elif _is_eager(group) and (until := _collects_until(groups, group, now)) > now:
-        group.rebalance.collecting = True
-        out.timers[CollectingEnds(group.group_id)] = until
+        # Also where no heartbeat is in hand: the first to come would else wait for the last.
+        group.rebalance.collecting, group.rebalance.collects_until = True, until
+        may_join_at = _all_may_join_at(group)
+        out.timers[CollectingEnds(group.group_id)] = min(until, may_join_at) if may_join_at > now else until
     else:
         groups.holds.stir(group.group_id)
 
@@ -62,31 +64,59 @@ def _collects_until(groups: Groups, group: ClassicGroup, now: Millis) -> Millis:
     """When the members are told at the latest: well before those that were not told would be removed."""
     until = group.succession.until(now) if _successor_is_awaited(group) else now
     missing = _missing(groups, group)
-    due = max((member.heard_at + (member.rhythm_ms or _LIKELY_RHYTHM) for member in missing), default=now)
+    due = max(map(next_heartbeat_at, missing), default=now)
     if due > now:
         longest = max(member.rhythm_ms or _LIKELY_RHYTHM for member in missing)
         until = max(until, min(due + _SLACK, now + longest))
+    until = max(until, _all_may_join_at(group))
     return min(until, now + group.rebalance_timeout_ms // 2)
+
+
+def _all_may_join_at(group: ClassicGroup) -> Millis:
+    """When all clients send their JoinGroups at once; some wait before the next, and process nothing meanwhile."""
+    joining = group.rebalance.joining
+    waits = (m.joined_at + m.client.joins_every_ms for m in group.members.values() if m.member_id not in joining)
+    return max(waits, default=0)
+
+
+def next_heartbeat_at(member: Member) -> Millis:
+    """When the next heartbeat is due of a member that has none under way.
+
+    Its client counts from the last one. One that became due during the hold may be left out: librdkafka looks at its
+    clock every heartbeat.interval.ms, whatever it repeats in between, and sends none at that time if another is under
+    way.
+    """
+    rhythm = member.rhythm_ms or _LIKELY_RHYTHM
+    last = member.ticked_at if member.client.keeps_its_clock and member.ticked_at else member.heard_at
+    busy_for = max(member.released_at, member.heard_at) - last
+    return last + (busy_for // rhythm + 1) * rhythm
 
 
 def newcomer_is_there(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Somebody is about to be a member: perhaps who was waited for, or not the last."""
     group.succession.came(now)
     _gather_on(group, now, out)
-    tell_when_all_are_in_hand(groups, group)
+    tell_when_all_are_in_hand(groups, group, now)
 
 
-def tell_when_all_are_in_hand(groups: Groups, group: ClassicGroup) -> None:
+def tell_when_all_are_in_hand(groups: Groups, group: ClassicGroup, now: Millis) -> None:
     """Tell those who are not told yet, if nobody else is waited for and eager members can all be told now."""
     if not group.rebalance.collecting or group.rebalance.gathers_until is not None:
         return
-    if not _is_eager(group) or not (_successor_is_awaited(group) or _somebody_is_missing(groups, group)):
-        _tell(groups, group)
+    if _is_eager(group) and (
+        _successor_is_awaited(group) or _somebody_is_missing(groups, group) or _all_may_join_at(group) > now
+    ):
+        return
+    _tell(groups, group)
 
 
-def collecting_ended(groups: Groups, group: ClassicGroup, now: Millis) -> None:
+def collecting_ended(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Whoever is not in hand is told when it comes."""
     if group.state is GroupState.PREPARING_REBALANCE and group.rebalance.collecting:
+        if now < group.rebalance.collects_until:  # only now all clients join at once
+            out.timers[CollectingEnds(group.group_id)] = group.rebalance.collects_until
+            tell_when_all_are_in_hand(groups, group, now)
+            return
         if group.succession.is_awaited and group.succession.until(now) <= now:
             group.succession.came_not()
         _tell(groups, group)

@@ -63,7 +63,7 @@ def _fire_of_classic_group(groups: Groups, timer: GroupTimer, group: ClassicGrou
         case PendingMemberTimeout():
             pending_member_timed_out(groups, group, timer.member_id, now, out)
         case CollectingEnds():
-            collecting_ended(groups, group, now)
+            collecting_ended(groups, group, now, out)
         case SyncsHeldEnd():
             held_syncs_end(groups, group, now, out)
         case GrowthDue():

@@ -8,7 +8,7 @@ without a heartbeat that can be answered.
 
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.client_kind import ClientKind
-from kohort.coordinator.collecting import tell_when_all_are_in_hand
+from kohort.coordinator.collecting import next_heartbeat_at, tell_when_all_are_in_hand
 from kohort.coordinator.effects import Token
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.holds import PLAIN_AFTER, Behind, Held
@@ -45,27 +45,39 @@ def heartbeat_or_hold(groups: Groups, request: HeartbeatRequest, now: Millis, to
     held = Held(token, request, 0, now, now + patience)
     groups.holds.add(held)
     if collects:
-        tell_when_all_are_in_hand(groups, group)
+        tell_when_all_are_in_hand(groups, group, now)
     return held
 
 
-def hears_by_its_next(groups: Groups, held: Held, code: ErrorCode) -> bool:
-    """Whether a member whose next heartbeat is here need not hear of the rebalance by its last: all hear together."""
+def hears_by_its_next(groups: Groups, held: Held, behind: Behind | None, code: ErrorCode, now: Millis) -> bool:
+    """Whether a member need not hear of the rebalance by its last heartbeat, since its next one is here in time.
+
+    All hear together: one that hears before the others has given up everything, and waits. Our client sends a heartbeat
+    behind a commit in the first minute after a generation.
+    """
     group = groups.classic(held.request.group_id)
-    return code is ErrorCode.REBALANCE_IN_PROGRESS and group is not None and group.rebalance.collecting
+    if code is not ErrorCode.REBALANCE_IN_PROGRESS or group is None or not group.rebalance.collecting:
+        return False
+    if behind is not Behind.REQUEST:
+        return behind is Behind.OWN_HEARTBEAT
+    member = group.members[held.request.member_id]
+    if member.client is ClientKind.KOHORT and group.stored is not None:
+        return abs(now - group.stored.current_state_timestamp) < _RESTLESS
+    return next_heartbeat_at(member) < group.rebalance.collects_until
 
 
 def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCode, now: Millis) -> bool:
     """Whether a heartbeat that would be answered `code` is refused, because a commit of its member cut its hold short.
 
-    The Java client sends its next one by the clock, and cannot be told anything before. After an error that it does not
-    know in this place it sends one after retry.backoff.ms (100), and says nothing of it. So it is asked to, in a group
-    that has just rebalanced and may soon again, or that waits to tell all members together; not all the time, if it
-    commits all the time, and not for long, as it counts its session from the last heartbeat that was no error.
+    The Java client and librdkafka send the next one by the clock, and cannot be told anything before. After an error
+    that they do not know in this place they send one after retry.backoff.ms (100), and say nothing of it. So they are
+    asked to, in a group that has just rebalanced and may soon again, or that waits to tell all members together; not
+    all the time, if they commit all the time, and not for long, as they count the session from the last heartbeat that
+    was no error.
     """
     group = groups.classic(held.request.group_id)
     member = None if group is None else group.members.get(held.request.member_id)
-    if group is None or member is None or member.client is not ClientKind.JAVA or group.stored is None:
+    if group is None or member is None or not member.client.refusals or group.stored is None:
         return False
     if behind is not Behind.REQUEST:
         may = False
@@ -75,18 +87,23 @@ def asks_again(groups: Groups, held: Held, behind: Behind | None, code: ErrorCod
         may = code is ErrorCode.REBALANCE_IN_PROGRESS and group.rebalance.collecting
     if may and member.asked_since:
         may = now - held.since >= _NOT_SOONER and now - member.asked_since < member.session_timeout_ms // 4
-    member.asked_since = (member.asked_since or now) if may else 0
+        may = may and member.refusals < member.client.refusals
+    member.asked_since, member.refusals = ((member.asked_since or now), member.refusals + 1) if may else (0, 0)
     return may
 
 
 def _learn(member: Member, now: Millis) -> None:
     """How often the client sends heartbeats. A hold can make it rarer, but not more often.
 
-    The first of a generation says nothing: librdkafka sends one as soon as it has its assignment, others do not.
+    The first of a generation says nothing: librdkafka sends one as soon as it has its assignment, others do not. After
+    a hold that was longer than the rhythm a longer gap says nothing: librdkafka leaves out those that were due in it.
     """
-    gap = now - member.beat_at
+    gap, rhythm = now - member.beat_at, member.rhythm_ms
+    if not member.asked_since:
+        member.ticked_at = now
     if member.beat_at and gap > 0 and not member.asked_since:
-        member.rhythm_ms = min(gap, member.rhythm_ms * 5 // 4) if member.rhythm_ms else gap
+        longest = rhythm if member.released_at - member.beat_at >= rhythm else rhythm * 5 // 4
+        member.rhythm_ms = min(gap, longest) if rhythm else gap
     member.heard_at = member.beat_at = now
 
 

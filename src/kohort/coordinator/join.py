@@ -239,6 +239,7 @@ def _park(groups: Groups, group: ClassicGroup, member: Member, one: _Join, out: 
         refused = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version)
         groups.answer(earlier, refused, out)
     joining[member.member_id] = groups.park(one.context)
+    member.joined_at = one.now
     owned = owned_partitions(one.request.protocol_type, member.protocols)
     out.events.append(MemberRejoined(group.group_id, member.facts, owned))
 

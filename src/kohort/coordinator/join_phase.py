@@ -84,7 +84,7 @@ def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out
     if all_are_back(group, now) if group.rebalance.initial else group.all_have_joined:
         complete(groups, group, now, out)
     else:
-        tell_when_all_are_in_hand(groups, group)
+        tell_when_all_are_in_hand(groups, group, now)
 
 
 def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:

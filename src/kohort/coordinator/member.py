@@ -32,6 +32,10 @@ class Member:
     """When its last heartbeat came, or its generation began; 0 where no heartbeat is held."""
     beat_at: Millis = field(default=0, compare=False)
     """When its last heartbeat came; 0 where its generation has had none."""
+    released_at: Millis = field(default=0, compare=False)
+    """When its last heartbeat that was held was answered."""
+    ticked_at: Millis = field(default=0, compare=False)
+    """When its last heartbeat came that the client sent by its clock; 0 where none is known."""
     rhythm_ms: Millis = field(default=0, compare=False)
     """How often it sends heartbeats, as learned from them; 0 for unknown."""
     strikes: int = field(default=0, compare=False)
@@ -41,6 +45,10 @@ class Member:
     asked_since: Millis = field(default=0, compare=False)
     """Since when its heartbeats are answered with an error, to have the next sooner than by the client's rhythm; 0
     where the last was not."""
+    refusals: int = field(default=0, compare=False)
+    """How many heartbeats in a row were answered with that error."""
+    joined_at: Millis = field(default=0, compare=False)
+    """When its last JoinGroup came; 0 after a failover."""
     is_new: bool = False
     """It waits for the answer to its first join: it has no generation yet, so it cannot send heartbeats."""
 

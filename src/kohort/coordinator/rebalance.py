@@ -33,6 +33,8 @@ class Rebalance:
     collecting: bool = False
     """Held heartbeats are not told yet that the members shall join again: some members cannot be told now, the
     successor of one that left is awaited, or more newcomers may come."""
+    collects_until: Millis = 0
+    """When eager members are told at the latest, though some cannot be told then."""
     gathers_until: Millis | None = None
     """Until when at most the members are not told because more newcomers may come; None where nobody waits for any."""
     givers: frozenset[str] | None = None

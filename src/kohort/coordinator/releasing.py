@@ -31,7 +31,7 @@ def tell_next(groups: Groups, now: Millis, out: Effects) -> None:
 def end_holds(groups: Groups, now: Millis, out: Effects) -> None:
     """Answer those whose time is over: the client has waited for them, so it may be made to wait again."""
     for held in groups.holds.take_due(now):
-        _waited_for(groups, held)
+        _waited_for(groups, held, now)
         out.replies[held.token] = _now(groups, held, now)
     if groups.holds.ends_at is not None:
         out.timers[HoldsEnd()] = groups.holds.ends_at
@@ -42,7 +42,7 @@ def release(groups: Groups, token: Token, behind: Behind, now: Millis, out: Effe
     held = groups.holds.of_token(token)
     if held is not None:
         groups.holds.drop(held)
-        _waited_for(groups, held)
+        _waited_for(groups, held, now)
         out.replies[token] = _now(groups, held, now, behind)
 
 
@@ -65,7 +65,7 @@ def refuse_held(groups: Groups, out: Effects) -> None:
         out.replies[held.token] = _refused(held, ErrorCode.NOT_COORDINATOR)
 
 
-def _waited_for(groups: Groups, held: Held) -> None:
+def _waited_for(groups: Groups, held: Held, now: Millis) -> None:
     """The member's client lives with a hold."""
     group_id, member_id = held.request.group_id, held.request.member_id
     pace = groups.holds.paces.get((group_id, member_id))
@@ -75,16 +75,17 @@ def _waited_for(groups: Groups, held: Held) -> None:
     group = groups.classic(group_id)
     if group is not None and member_id in group.members:
         group.members[member_id].strikes = 0
+        group.members[member_id].released_at = now
 
 
 def _now(groups: Groups, held: Held, now: Millis, behind: Behind | None = None) -> Message:
     request = held.request
     if isinstance(request, HeartbeatRequest):
         code = _code(groups, request, now)
-        if behind is Behind.OWN_HEARTBEAT and hears_by_its_next(groups, held, code):
-            code = ErrorCode.NONE
-        elif asks_again(groups, held, behind, code, now):
+        if asks_again(groups, held, behind, code, now):
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        elif hears_by_its_next(groups, held, behind, code, now):
+            code = ErrorCode.NONE
         return HeartbeatResponse(error_code=code)
     group = groups.consumer(request.group_id)
     member = None if group is None else group.members.get(request.member_id)

@@ -18,7 +18,7 @@ def expect_heartbeat(group: ClassicGroup, member: Member, now: Millis, out: Effe
 def expect_within(group: ClassicGroup, member: Member, timeout_ms: Millis, now: Millis, out: Effects) -> None:
     """Give a member so much time to be heard of."""
     member.session_deadline, member.heard_at, member.beat_at = now + timeout_ms, now, 0
-    member.asked_since = 0
+    member.asked_since = member.refusals = 0
     out.timers[SessionTimeout(group.group_id, member.member_id)] = member.session_deadline
 
 

@@ -22,7 +22,7 @@ def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
         ):
             call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
-        call.connection.client = ClientKind.of(request.client_software_name)
+        call.connection.client = ClientKind.of(request.client_software_name, request.client_software_version)
     call.reply(served(broker))
 
 

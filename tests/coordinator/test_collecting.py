@@ -1,0 +1,127 @@
+"""When the members of an eager group are told of a rebalance, seen from the clocks of their clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator import Behind, ClientKind
+from kohort.errors import ErrorCode
+from tests.coordinator.held_group import HeldGroup
+
+RHYTHM = 3_000
+
+
+def group_of(client: ClientKind, members: int = 4) -> HeldGroup:
+    """A group long after its last change, whose members send heartbeats at one time."""
+    group = HeldGroup()
+    for _ in range(members):
+        group.join()
+        group.share()
+        group.beat(*group.members)
+    for member in group.shell.shard.groups["g"].members.values():
+        member.client = client
+    for _ in range(2):
+        group.wait(RHYTHM)
+        for member_id in group.members:
+            group.release(member_id, Behind.OWN_HEARTBEAT)
+            group.beat(member_id)
+    return group
+
+
+def test_a_member_whose_hold_outlasted_its_rhythm_is_waited_for_until_its_client_sends_the_next() -> None:
+    # librdkafka looks at its clock every 3 s and leaves out the heartbeat that is due while another is under way. So
+    # the member is not overdue though its last heartbeat came 4 s ago: the next one comes 6 s after that.
+    group = group_of(ClientKind.OTHER)
+    late, leaver, *others = group.members
+    group.wait(3_600)
+    group.release(late)
+    group.wait(400)
+    group.leave(leaver)
+    assert group.told() == []
+    group.wait(1_900)
+    assert group.told() == []
+    group.wait(100)
+    group.beat(late)
+    assert set(group.told()) == {late, *others}
+
+
+def test_a_member_that_does_not_come_by_then_is_waited_for_no_longer() -> None:
+    group = group_of(ClientKind.OTHER)
+    late, leaver, *others = group.members
+    group.wait(3_600)
+    group.release(late)
+    group.leave(leaver)
+    group.wait(2_400 + 150)
+    assert group.told() == []
+    group.wait(100)
+    assert set(group.told()) == set(others)
+
+
+def test_where_no_heartbeat_is_in_hand_the_first_to_come_waits_for_the_last() -> None:
+    group = group_of(ClientKind.OTHER)
+    leaver, *others = group.members
+    for member_id in others:
+        group.wait(100)
+        group.release(member_id)
+    group.leave(leaver)
+    group.wait(2_700)
+    first, *rest = others
+    group.beat(first)
+    assert group.told() == []
+    for member_id in rest:
+        group.beat(member_id)
+    assert set(group.told()) == set(others)
+
+
+def test_members_by_librdkafka_are_told_when_they_may_join_again() -> None:
+    # It sends one JoinGroup a second, and has given up everything before it finds out that it has to wait.
+    group = group_of(ClientKind.LIBRDKAFKA)
+    assert set(told_after_a_leave(group, 0)) == set(group.members)
+    for member_id in group.told():
+        group.join(member_id)
+    group.share()
+    for member in group.shell.shard.groups["g"].members.values():
+        member.client = ClientKind.LIBRDKAFKA
+    group.beat(*group.members)
+    assert told_after_a_leave(group, 400) == []
+    group.wait(599)
+    assert group.told() == []
+    group.wait(1)
+    assert set(group.told()) == set(group.members)
+
+
+def told_after_a_leave(group: HeldGroup, milliseconds: int) -> list[str]:
+    group.wait(milliseconds)
+    group.leave(group.members[0])
+    return group.told()
+
+
+@pytest.mark.parametrize(("later_by", "hears"), [(0, ErrorCode.NONE), (300, ErrorCode.REBALANCE_IN_PROGRESS)])
+def test_a_commit_while_the_last_is_awaited_is_no_reason_to_hear_before_the_others(
+    later_by: int, hears: ErrorCode
+) -> None:
+    # Told now, it gives up everything and waits for the last. Its next heartbeat may be in time to be told with them.
+    group = group_of(ClientKind.OTHER)
+    late, leaver, commits, *others = group.members
+    group.wait(RHYTHM)
+    for member_id in (late, leaver, *others, commits):
+        group.wait(later_by if member_id == commits else 0)
+        group.release(member_id, Behind.OWN_HEARTBEAT)
+        group.beat(member_id)
+    group.wait(100)
+    group.release(late)
+    group.leave(leaver)
+    group.release(commits)
+    assert group.answer_to(commits) == hears
+
+
+def test_a_member_by_our_client_sends_a_heartbeat_behind_its_commit_and_hears_by_that_one() -> None:
+    group = group_of(ClientKind.KOHORT)
+    late, leaver, commits, *others = group.members
+    group.release(late)
+    group.leave(leaver)
+    group.release(commits)
+    assert group.answer_to(commits) == ErrorCode.NONE
+    group.beat(commits)
+    group.beat(late)
+    assert set(group.told()) == {late, commits, *others}
