@@ -52,7 +52,7 @@ async def broker_of_five_batches(start_broker: MakeBroker, data: Path, size: int
 
 @pytest.mark.parametrize("size", [10, 100_000])  # through memory, and by sendfile
 async def test_what_is_damaged_is_an_error_and_the_rest_is_served(
-    start_broker: MakeBroker, tmp_path: Path, size: int
+    start_broker: MakeBroker, tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     again = await broker_of_five_batches(start_broker, tmp_path, size, lambda end: end // 2)  # in the third batch
     async with talking_to(again) as peer:
@@ -60,6 +60,11 @@ async def test_what_is_damaged_is_an_error_and_the_rest_is_served(
             assert offsets(await fetch(peer, 0)) == [0, 1]
             assert (await fetch(peer, 2)).error_code == ErrorCode.CORRUPT_MESSAGE
             assert offsets(await fetch(peer, 3)) == [3, 4]
+    # Whoever runs the broker is told, once: a consumer asks again at once, for as long as it lives.
+    (told,) = [one.getMessage() for one in caplog.records if one.getMessage().startswith("cannot read")]
+    assert told.startswith(
+        "cannot read t-0: the checksum of the batch at offset 2 is wrong; clients get CORRUPT_MESSAGE"
+    )
 
 
 async def test_who_asks_for_a_time_behind_a_damaged_size_is_told(start_broker: MakeBroker, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kohort.broker.cleaner import Cleaner
 from kohort.broker.clock import now_ms
 from kohort.broker.config import BrokerConfig
 from kohort.broker.connection import Connection
+from kohort.broker.disk_troubles import DiskTroubles
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.durability import Writer
 from kohort.broker.fetch_sessions import FetchSessions
@@ -107,6 +108,7 @@ class Broker:
         """What groups may use."""
         self._stopped = False
         self.growths = Growths()
+        self.disk_troubles = DiskTroubles(lambda: self.now())
 
     # Life
 

@@ -115,6 +115,7 @@ def _outcomes(
         except KafkaError as error:
             yield change, error.code, error.sentence
         except OSError as error:
+            broker.disk_troubles.note(f"keep the configs of {change.name or 'all brokers'}", error)
             yield change, ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         else:
             yield change, ErrorCode.NONE, None

@@ -41,6 +41,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
     except KafkaError as error:
         return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:
+        broker.disk_troubles.note(f"give the topic {wanted.name} more partitions", error)
         return _refused(wanted.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatePartitionsTopicResult(name=wanted.name)
 

@@ -49,6 +49,7 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
     except KafkaError as error:
         return _refuse_to_create(wanted, error.code, error.sentence)
     except OSError as error:
+        broker.disk_troubles.note(f"create the topic {wanted.name}", error)
         return _refuse_to_create(wanted, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatableTopicResult(
         name=topic.name,
@@ -151,6 +152,7 @@ def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         broker.delete_topic(topic)
     except OSError as error:
+        broker.disk_troubles.note(f"delete the topic {topic.name}", error)
         return DeletableTopicResult(
             name=topic.name,
             topic_id=topic.topic_id,

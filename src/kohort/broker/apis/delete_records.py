@@ -54,7 +54,8 @@ def _delete(broker: "Broker", name: str, wanted: DeleteRecordsPartition) -> Dele
         start = _move_start(broker, name, wanted)
     except KafkaError as error:
         code, start = error.code, _NOWHERE
-    except OSError:
+    except OSError as error:
+        broker.disk_troubles.note(f"delete records of {name}-{wanted.partition_index}", error)
         code, start = ErrorCode.KAFKA_STORAGE_ERROR, _NOWHERE
     else:
         code = ErrorCode.NONE

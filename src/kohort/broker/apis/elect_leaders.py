@@ -40,7 +40,8 @@ def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
     try:
         if moved:
             broker.leadership.elect(moved)
-    except OSError:
+    except OSError as trouble:
+        broker.disk_troubles.note("elect leaders", trouble)
         error = ErrorCode.KAFKA_STORAGE_ERROR
     call.reply(ElectLeadersResponse(error_code=error, replica_election_results=results))
 

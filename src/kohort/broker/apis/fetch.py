@@ -228,10 +228,11 @@ class _Gathered:
             records = self._records(log, wanted) if preferred == LEADER else []
         except OffsetOutOfRange:
             return self._failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, None), None
-        except CorruptBatch:
-            return self._failed(wanted, ErrorCode.CORRUPT_MESSAGE, None), None
-        except OSError:
-            return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR, None), None
+        except OSError as error:
+            self._broker.disk_troubles.note(f"read {topic.name}-{wanted.partition}", error)
+            is_damaged = isinstance(error, CorruptBatch)
+            code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
+            return self._failed(wanted, code, None), None
         data = PartitionData(
             partition_index=wanted.partition,
             high_watermark=log.stable_offset,

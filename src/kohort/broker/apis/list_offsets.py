@@ -62,10 +62,10 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
         return _failed(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
         found = _find(log, wanted.timestamp)
-    except CorruptBatch:
-        return _failed(index, ErrorCode.CORRUPT_MESSAGE)
-    except OSError:
-        return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    except OSError as error:
+        broker.disk_troubles.note(f"look up offsets of {name}-{index}", error)
+        is_damaged = isinstance(error, CorruptBatch)
+        return _failed(index, ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None:
         return _failed(index, ErrorCode.NONE)
     return ListOffsetsPartitionResponse(

@@ -94,7 +94,8 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
                 if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return MetadataResponseTopic(error_code=code, name=name, partitions=[])
-        except OSError:
+        except OSError as error:
+            broker.disk_troubles.note(f"create the topic {name}", error)
             return MetadataResponseTopic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name, partitions=[])
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=[])

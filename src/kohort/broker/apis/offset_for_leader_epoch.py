@@ -42,7 +42,8 @@ def _look_up(broker: "Broker", name: str, wanted: OffsetForLeaderPartition) -> E
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
         epoch, end = _end_of(log, wanted.leader_epoch)
-    except OSError:
+    except OSError as error:
+        broker.disk_troubles.note(f"look up epochs of {name}-{wanted.partition}", error)
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end)
 

@@ -58,6 +58,7 @@ def alter(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequ
         if wanted or over:
             broker.leadership.reassign(wanted, over)
     except OSError as error:
+        broker.disk_troubles.note("reassign partitions", error)
         response.error_code, response.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     call.reply(response)
 
