@@ -162,7 +162,8 @@ class _Shard:
                 if not isinstance(group, ConsumerGroup):
                     self._pasts.pop(group_id, None)
                     continue
-                check_consumer_group(group, self._pasts[group_id], group.members.keys(), self._topics)
+                past, sessions = self._pasts[group_id], group.members.keys()
+                check_consumer_group(group, past, sessions, self._topics, image=None, assignor="")
         except Violation as violation:
             self._failed = True
             raise Violation(violation.invariant, f"{violation.detail} (offset {header.base_offset})") from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pytest import MonkeyPatch
 
+from kohort.assignor.server.uniform import UniformPlan
 from kohort.coordinator import firing, offsets
 from kohort.coordinator.consumer import admission, beat
 from kohort.coordinator.consumer import group as consumer_group
@@ -64,4 +66,14 @@ def a_static_member_that_returns_bumps_the_group_epoch(patch: MonkeyPatch) -> No
     real = beat.Beat._calls_for_a_target
     patch.setattr(
         beat.Beat, "_calls_for_a_target", lambda self: self.before.member_id != self.after.member_id or real(self)
+    )
+
+
+@plant("S2", hint=3)
+def a_target_has_a_partition_that_does_not_exist(patch: MonkeyPatch) -> None:
+    real = UniformPlan.set_topic
+    patch.setattr(
+        UniformPlan,
+        "set_topic",
+        lambda self, topic_id, topic: real(self, topic_id, replace(topic, partitions=topic.partitions + 1)),
     )

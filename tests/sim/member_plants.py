@@ -9,12 +9,15 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.assignor.range import RangeAssignor
+from kohort.assignor.server.uniform import UniformPlan
 from kohort.coordinator import classic_group, offsets
 from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.consumer import beat, target
 from kohort.coordinator.effects import Record
 from kohort.errors import ErrorCode
 from kohort.member.classic import member as classic_member
 from kohort.member.classic import standing
+from kohort.wire.consumer_protocol import Assignment
 from kohort.wire.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
 
@@ -103,3 +106,33 @@ def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
         return ErrorCode.NONE if code is ErrorCode.FENCED_INSTANCE_ID else code
 
     patch.setattr(classic_group.ClassicGroup, "check_member", kind)  # KAFKA-8500
+
+
+@plant("S3", "S2", hint=2)
+def an_assignor_gives_all_to_one_member(patch: MonkeyPatch) -> None:
+    real = RangeAssignor.assign
+
+    def greedy(self: Any, counts: Any, subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
+        shares = real(self, counts, subscriptions, instance_ids)
+        everything = [partition for share in shares.values() for partition in share.partitions]
+        return {name: Assignment(everything if name == min(shares) else []) for name in shares}
+
+    patch.setattr(RangeAssignor, "assign", greedy)
+
+
+@plant("S3", hint=5)
+def nobody_gives_up_a_partition_for_a_newcomer(patch: MonkeyPatch) -> None:
+    patch.setattr(UniformPlan, "_level", lambda self: None)
+
+
+@plant("S3", hint=5)
+def a_target_is_computed_as_if_nobody_had_anything(patch: MonkeyPatch) -> None:
+    real = target.update_target
+
+    def afresh(groups: Any, group: Any, *rest: Any) -> Any:
+        if group.epoch > group.target_epoch:
+            group.planning.begin_anew()
+        return real(groups, group, *rest)
+
+    patch.setattr(UniformPlan, "restore", lambda self, targets: None)
+    patch.setattr(beat, "update_target", afresh)

@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Record
 from kohort.model import UUID
+from kohort.sim.balance import Shares, needless_moves
 from kohort.sim.violation import Violation
 from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.group_records import ConsumerGroupMetadataValue
 from kohort.wire.offset_commit import OffsetCommitRequest
 
 Place = tuple[UUID, int]
+
+MOVES_LITTLE = frozenset({"uniform"})
+"""Server assignors that move no more partitions than a member's share when one member joins or leaves."""
 
 
 @dataclass(slots=True)
@@ -44,12 +49,23 @@ class Past:
     """Who of them has each partition."""
     holders: dict[Place, Holding] = field(default_factory=dict)
     """Who had it last, be it that nobody has it now."""
+    target_epoch: int = 0
+    away: set[str] = field(default_factory=set)
+    """Who was removed since, by instance id where a member has one."""
+    shares: Shares | None = None
+    """The target of that epoch, if all members asked for the same and the assignor promises few moves."""
 
 
 def check_consumer_group(
-    group: ConsumerGroup, past: Past, sessions: Collection[str], names: Mapping[UUID, str]
+    group: ConsumerGroup,
+    past: Past,
+    sessions: Collection[str],
+    names: Mapping[UUID, str],
+    image: MetadataImage | None,
+    assignor: str,
 ) -> None:
-    """The group contradicts neither itself nor its past. `names` are those of the topics that there are.
+    """The group contradicts neither itself nor its past. `names` are those of the topics that there are, and
+    `image` is what the coordinator knows of them; None where nobody kept it.
 
     `sessions` are the members whose sessions something will end. Only members that are new or another value than when
     the group was looked at last are looked at: what holds of one value holds as long as the epochs only rise.
@@ -60,6 +76,17 @@ def check_consumer_group(
     if group.target_epoch > group.epoch:
         raise Violation("S4", f"the target of {name} is of epoch {group.target_epoch}, the group at {group.epoch}")
     past.epoch = group.epoch
+    past.away |= {one.instance_id or one.member_id for id_, one in past.members.items() if id_ not in group.members}
+    if group.target_epoch != past.target_epoch:
+        past.target_epoch, before_shares = group.target_epoch, past.shares
+        past.shares = _shares(group, names) if assignor in MOVES_LITTLE and not group.computing.made_by else None
+        moves = ""
+        # A member that was removed and returned before this target has lost its place in it.
+        if before_shares and past.shares and not past.away & past.shares.members:
+            moves = needless_moves(before_shares, past.shares)
+        past.away.clear()
+        if moves:
+            raise Violation("S3", f"{name} at target epoch {group.target_epoch}: {moves}")
     before, members = past.members, group.members
     changed = [member for member_id, member in members.items() if before.get(member_id) is not member]
     for member_id in members:
@@ -72,13 +99,23 @@ def check_consumer_group(
         for place in _places(member):
             past.owners.pop(place, None)
     for member in changed:
-        _check_member(group, member, before.get(member.member_id), names)
+        _check_member(group, member, before.get(member.member_id), names, image)
         for place in _places(member):
             other = past.owners.setdefault(place, member.member_id)
             if other != member.member_id:
                 raise Violation("S1", f"{_named(place, names)} of {name} is {other}'s and {member.member_id}'s")
     _check_hands(name, changed, past, names)
     past.members = dict(members)
+
+
+def _shares(group: ConsumerGroup, names: Mapping[UUID, str]) -> Shares | None:
+    """The target, where it is one that all members share alike."""
+    lives = {member_id: member.instance_id or member_id for member_id, member in group.members.items()}
+    asked = {member.subscription.names for member in group.members.values()}
+    if len(asked) != 1 or any(member.subscription.expression for member in group.members.values()):
+        return None
+    owners = {_named(place, names): one for member_id, one in lives.items() for place in group.target_of(member_id)}
+    return Shares(asked.pop(), owners, frozenset(lives.values()))
 
 
 def _places(member: ConsumerMember) -> Iterable[Place]:
@@ -90,7 +127,11 @@ def _named(place: Place, names: Mapping[UUID, str]) -> str:
 
 
 def _check_member(
-    group: ConsumerGroup, member: ConsumerMember, before: ConsumerMember | None, names: Mapping[UUID, str]
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    before: ConsumerMember | None,
+    names: Mapping[UUID, str],
+    image: MetadataImage | None,
 ) -> None:
     name, member_id = group.group_id, member.member_id
     if member.epoch > group.epoch:
@@ -100,6 +141,11 @@ def _check_member(
     if member.state is MemberState.STABLE and member.epoch == group.epoch:
         for topic_id, partition in member.assigned:
             topic = names.get(topic_id)
+            known = None if image is None else image.by_id.get(topic_id)
+            if image is not None and (known is None or not 0 <= partition < known.shape.partitions):
+                raise Violation(
+                    "S2", f"{member_id} of {name} has {topic or topic_id}-{partition}, which does not exist"
+                )
             if topic is not None and not _wants(group, member, topic):
                 raise Violation("S2", f"{member_id} of {name} has {topic}-{partition} and did not ask for it")
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from kohort.client import Cluster, KafkaError
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
+from kohort.sim.balance import unbalanced
 from kohort.sim.files import FilesDisk
 from kohort.sim.old_assignments import keeps_old_assignment
 from kohort.sim.violation import Violation
@@ -161,6 +163,8 @@ def _unassigned(world: World) -> str:
             return f"partitions of {group} have two owners: {sorted(owned)}"
         if set(owned) != wanted:
             return f"{group} wants {sorted(wanted)} and has {sorted(owned)}"
+        if uneven := _uneven(world, group, members, there):
+            return f"{group} is not shared as its assignor promises: {uneven}"
     return ""
 
 
@@ -172,6 +176,22 @@ def _drains(world: World) -> None:
     _until(world, bound, "L5", lambda: _lag(world))
     if world.traffic is not None:
         _until(world, _FAILOVER, "L7", world.traffic.unread)
+
+
+def _uneven(world: World, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
+    group = world.watch.group(group_id)
+    if group is None:
+        return ""
+    if (
+        isinstance(group, ConsumerGroup)
+        and group.computing.made_by is None
+        and any(one.habits.local for one in members)
+    ):
+        return ""  # a failover has forgotten whether a member's assignor computed the target
+    topics = {partition.topic for partition in there}
+    wanted = {one.name: {topic for topic in topics if one.habits.wants(topic)} for one in members}
+    shares = {one.name: one.membership.assignment if one.membership else frozenset() for one in members}
+    return unbalanced(world.watch.assignor(group), wanted, shares)
 
 
 def _lag(world: World) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from kohort.coordinator import GroupState, Timer
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.metadata import MetadataImage
 from kohort.coordinator.timers import SessionTimeout
 from kohort.model import UUID, Millis
 from kohort.sim.consumer_checks import Past, check_consumer_group
@@ -79,9 +80,12 @@ class Seen:
         self.pasts.pop(group_id, None)
         self._heard.pop(group_id, None)
 
-    def check_consumer(self, group: ConsumerGroup, names: Mapping[UUID, str]) -> None:
-        """Hold a consumer group to its past. `names` are those of the topics that there are."""
-        check_consumer_group(group, self.pasts[group.group_id], self._sessions[group.group_id], names)
+    def check_consumer(
+        self, group: ConsumerGroup, names: Mapping[UUID, str], image: MetadataImage, assignor: str
+    ) -> None:
+        """Hold a consumer group to its past; the arguments are those of `check_consumer_group`."""
+        past, sessions = self.pasts[group.group_id], self._sessions[group.group_id]
+        check_consumer_group(group, past, sessions, names, image, assignor)
         last, state = self._consumer_states.get(group.group_id, "Empty"), group.state.value
         if state != last:
             self._counted[f"consumer {last}", f"consumer {state}"] += 1

@@ -11,6 +11,7 @@ from kohort.broker.groups import group_partition
 from kohort.coordinator import GroupShard
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.sim.durable_state import same_at
@@ -84,6 +85,13 @@ class Watch:
         """The group as its coordinator has it."""
         live = self.live.get(group_partition(group_id, self.shards))
         return None if live is None else live.group(group_id)
+
+    def assignor(self, group: ClassicGroup | ConsumerGroup) -> str:
+        """The assignor of the group's present assignment."""
+        if isinstance(group, ClassicGroup):
+            return group.protocol or ""
+        live = self.live[group_partition(group.group_id, self.shards)]
+        return group.computing.made_by or chosen_assignor(live.machine._groups, group)
 
     def counts(self, group_id: str, member_id: str) -> bool:
         """Whether the group's coordinator has that member."""

@@ -13,6 +13,7 @@ from kohort.coordinator import Behind, Effects, GroupShard, GroupState, Held, Re
 from kohort.coordinator.classic_group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.events import RebalanceStarted
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
@@ -289,7 +290,8 @@ class Watched:
     def _check(self, group_id: str, now: Millis) -> None:
         group = self.group(group_id)
         if isinstance(group, ConsumerGroup):
-            self._seen.check_consumer(group, self._watch.names())
+            assignor = chosen_assignor(self.machine._groups, group)
+            self._seen.check_consumer(group, self._watch.names(), self.machine._groups.metadata, assignor)
         elif group is not None:
             self._seen.check_classic(group, now)
 
