@@ -208,6 +208,7 @@ def test_a_commits_metadata_says_all_of_it() -> None:
         Commit(7, US),
         Commit(7, "what another client wrote"),
         Commit(7, "root root"),
+        Commit(7, "root root.1 id and more"),
         Commit(7, ""),
     ):
         assert Commit.of(7, commit.metadata) == commit
@@ -247,6 +248,13 @@ def test_a_checkpoint_proves_nothing_of_a_topic_that_was_made_anew() -> None:
     assert ledger.query == US, "the checkpoint's last word of the old topic is no claim to the new one"
     after = ledger.advance(end, {A: 3, other: 20}, None)
     assert (after.positions, after.pins) == ({A: 3, other: 20}, {A: 0})
+
+
+def test_a_partition_won_at_an_earlier_offset_is_worth_no_empty_batch() -> None:
+    start = ours({A: 25})
+    ledger = ledger_at(start)
+    ledger.grant(A, Commit(10, "them"), first=0)
+    assert ledger.advance(start, {A: 10}, None) is start
 
 
 def test_a_partition_that_was_cut_off_goes_on_from_its_end() -> None:

@@ -91,7 +91,7 @@ def admitted(
     np.minimum.at(firsts, numbers, offsets)
     places = [_floor(tp, fences.get(tp), writers[tp], int(first)) for tp, first in zip(tps, firsts, strict=True)]
     floors = np.array(places, np.int64)
-    new = offsets >= floors[numbers] if tps else np.zeros(0, bool)
+    new = offsets >= floors[numbers]
     ends = np.zeros(len(tps), np.int64)
     np.maximum.at(ends, numbers[new], offsets[new] + 1)
     after = {

@@ -1,0 +1,100 @@
+"""Which rows a fence lets through: each row of the table in docs/spark.md, without a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from pyspark_kohort.sinks.fence import Fence, Writer, admitted, partitions_of
+from tests.spark.sinks.stores import A, B, rows
+
+US, THEM = "group delays (a1)", "group delays (b2)"
+OLD, NEW = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def offsets(table: pa.Table) -> list[int]:
+    found: list[Any] = table["offset"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fence", "writer", "taken"),
+    [
+        (None, Writer(US, 1, OLD), range(5, 9)),
+        # The same owner: by offset, whichever of its claims is the writer's, as long as it is no older one.
+        (Fence(7, 2, US, OLD), Writer(US, 2, OLD), range(7, 9)),
+        (Fence(7, 2, US, OLD), Writer(US, 3, OLD), range(7, 9)),
+        (Fence(9, 2, US, OLD), Writer(US, 3, OLD), range(0)),
+        (Fence(5, 3, US, OLD), Writer(US, 2, OLD), range(0)),
+        # The same owner, another topic: all of it is new, but not from one that lost the partition.
+        (Fence(7, 2, US, OLD), Writer(US, 2, NEW), range(5, 9)),
+        (Fence(7, 3, US, NEW), Writer(US, 2, OLD), range(0)),
+        # A broker that tells no ids.
+        (Fence(7, 2, US, None), Writer(US, 2, None), range(7, 9)),
+        (Fence(7, 2, US, None), Writer(US, 2, NEW), range(7, 9)),
+        (Fence(7, 2, US, OLD), Writer(US, 2, None), range(7, 9)),
+        # Another owner: what follows the fence is new for certain.
+        (Fence(5, 9, THEM, OLD), Writer(US, 1, OLD), range(5, 9)),
+        (Fence(3, 9, THEM, None), Writer(US, 1, OLD), range(5, 9)),
+        (Fence(5, 9, None, None), Writer(US, 1, OLD), range(5, 9)),
+        # The user says that they are the same records.
+        (Fence(7, 9, THEM, OLD), Writer(US, 1, OLD, take_over=True), range(7, 9)),
+        (Fence(7, 9, THEM, OLD), Writer(US, 1, NEW, take_over=True), range(7, 9)),
+        (Fence(7, 9, None, None), Writer(US, 1, OLD, take_over=True), range(7, 9)),
+        # Which does not concern its own fences.
+        (Fence(5, 9, US, OLD), Writer(US, 1, OLD, take_over=True), range(0)),
+    ],
+)
+def test_rows_are_left_out_on_proof_alone(fence: Fence | None, writer: Writer, taken: range) -> None:
+    new, after = admitted(rows((A, 5, 9)), {A: writer}, {} if fence is None else {A: fence})
+    assert offsets(new) == list(taken)
+    assert after == ({A: Fence(9, writer.number, writer.owner, writer.topic_id)} if taken else {})
+
+
+def test_the_first_record_of_a_topic_is_not_left_out() -> None:
+    fences = ({}, {A: Fence(7, 1, US, OLD)}, {A: Fence(0, 0, None, None)}, {A: Fence(0, 3, THEM, NEW)})
+    for fence in fences:
+        new, _ = admitted(rows((A, 0, 2)), {A: Writer(US, 1, NEW)}, fence)
+        assert offsets(new) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("fence", "said"),
+    [
+        (
+            Fence(6, 1, THEM, OLD),
+            "of flights-0 before offset 6, by group delays (b2), and this query, group delays (a1)",
+        ),
+        (Fence(6, 1, None, None), "of flights-0 before offset 6, by a writer that Kohort 0.1 did not name, and this"),
+        (Fence(3, 1, THEM, NEW), "of flights-0 before offset 3, of another topic of that name, and this query"),
+    ],
+)
+def test_where_nothing_is_proven_the_query_ends(fence: Fence, said: str) -> None:
+    with pytest.raises(KohortError) as refused:
+        admitted(rows((B, 0, 2), (A, 5, 9)), {A: Writer(US, 7, OLD), B: Writer(US, 7, OLD)}, {A: fence})
+    assert said in str(refused.value)
+    assert "brings rows from offset 5 on" in str(refused.value)
+
+
+def test_partitions_come_sorted_and_once() -> None:
+    other = TopicPartition("airlines", 3)
+    assert partitions_of(rows((B, 0, 2), (A, 0, 2), (other, 0, 1), (B, 2, 3))) == [other, A, B]
+    with pytest.raises(KohortError, match="needs the column topic as the source gives it"):
+        partitions_of(rows((A, 0, 1)).drop_columns(["topic"]))
+
+
+def test_partitions_of_many_topics_are_told_apart_in_whatever_order_they_come() -> None:
+    tps = [TopicPartition(topic, number) for topic in ("c", "a", "b") for number in (4, 0, 2)]
+    table = rows(*((tp, 10, 12) for tp in tps), *((tp, 12, 14) for tp in reversed(tps)))
+    fences = {tp: Fence(10 + place % 5, 1, US) for place, tp in enumerate(tps)}
+    new, after = admitted(table, dict.fromkeys(tps, Writer(US, 1)), fences)
+    found: dict[TopicPartition, list[int]] = {}
+    names: Any = zip(new["topic"].to_pylist(), new["partition"].to_pylist(), offsets(new), strict=True)
+    for topic, number, offset in names:
+        found.setdefault(TopicPartition(topic, number), []).append(offset)
+    assert found == {tp: list(range(fence.next, 14)) for tp, fence in fences.items() if fence.next < 14}
+    assert after == {tp: Fence(14, 1, US) for tp in found}
