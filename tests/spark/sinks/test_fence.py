@@ -56,7 +56,12 @@ def test_rows_are_left_out_on_proof_alone(fence: Fence | None, writer: Writer, t
 
 
 def test_the_first_record_of_a_topic_is_not_left_out() -> None:
-    fences = ({}, {A: Fence(7, 1, US, OLD)}, {A: Fence(0, 0, None, None)}, {A: Fence(0, 3, THEM, NEW)})
+    fences: tuple[dict[TopicPartition, Fence], ...] = (
+        {},
+        {A: Fence(7, 1, US, OLD)},
+        {A: Fence(0, 0, None, None)},
+        {A: Fence(0, 3, THEM, NEW)},
+    )
     for fence in fences:
         new, _ = admitted(rows((A, 0, 2)), {A: Writer(US, 1, NEW)}, fence)
         assert offsets(new) == [0, 1]
