@@ -267,3 +267,17 @@ def test_flush_ends_while_another_thread_sends_on(any_broker: Broker, fresh: str
         finally:
             over.set()
             thread.join()
+
+
+def test_an_exception_in_the_block_does_not_wait_for_deliveries() -> None:
+    with kohort_to_kill() as broker:
+        began = None
+        with pytest.raises(ZeroDivisionError), blocking.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("t", b"x").result()
+            broker.process.kill()
+            sent = producer.send("t", b"x")
+            began = time.monotonic()
+            raise ZeroDivisionError
+        assert time.monotonic() - began < 20  # delivery_timeout_ms is two minutes
+        with pytest.raises(KafkaError):
+            sent.result()

@@ -60,7 +60,6 @@ class Cluster:
     brokers: list[_Broker] = field(init=False)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last broker has ended and none is started again."""
-    _stopping: bool = False
 
     def __post_init__(self) -> None:
         self.brokers = [_Broker(number + 1, listen) for number, listen in enumerate(self.options.listen)]
@@ -71,6 +70,11 @@ class Cluster:
         return ",".join(broker.address for broker in self.brokers)
 
     async def __aenter__(self) -> "Cluster":
+        await self.start()
+        return self
+
+    async def start(self) -> None:
+        """Start all brokers, and wait until they answer. Raises KohortError; what was started is ended then."""
         try:
             async with asyncio.timeout(_READY_WITHIN_S):
                 for broker in self.brokers:
@@ -84,28 +88,30 @@ class Cluster:
             raise
         for broker in self.brokers:
             broker.watching = asyncio.create_task(self._watch(broker))
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:
-        """SIGTERM to one after the other, so that each gives what it leads to those that are left."""
-        self._stopping = True
-        for broker in self.brokers:
-            if broker.watching is not None:
-                broker.watching.cancel()
-            process = broker.process
-            if process is None or process.returncode is not None:
-                continue
-            process.send_signal(signal.SIGTERM)
-            try:
-                async with asyncio.timeout(_STOP_WITHIN_S):
-                    await process.wait()
-            except TimeoutError:
-                log.error("broker %d did not end within %.0f s: it is killed", broker.node_id, _STOP_WITHIN_S)
-                process.kill()
+        """SIGTERM to all: to give what one leads to another that ends as well would only take time."""
+        watching = [broker.watching for broker in self.brokers if broker.watching is not None]
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.gather(*(self._stop(broker) for broker in self.brokers))
+
+    async def _stop(self, broker: _Broker) -> None:
+        process = broker.process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
                 await process.wait()
+        except TimeoutError:
+            log.error("broker %d did not end within %.0f s: it is killed", broker.node_id, _STOP_WITHIN_S)
+            process.kill()
+            await process.wait()
 
     async def _start(self, broker: _Broker) -> None:
         options = self.options

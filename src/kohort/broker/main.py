@@ -4,11 +4,13 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import sys
 
 import uvloop
 
+from kohort import interruption
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
@@ -19,23 +21,27 @@ def run(options: BrokerOptions) -> int:
     try:
         return uvloop.run(_serve(options))
     except OSError as error:
-        raise KohortError(_disk_failure(options, error)) from error
+        raise KohortError(_failure(options, error)) from error
 
 
 async def _serve(options: BrokerOptions) -> int:
     broker = Broker(options)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    # Until it answers it has promised nothing that a kill would break: recovery of a large log is not waited for.
+    for number in interruption.SIGNALS:
+        signal.signal(number, lambda number, _: interruption.end_at_once(number))
     await broker.start()
+    stop_on_signals(stop)
     # What start-up made lives as long as the process: collections need not look at it again. Requests make no cycles,
     # but thousands of objects that live until the next sync, at which the default thresholds look over and over.
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
-    sys.stdout.write(f"ready {broker.address}\n")
-    sys.stdout.flush()
+    try:
+        announce(broker.address)
+    except KohortError:
+        await broker.stop()
+        raise
     ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:
@@ -44,8 +50,38 @@ async def _serve(options: BrokerOptions) -> int:
     return 0 if stop.is_set() else 1
 
 
-def _disk_failure(options: BrokerOptions, error: OSError) -> str:
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """The first SIGINT or SIGTERM sets it; the second ends the process at once, which what is on disk survives."""
+
+    def told(number: int) -> None:
+        if stop.is_set():
+            interruption.end_at_once(number)
+        stop.set()
+
+    for number in interruption.SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, told, number)
+
+
+def announce(addresses: str) -> None:
+    """Write `ready HOST:PORT,...` to standard output. Raises KohortError where nobody can read it."""
+    if sys.stdout is None:  # closed by whoever started it, who looks elsewhere
+        return
+    try:
+        sys.stdout.write(f"ready {addresses}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would be complained of once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise KohortError(
+            f"'ready {addresses}' cannot be written to standard output: {error.strerror}. Keep its reader open, or send"
+            " it to a file."
+        ) from error
+
+
+def _failure(options: BrokerOptions, error: OSError) -> str:
     if options.postgres is not None:
         return f"The database cannot be used: {error.strerror or error}."
+    if options.data is None:
+        return f"The broker cannot go on: {error}."
     advice = "make room" if error.errno == errno.ENOSPC else "check it, or choose another directory with --data"
     return f"The data directory {options.data} cannot be used: {error.strerror or error}; {advice}."

@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import NoReturn
 
 import typer
 
+from kohort import interruption
 from kohort.cli import analyse, broker, cluster, consume, group, lab, produce, rebalances, sim, topic
 from kohort.cli.output import ReaderLeft, flush
 from kohort.cli.running import Refused
@@ -29,27 +29,36 @@ if find_spec("kohort.cli.demo") is not None:
     demo.register(app)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit."""
-    sys.exit(_run(arguments))
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command; the exit code."""
+    try:
+        return _run(arguments)
+    except (Exception, KeyboardInterrupt):
+        if not interruption.begun():
+            raise
+        return interruption.exit_code()  # what fails because of the signal is nobody's business
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, prog_name="kohort", standalone_mode=False)
         flush()
-    except Refused as no:
-        return _fail(str(no), code=1)
-    except KohortError as problem:
-        return _fail(str(problem))
-    except typer.TyperException as problem:
-        return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return interruption.exit_code()
     except ReaderLeft:
         # The interpreter would complain about what it cannot flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (KohortError, typer.TyperException) as problem:
+        if interruption.begun():
+            return interruption.exit_code()
+        if isinstance(problem, Refused):
+            return _fail(str(problem), code=1)
+        if isinstance(problem, KohortError):
+            return _fail(str(problem))
+        return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
+    if code == 130 and interruption.begun():  # as typer has it for every KeyboardInterrupt
+        return interruption.exit_code()
     return code if isinstance(code, int) else 0
 
 

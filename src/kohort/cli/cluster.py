@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -96,17 +95,26 @@ def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: 
 
 async def _serve(options: "ClusterOptions") -> int:
     from kohort.broker.cluster import Cluster
+    from kohort.broker.main import announce, stop_on_signals
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with Cluster(options) as cluster:
-        sys.stdout.write(f"ready {cluster.bootstrap}\n")
-        sys.stdout.flush()
-        ends = [asyncio.create_task(event.wait()) for event in (stop, cluster.over)]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        for end in ends:
-            end.cancel()
-    return 0 if stop.is_set() else 1
+    stop_on_signals(stop)
+    stopped = asyncio.create_task(stop.wait())
+    cluster = Cluster(options)
+    started = asyncio.create_task(cluster.start())
+    try:
+        await asyncio.wait((stopped, started), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            return 0
+        started.result()
+        announce(cluster.bootstrap)
+        over = asyncio.create_task(cluster.over.wait())
+        await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
+        over.cancel()
+        return 0 if stop.is_set() else 1
+    finally:
+        for task in (stopped, started):
+            task.cancel()
+        await asyncio.gather(stopped, started, return_exceptions=True)
+        await cluster.stop()

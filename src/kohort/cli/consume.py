@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-import signal
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kohort import interruption
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import flush, printable, say_bytes, say_json
 from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from kohort.client import Consumer, ConsumerRecord
 
 _AT_ONCE = 500
-_LOOK_EVERY_S = 0.25
-"""How soon a signal is noticed."""
+_POLL_S = 60.0
+_LEAVE_S = 0.5
+"""What a coordinator has left to answer after Ctrl-C: one that is away must not hold the end up."""
 
 
 class GroupProtocol(StrEnum):
@@ -72,8 +74,8 @@ def consume(
     separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
 
     async def work() -> None:
-        stop = _stop_on_signals()
-        async with _consumer(servers, group, protocol, from_beginning) as consumer:
+        consumer = _consumer(servers, group, protocol, from_beginning)
+        try:
             if group is None:
                 consumer.assign(await _partitions(servers, wanted))
             else:
@@ -81,15 +83,21 @@ def consume(
                     await _partitions(servers, wanted)  # says which topic does not exist, rather than waiting for it
                 consumer.subscribe(wanted)
             left = max_
-            while not stop.is_set() and left != 0:
-                records = await consumer.poll(_AT_ONCE if left is None else min(left, _AT_ONCE), _LOOK_EVERY_S)
+            while left != 0:
+                records = await consumer.poll(_AT_ONCE if left is None else min(left, _AT_ONCE), _POLL_S)
                 for record in records:
                     _print(record, separator, as_json)
                 if records:
                     flush()
                 left = None if left is None else left - len(records)
+        finally:
+            # What was printed is committed, and the member leaves.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_S if interruption.begun() else None):
+                    await consumer.close()
 
-    run(work(), servers)
+    with suppress(interruption.Interrupted):  # the usual end
+        run(work(), servers)
 
 
 def _wanted(topics: list[str], pattern: str | None) -> "list[str] | re.Pattern[str]":
@@ -127,14 +135,6 @@ def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beg
         auto_offset_reset="earliest" if from_beginning else "latest",
         default_api_timeout_ms=CALL_TIMEOUT_MS,
     )
-
-
-def _stop_on_signals() -> asyncio.Event:
-    """Ctrl-C and SIGTERM end it as --max does: what was printed is committed, and the member leaves."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kohort import interruption
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -51,13 +52,22 @@ def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
         try:
             with _stderr_into(log.fileno()):
                 spark = session(master or "local[*]", name, _LOCAL)
+        except KeyboardInterrupt:
+            Path(log.name).unlink()
+            raise
         except Exception as error:
             raise KohortError(f"Spark did not start, see {log.name}: {_first_line(error)}") from error
         try:
             spark.sparkContext.setLogLevel("ERROR")
+            if interruption.installed():
+                interruption.install()  # Spark took SIGINT over
             yield spark
         finally:
-            spark.stop()
+            if interruption.begun():
+                # The JVM ends by itself, and tidies up, when this process is gone; to stop it in order takes seconds.
+                Path(log.name).unlink()
+            else:
+                spark.stop()
     Path(log.name).unlink()
 
 

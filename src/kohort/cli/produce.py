@@ -1,7 +1,6 @@
 """`kohort produce`: lines of standard input become records."""
 
 import asyncio
-import os
 import sys
 import time
 from collections import deque
@@ -12,13 +11,15 @@ import typer
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import remark
 from kohort.cli.running import CALL_TIMEOUT_MS, run
+from kohort.cli.stdin import StandardInput
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.client.batches import Delivery
     from kohort.client.producer import Producer
 
-_CHUNK = 1 << 16
+_FLUSH_S = 0.5
+"""How long lines that were read are still being written after Ctrl-C."""
 _REPORT_EVERY_S = 2.0
 
 
@@ -52,7 +53,13 @@ def produce(
         async with Producer(**options) as producer:
             await producer.ready(topic)
             lines = _Lines(producer, topic, separator)
-            await lines.send_everything()
+            try:
+                await lines.send_everything()
+            except asyncio.CancelledError:
+                await producer.close(timeout=_FLUSH_S)
+                lines.count_written()
+                remark(_told(lines.written, topic, time.monotonic() - started))
+                raise
             return lines
 
     started = time.monotonic()
@@ -75,19 +82,19 @@ class _Lines:
         """Raises the first error with which a record was refused."""
         rest = b""
         started = reported = time.monotonic()
-        # A read returns what is there, so that a line typed by hand goes out at once.
-        while chunk := await asyncio.to_thread(os.read, sys.stdin.fileno(), _CHUNK):
+        source = StandardInput()
+        while chunk := await source.chunk():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 await self._send(line)
-            self._count_written()
+            self.count_written()
             if sys.stderr.isatty() and time.monotonic() - reported > _REPORT_EVERY_S:
                 reported = time.monotonic()
                 remark(_told(self.written, self._topic, reported - started))
         if rest:
             await self._send(rest)
         await self._producer.flush()
-        self._count_written()
+        self.count_written()
 
     async def _send(self, line: bytes) -> None:
         self._number += 1
@@ -102,7 +109,8 @@ class _Lines:
                 )
         self._under_way.append(await self._producer.send(self._topic, value, key=key))
 
-    def _count_written(self) -> None:
+    def count_written(self) -> None:
+        """Note what is written by now. Raises the error of a record that was refused."""
         while self._under_way and self._under_way[0].done():
             self._under_way.popleft().result()
             self.written += 1

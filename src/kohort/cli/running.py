@@ -4,6 +4,7 @@ import socket
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kohort import interruption
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
     except BaseException:
         work.close()
         raise
-    return uvloop.run(work)
+    return interruption.run(work, uvloop.new_event_loop)
 
 
 def admin_client(servers: str) -> "Admin":

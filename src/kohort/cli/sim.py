@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kohort.cli.output import remark, say
+from kohort.cli.output import flush, remark, say
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,13 +116,17 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
     except (OSError, ValueError) as problem:
         raise ConfigError(f"{totals} cannot be added to: {problem}.") from problem
     progress = _Progress(totals)
-    report = farm(first, seeds, seconds, progress.told, report=report, workers=jobs)
-    if totals is not None:
-        save(report, totals)
-    for line in report.lines():
-        say(line)
-    for seed, violation in sorted(report.failed.items()):
-        say(f"seed {seed} violates {violation.splitlines()[0][:300]}")
+    try:
+        farm(first, seeds, seconds, progress.told, report=report, workers=jobs)
+    finally:
+        # Also of a run that Ctrl-C ends: what was found is found.
+        if totals is not None:
+            save(report, totals)
+        for line in report.lines():
+            say(line)
+        for seed, violation in sorted(report.failed.items()):
+            say(f"seed {seed} violates {violation.splitlines()[0][:300]}")
+        flush()
     return 1 if report.failed else 0
 
 

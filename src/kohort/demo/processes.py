@@ -96,6 +96,11 @@ class Child:
             self.process.kill()
             return await self.finished()
 
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process.returncode is None:
+            self.process.kill()
+
     def last_words(self) -> str:
         """The end of its log."""
         return self.log_path.read_text(errors="replace")[-2_000:]

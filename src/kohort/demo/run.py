@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from kohort import interruption
 from kohort.client import Admin, NewTopic, OffsetSpec, Producer
 from kohort.demo.compare import results_table, total
 from kohort.demo.flights import Flight, Tally, data_directory, flights, rows, tally
@@ -77,12 +78,9 @@ def run(keep: bool, out: Path = Path("demo-out")) -> int:
     directory = out.absolute() if keep else Path(tempfile.mkdtemp(prefix="kohort-demo-"))
     demo = Demo(directory, out.absolute(), _console())
     try:
-        asyncio.run(_run(demo))
+        interruption.run(_run(demo, keep))
     except KohortError as error:
         demo.wrong.append(str(error))
-    finally:
-        if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
     if keep:
         demo.console.print(f"Logs, Parquet and the broker's data are kept in {directory}.")
     took = time.monotonic() - demo.began
@@ -95,7 +93,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=120)
 
 
-async def _run(demo: Demo) -> None:
+async def _run(demo: Demo, keep: bool) -> None:
     try:
         await _start(demo)
         await _produce(demo, demo.flights[:-HELD_BACK])
@@ -110,7 +108,11 @@ async def _run(demo: Demo) -> None:
             *([demo.broker] if demo.broker else []),
         ]
         for child in children:
+            if interruption.begun():
+                child.kill()
             await child.stop()
+        if not keep:
+            shutil.rmtree(demo.directory, ignore_errors=True)
 
 
 async def _start(demo: Demo) -> None:

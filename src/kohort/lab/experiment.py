@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,11 +10,13 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from kohort import interruption
 from kohort.errors import KohortError
 from kohort.lab.brokers import LabBroker
 from kohort.lab.member import SPEAK
 from kohort.lab.order import PROTOCOLS
 from kohort.lab.play import played
+from kohort.lab.process import kill_all
 from kohort.lab.scenarios import possible
 from kohort.lab.trial import Outcome, Trial
 
@@ -53,8 +53,8 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
         tell(f"{len(trials) - len(missing)} of {len(trials)} trials are in {out / TRIALS} already")
     if not missing:
         return 0
-    # So that a run that is told to end ends what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # So that a run that is told to end waits for nothing that it started.
+    interruption.on_begin(kill_all)
     deadline = time.monotonic() + minutes * 60
     undone = 0
     with _running(list(dict.fromkeys(trial.broker for trial in missing)), brokers, tell) as running:

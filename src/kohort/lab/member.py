@@ -18,6 +18,7 @@ from kohort.lab.clients.member import MODULES
 from kohort.lab.events import Event, Gone, parse
 from kohort.lab.java_member import java_command
 from kohort.lab.order import Order
+from kohort.lab.process import ends_with_us
 
 CLIENTS = ("java", *MODULES)
 SPEAK: dict[str, tuple[str, ...]] = {
@@ -45,6 +46,7 @@ class Member:
                 start_new_session=True,
                 preexec_fn=partial(end_with_parent, signal.SIGKILL),
             )
+        ends_with_us(self._process)
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()
 

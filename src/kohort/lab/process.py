@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,20 @@ from typing import IO
 
 from kohort.broker.orphans import end_with_parent
 from kohort.errors import KohortError
+
+_with_us: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
+
+
+def ends_with_us(process: subprocess.Popen[str]) -> None:
+    """It leads a process group of its own, which `kill_all` ends."""
+    _with_us.add(process)
+
+
+def kill_all() -> None:
+    """SIGKILL to every such group that is left."""
+    for process in list(_with_us):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class NotReady(KohortError):
@@ -50,6 +65,7 @@ class ServerProcess:
             start_new_session=True,
             preexec_fn=partial(end_with_parent, signal.SIGKILL),
         )
+        ends_with_us(self._process)
         self._drains = [
             threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
             threading.Thread(target=self._drain, args=(self._process.stderr, self._stderr), daemon=True),

@@ -5,11 +5,17 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import threading
+import signal
 import time
 from collections.abc import Callable, Iterator
-from itertools import count
+from dataclasses import dataclass
+from itertools import count, islice
+from multiprocessing import connection
+from multiprocessing.context import SpawnProcess
+from typing import Self
 
+from kohort.broker.orphans import end_with_parent
+from kohort.errors import KohortError
 from kohort.sim.drawing import draw
 from kohort.sim.report import Report, Result
 from kohort.sim.world import World
@@ -73,15 +79,78 @@ def _results(wanted: Iterator[int], workers: int) -> Iterator[Result]:
     if workers == 1:
         yield from map(run_seed, wanted)
         return
-    # The pool would take all of an endless list of seeds at once.
-    places = threading.Semaphore(4 * workers)
+    seeds = list(islice(wanted, workers))
+    farm = [_Worker.start() for _ in seeds]
+    try:
+        for worker, seed in zip(farm, seeds, strict=True):
+            worker.ask(seed)
+        busy = list(farm)
+        while busy:
+            answered = connection.wait([worker.pipe for worker in busy])
+            for worker in [one for one in busy if one.pipe in answered]:
+                result = worker.answer()
+                following = next(wanted, None)
+                if following is None:
+                    busy.remove(worker)
+                else:
+                    worker.ask(following)
+                yield result
+    finally:
+        for worker in farm:
+            worker.end()
 
-    def given() -> Iterator[int]:
-        for seed in wanted:
-            places.acquire()
-            yield seed
 
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for result in pool.imap_unordered(run_seed, given()):
-            places.release()
-            yield result
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """A process that runs one seed after the other. It has no lock that outlives it, as those of a Pool would."""
+
+    process: SpawnProcess
+    pipe: connection.Connection[int, Result]
+
+    @classmethod
+    def start(cls) -> Self:
+        context = multiprocessing.get_context("spawn")
+        ours, its = context.Pipe()
+        process = context.Process(target=_work, args=(its, os.getpid()), daemon=True)
+        # Ctrl-C goes to every process of the terminal: the workers leave it to this one, which ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        its.close()
+        return cls(process, ours)
+
+    def ask(self, seed: int) -> None:
+        """Raises KohortError if it has ended."""
+        try:
+            self.pipe.send(seed)
+        except OSError:
+            raise self._gone() from None
+
+    def answer(self) -> Result:
+        """Raises KohortError if it has ended."""
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            raise self._gone() from None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+    def _gone(self) -> KohortError:
+        self.process.join()
+        return KohortError(
+            f"A process of the simulation ended with code {self.process.exitcode}; what it wrote above says why."
+            " Code -9 is usually for want of memory: try fewer --jobs."
+        )
+
+
+def _work(pipe: connection.Connection[Result, int], parent: int) -> None:
+    end_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    while True:
+        pipe.send(run_seed(pipe.recv()))

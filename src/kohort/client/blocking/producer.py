@@ -47,6 +47,8 @@ class BlockingDelivery:
 class Producer(Face):
     """`kohort.Producer` for plain threads: use it as a context manager, or close it.
 
+    An exception that leaves the `with` block does not wait for deliveries, as in `kohort.Producer`.
+
     Any number of threads may use one. A process that was forked from this one needs a producer of its own: there the
     methods raise ConcurrentUseError. A producer that nobody closes warns (ResourceWarning) when it is garbage, and its
     records are still sent: for up to ten seconds when the interpreter ends, after which standard error says how many
@@ -62,6 +64,9 @@ class Producer(Face):
             self._stop()
             raise
         self._records = HandOver(self._thread, self._core)
+
+    def __exit__(self, *exc: object) -> None:
+        self.close(timeout=0.0 if any(one is not None for one in exc) else None)
 
     def send(
         self,

@@ -1,0 +1,43 @@
+"""Standard input for a coroutine that can be cancelled while it waits for more."""
+
+import asyncio
+import os
+import sys
+import threading
+
+from kohort.errors import KohortError
+
+_CHUNK = 1 << 16
+_AHEAD = 2
+
+
+class StandardInput:
+    """Reads in a daemon thread: asyncio's own would have to be waited for, and files and terminals cannot be polled
+    alike."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+        self._wanted = threading.Semaphore(_AHEAD)
+        threading.Thread(target=self._read, name="kohort-stdin", daemon=True).start()
+
+    async def chunk(self) -> bytes:
+        """What there is, so that a line typed by hand counts at once; b"" at the end. Raises KohortError."""
+        got = await self._chunks.get()
+        self._wanted.release()
+        if isinstance(got, OSError):
+            raise KohortError(f"Standard input cannot be read: {got.strerror}.")
+        return got
+
+    def _read(self) -> None:
+        got: bytes | OSError = b"-"
+        while got and not isinstance(got, OSError):
+            self._wanted.acquire()
+            try:
+                got = os.read(sys.stdin.fileno(), _CHUNK)
+            except OSError as problem:
+                got = problem
+            try:
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, got)
+            except RuntimeError:
+                return  # the loop has ended
