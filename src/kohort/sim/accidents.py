@@ -11,6 +11,7 @@ from kohort.client import Admin, KafkaError, NewTopic
 from kohort.model import TopicPartition
 from kohort.sim.database import Database
 from kohort.sim.files import FilesDisk
+from kohort.sim.mortal import MortalAdmin
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
 from kohort.sim.speaking import crowd, speak_up
@@ -212,7 +213,8 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
 
     async def work() -> None:
         try:
-            async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=5_000, client_id="operator") as admin:
+            options = {"default_api_timeout_ms": 5_000, "client_id": "operator"}
+            async with MortalAdmin(bootstrap_servers=bootstrap, **options) as admin:
                 await question(admin)
         except KafkaError:
             pass  # the cluster says no, or says nothing: an operator lives with that

@@ -19,6 +19,7 @@ from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
 from kohort.member.consumer.standing import ConsumerStanding
 from kohort.model import UUID, Millis, TopicPartition
+from kohort.sim.mortal import MortalMembership
 
 Partitions = frozenset[TopicPartition]
 
@@ -173,7 +174,7 @@ class Application:
             retry_backoff_max_ms=self.backs_off,
             reconnect_backoff_max_ms=self.backs_off,
         )
-        membership = self.membership = Membership(
+        membership = self.membership = MortalMembership(
             cluster,
             read_options(GroupOptions, self._options()),
             on_revoked=self._revoked,
