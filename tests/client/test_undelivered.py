@@ -271,7 +271,7 @@ def test_flush_ends_while_another_thread_sends_on(any_broker: Broker, fresh: str
 
 def test_an_exception_in_the_block_does_not_wait_for_deliveries() -> None:
     with kohort_to_kill() as broker:
-        began = None
+        began = time.monotonic()
         with pytest.raises(ZeroDivisionError), blocking.Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("t", b"x").result()
             broker.process.kill()
