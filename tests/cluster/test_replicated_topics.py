@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.shared import Shared
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import PartitionId
+from kohort.log.partition import SegmentedLog
 from kohort.wire.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -269,22 +272,47 @@ async def test_another_kind_of_election_is_refused(tmp_path: Path, kind: int) ->
         assert await elect(peer, "orders", [0], kind=kind) == [ErrorCode.INVALID_REQUEST]
 
 
-async def test_a_broker_leads_again_what_it_was_about_to_give_to_a_broker_that_died(tmp_path: Path) -> None:
-    # Without a partition of its own again, each group of it is told NOT_COORDINATOR for ever.
+async def test_a_partition_that_is_compacted_is_given_when_that_is_over_though_the_image_does_not_change(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, 2) as (first, second), talking_to(first) as peer:
+        await create(peer, assigned("orders", [1, 2]))
+        log = first.partition("orders", 0)
+        assert isinstance(log, SegmentedLog)
+        assert isinstance(first.leadership, Shared)
+        log.compacting = True
+        await reassign(peer, "orders", {0: [2, 1]})
+        assert await elect(peer, "orders", [0]) == [ErrorCode.NONE]
+        await so(lambda: first.partition("orders", 0) is None)
+        first.leadership.look_every_s = 3_600  # as over a database, where nobody looks without news
+        await asyncio.sleep(0.1)  # the look that is due
+        log.compacting = False
+        await so(lambda: leaders(second, "orders") == [2])
+
+
+@pytest.mark.parametrize("how", ["called off", "the other died"])
+async def test_a_broker_leads_again_what_it_was_about_to_give(tmp_path: Path, how: str) -> None:
+    # Without that each group of such a coordinator is told NOT_COORDINATOR for ever.
     async with brokers(tmp_path, 2) as (first, second), talking_to(first) as peer:
         await create(peer, assigned("orders", [1, 2]))
         assert isinstance(first.store, ClusterStore)
-        offsets = first.topics.named("__consumer_offsets")
-        orders = first.topics.named("orders")
-        assert offsets is not None and orders is not None
+        offsets, orders = first.topics.named("__consumer_offsets"), first.topics.named("orders")
+        assert offsets is not None
+        assert orders is not None
         mine = next(n for n in range(4) if first.leadership.leader(offsets, n).node_id == 1)
         given = [PartitionId(offsets.topic_id, mine), PartitionId(orders.topic_id, 0)]
-        first.groups.give_up([mine])
-        first.store.stop_leading(given)
-        first.topics.let_go(given)
-        first.store.close_stopped(given)
-        assert first.partition("orders", 0) is None
-        await second.stop()
+        log = first.partition("orders", 0)
+        assert log is not None
+        with first.store.files.writing:  # so that what is given waits for the record
+            log.append(encode_batch([Record(0, 1_000, None, b"x")]), log.leader_epoch)
+            first.writer.current()
+            first.leadership.reassign(dict.fromkeys(given, (2,)), [])
+            await so(lambda: first.partition("orders", 0) is None)
+            if how == "called off":
+                second.leadership.reassign({}, given)
+            else:
+                second.groups.resign()
+                await second.leadership.leave()
         await so(lambda: first.partition("orders", 0) is not None)
-        await so(lambda: mine in [shard.partition for shard in first.groups])
+        await so(lambda: [shard.ready for shard in first.groups if shard.partition == mine] == [True])
         assert await produce(peer, "orders", -1) == ErrorCode.NONE

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.broker")
 
+_GIVE_AGAIN_S = 0.1
+"""Between two attempts to give partitions away."""
+
 
 class Following:
     """The half of a `Leadership` that all stores share; who notices what, and when, is the other half."""
@@ -27,6 +30,7 @@ class Following:
         self._followed = store.image
         """The image that the broker's topics, configs and coordinators are at."""
         self._giving: asyncio.Task[None] | None = None
+        self._leaving = False
 
     # The view
 
@@ -115,7 +119,7 @@ class Following:
 
     def _give_what_is_wanted(self) -> None:
         """Begin to give what others are to lead, unless that is under way."""
-        if self._giving is not None:
+        if self._giving is not None or self._leaving:
             return
         self._keep_what_is_not_wanted()
         image = self._store.image
@@ -132,7 +136,7 @@ class Following:
         kept = self._store.kept
         if not kept:
             return
-        self._store.given_up(kept, self._store.image)
+        self._store.take_back(kept)
         topic = self._store.image.named(OFFSETS_TOPIC)
         self._broker.groups.lead(one.partition for one in kept if topic is not None and one.topic_id == topic.topic_id)
         log.info("keep %d partitions that were to be given to other brokers", len(kept))
@@ -156,6 +160,9 @@ class Following:
             log.warning("cannot give partitions to other brokers yet: %s", error)
         finally:
             self._giving = None
+            # What could not be given yet is refused to clients meanwhile, and over a database nobody looks after it
+            # before the image changes.
+            asyncio.get_running_loop().call_later(_GIVE_AGAIN_S, self._give_what_is_wanted)
 
     async def _change(self, transition: Transition) -> ClusterImage:
         """The image changed. Raises OSError."""
@@ -163,6 +170,7 @@ class Following:
 
     async def _leave(self) -> None:
         """Give everything away."""
+        self._leaving = True
         if self._giving is not None:
             await self._giving
         node_id = self._broker.node_id

@@ -196,13 +196,14 @@ class Leased(Following):
         error = future.exception()
         if error is None:
             topic = self._store.image.named(OFFSETS_TOPIC)
-            if self._logs.loaded(one, future.result()) and topic is not None and one.topic_id == topic.topic_id:
+            if not self._logs.loaded(one, future.result()):
+                self._load_more()  # it may have gone to another broker and come back while it was read
+            elif topic is not None and one.topic_id == topic.topic_id:
                 self._broker.groups.lead([one.partition])
-        elif isinstance(error, OSError):
-            log.error("cannot load %s, trying again: %s", one, error)
-            self._loop.call_later(_LOAD_AGAIN_S, self._load_more)
-        elif not isinstance(error, KeyError):  # deleted meanwhile
-            raise error
+            return
+        if not isinstance(error, KeyError):  # deleted meanwhile
+            log.error("cannot load %s, trying again: %s", one, error, exc_info=not isinstance(error, OSError))
+        self._loop.call_later(_LOAD_AGAIN_S, self._load_more)
 
 
 class _Keeper:

@@ -112,9 +112,15 @@ class SharedStore(PartitionFiles):
         )
 
     def given_up(self, ones: Collection[PartitionId], image: ClusterImage) -> None:
-        """Others have these by that image."""
+        """Others have these by that image; what they do not have is `kept`, or is to be given to another one."""
         if image.version > self.image.version:
             self.follow(image)
+        here = self.home.node_id
+        led = {one for one in ones if one.topic_id in image.leaders and image.leader(one).node_id == here}
+        self._giving.difference_update(set(ones) - led)
+
+    def take_back(self, ones: Collection[PartitionId]) -> None:
+        """Lead again what was `kept`."""
         self._giving.difference_update(ones)
 
     def remove_deleted(self) -> None:
