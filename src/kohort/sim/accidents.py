@@ -11,6 +11,7 @@ from kohort.client import Admin, KafkaError, NewTopic
 from kohort.model import TopicPartition
 from kohort.sim.database import Database
 from kohort.sim.files import FilesDisk
+from kohort.sim.leader_moves import move_leaders
 from kohort.sim.mortal import MortalAdmin
 from kohort.sim.plan import Step
 from kohort.sim.site import LEASE
@@ -196,6 +197,8 @@ def _operate(world: World, step: Step) -> bool:
             return _ask(world, partial(_grow, world, words[0], int(words[1])))
         case "delete":
             return _ask(world, lambda admin: admin.delete_topics(words[:1]))
+        case "reassign" | "call-off" | "elect":
+            return move_leaders(world, step.what, words)
         case "remove-member":
             return _ask(world, lambda admin: admin.remove_all_members(words[0]))
         case "delete-group":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from kohort.broker.topics import OFFSETS_TOPIC
 from kohort.sim.application import Habits
 from kohort.sim.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plan import Plan, Step
@@ -134,6 +135,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     _steps(plan, pace, dice)
     _more(plan, Random(f"more {seed}"))
     add_records(plan, TOPICS, pace.lulls, pace.outages, Random(f"records {seed}"))
+    if plan.cluster:
+        _moves(plan, Random(f"moves {seed}"))
     if plan.database:
         _cuts(plan, Random(f"database {seed}"))
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
@@ -239,6 +242,20 @@ def _cuts(plan: Plan, dice: Random) -> None:
     for _ in range(dice.choice([0, 1, 2, 5])):
         at, seconds = dice.uniform(0.0, plan.seconds), dice.choice([0.3, 4.0, 15.0])
         plan.steps.append(Step(round(at, 3), "broker-cut", dice.randrange(plan.brokers), f"{seconds:g}"))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+
+
+def _moves(plan: Plan, dice: Random) -> None:
+    """Reassignments and elections: of topics and, half of the time, of coordinators."""
+    for _ in range(dice.choice([0, 2, 5, 20])):
+        topic = OFFSETS_TOPIC if dice.random() < 0.5 else dice.choice(TOPICS)
+        nodes = list(range(1, plan.brokers + 1))
+        replicas = ",".join(map(str, dice.sample(nodes, dice.randint(1, plan.brokers))))
+        at, partition = dice.uniform(0.0, plan.seconds), dice.randrange(3)
+        plan.steps.append(Step(round(at, 3), "reassign", value=f"{topic} {partition} {replicas}"))
+        if dice.random() < 0.5:  # while the leader gives it, or afterwards
+            later, what = at + dice.choice([0.01, 0.4, 5.0]), dice.choice(["call-off", "elect"])
+            plan.steps.append(Step(round(later, 3), what, value=f"{topic} {partition}"))
     plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
 
 

@@ -104,6 +104,9 @@ FAULTS = frozenset(
         "client-mute",
         "forget-sessions",
         "spoil",
+        "reassign",
+        "call-off",
+        "elect",
     }
 )
 """Steps that nobody wants."""
