@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -88,3 +89,24 @@ async def test_a_fetch_that_waits_for_its_connection_asks_for_the_leader_that_wa
         assert fetcher._wanted(asked).leader_epoch == 3
         assert fetcher.must_check(state)
         await fetcher.close()
+
+
+async def test_no_partition_waits_until_the_backlog_of_another_is_read() -> None:
+    # A partition that is refilled while the application works on it is never empty.
+    async with linked_broker() as (broker, link):
+        broker.topics.create("t", 3)
+        bootstrap = f"127.0.0.1:{link.port}"
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            for _ in range(100):
+                for number in range(60):
+                    await producer.send("t", b"x" * 100, partition=number % 3)
+                await producer.flush()  # batches of 20 records, of which a fetch brings four
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 10_000}
+        async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+            consumer.assign([TopicPartition("t", number) for number in range(3)])
+            await eventually(lambda: all(consumer.lag(TopicPartition("t", number)) for number in range(3)))
+            counted: Counter[int] = Counter()
+            while counted.total() < 3_000:
+                counted.update(record.partition for record in await consumer.poll(20))
+                await asyncio.sleep(0.001)  # the application's work, while more is fetched
+    assert min(counted[number] for number in range(3)) > 700

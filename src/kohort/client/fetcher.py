@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -147,12 +147,15 @@ class Fetcher:
                 self._damage = state, state.turn, problem  # raised next, when the application has what came before
                 break
             taken = taken + some if taken else some
-            freed |= state.buffered < buffered
+            drained = state.buffered < buffered
+            freed |= drained
             left -= count(some)
+            # A partition of which one fetch was handed out goes behind the others: more of it may be fetched by the
+            # time that the next one is empty, and they would wait for as long as its backlog lasts.
+            if drained or left > 0:
+                self.states[state.partition] = self.states.pop(state.partition)
             if left <= 0:
                 break
-            # Whoever was drained goes to the end: the others come first next time.
-            self.states[state.partition] = self.states.pop(state.partition)
         if freed:  # looking after a thousand partitions for each few records would cost more than those do
             self._fill()
         if not taken:
@@ -302,7 +305,7 @@ class Fetcher:
         news = False
         codes: dict[PartitionState, tuple[ErrorCode, int]] = {}
         for topic in response.responses:
-            name = self._name_of(topic)
+            name = self._name_of(topic, asked)
             for data in topic.partitions:
                 one = asked.get(TopicPartition(name, data.partition_index))
                 if one is None or one.turn != one.state.turn:
@@ -316,8 +319,13 @@ class Fetcher:
             self._errors.refused(codes)
         return news or bool(codes)
 
-    def _name_of(self, topic: FetchableTopicResponse) -> str:
-        return topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")
+    def _name_of(self, topic: FetchableTopicResponse, asked: Mapping[TopicPartition, _Asked]) -> str:
+        """The topic's name; from version 13 on there are ids, which metadata may have forgotten since the request."""
+        name = topic.topic or self._cluster.metadata.names.get(topic.topic_id)
+        if name is None:
+            of_id = (partition.topic for partition, one in asked.items() if one.state.topic_id == topic.topic_id)
+            name = next(of_id, "")
+        return name
 
     def _take_in(self, one: _Asked, data: PartitionData) -> bool:
         state = one.state

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kohort.client.batches import ProducerId
 from kohort.client.cluster import Cluster
+from kohort.client.failure_log import FailureLog
 from kohort.client.options import ProducerOptions
 from kohort.errors import KafkaError, error_code
 from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,6 +33,8 @@ class Numbering:
         self._on_done = on_done
         self._on_failure = on_failure
         self._task: asyncio.Task[None] | None = None
+        clock = asyncio.get_running_loop().time
+        self._failures = FailureLog(_log, clock, "no producer id", "a producer id was given out")
 
     def discard(self, used: ProducerId | None) -> None:
         """Number nothing under this one any more."""
@@ -58,8 +61,9 @@ class Numbering:
                 if answer.error_code:
                     raise KafkaError(error_code(answer.error_code))
                 self.current = ProducerId(answer.producer_id, answer.producer_epoch)
+                self._failures.succeeded([f"client={self._options.client_id}"])
             except KafkaError as problem:
-                _log.warning("no producer id: %s", problem)
+                self._failures.failed([f"client={self._options.client_id}"], problem.code, problem.sentence)
                 if not self._on_failure(problem) or not problem.retriable:
                     break
                 await asyncio.sleep(self._options.retry_backoff_ms * 2 ** min(failures, 3) / 1000)
