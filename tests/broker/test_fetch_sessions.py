@@ -3,6 +3,8 @@ Apache Kafka; here what cannot be seen from outside: rest, eviction, and what is
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
@@ -11,11 +13,18 @@ from kohort.broker.fetch_sessions import FetchSessions, Place, places_of
 from kohort.broker.parked_fetches import ParkedFetches
 from kohort.errors import ErrorCode
 from kohort.model import UUID
+from kohort.wire.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 from tests.broker.test_records import batch, store
+from tests.broker.virtual import VirtualBroker, eventually, in_virtual_time
 
 V = 12
 
@@ -79,6 +88,13 @@ def forgetting(*partitions: int, session: int, epoch: int, wait_ms: int = 0) -> 
     return asked
 
 
+async def delete_before(peer: Peer, offset: int, partition: int = 0) -> None:
+    wish = DeleteRecordsPartition(partition_index=partition, offset=offset)
+    deletion = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="orders", partitions=[wish])], timeout_ms=1_000)
+    (topic,) = (await peer.ask(deletion, 2, DeleteRecordsResponse)).topics
+    assert topic.partitions[0].error_code == ErrorCode.NONE
+
+
 def answered(response: FetchResponse) -> list[int]:
     assert response.error_code == ErrorCode.NONE
     return [one.partition_index for topic in response.responses for one in topic.partitions]
@@ -108,6 +124,73 @@ async def test_a_partition_that_was_forgotten_can_be_fetched_again(peer: Peer) -
     await store(peer, batch(b"news"), partition=1)
     again = await peer.ask(request(wanted(1), session, 2), V, FetchResponse)
     assert answered(again) == [1]
+
+
+@pytest.mark.parametrize("epoch", [0x7FFF_FFFF, 5, 2])
+async def test_a_session_goes_on_with_its_next_epoch_alone(peer: Peer, epoch: int) -> None:
+    session = await begin(peer, 0)
+    answer = await peer.ask(request([], session, epoch), V, FetchResponse)
+    assert answer.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert answered(await peer.ask(request([], session, 1), V, FetchResponse)) == []
+
+
+async def test_a_session_hears_that_a_partition_begins_later(peer: Peer) -> None:
+    for _ in range(2):
+        await store(peer, batch(b"old"))
+    session = (await peer.ask(request(wanted(0, offset=2)), V, FetchResponse)).session_id
+    assert answered(await peer.ask(request([], session, 1), V, FetchResponse)) == []
+    await delete_before(peer, 1)
+    (topic,) = (await peer.ask(request([], session, 2), V, FetchResponse)).responses
+    assert [one.log_start_offset for one in topic.partitions] == [1]
+
+
+async def test_a_partition_that_had_records_lets_others_go_first(peer: Peer) -> None:
+    session = await begin(peer, 0, 1, 2)
+    for partition in range(3):
+        await store(peer, batch(b"x" * 100), partition=partition)
+    seen = []
+    for epoch in range(1, 7):
+        narrow = request([], session, epoch)
+        narrow.max_bytes = 1  # room for one batch
+        (topic,) = (await peer.ask(narrow, V, FetchResponse)).responses
+        seen += [one.partition_index for one in topic.partitions if one.records]
+    assert seen == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("why", ["its time is up", "its client is to be answered soon"])
+def test_a_fetch_that_was_answered_takes_no_news_from_the_next(why: str) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("orders", 2)
+        for _ in range(2):
+            await store(peer, batch(b"old"), partition=1)
+        both = [*wanted(0), *wanted(1, offset=2)]
+        session = (await peer.ask(request(both), V, FetchResponse)).session_id
+        assert session
+        peer.send(request([], session, 1, wait_ms=1_000), V)
+        await peer.writer.drain()
+        await eventually(lambda: world.broker.parked_fetches.count == 1)
+        async with talking_to(world.broker) as other:
+            await store(other, batch(b"news"), partition=0)
+            assert answered(await peer.answer(FetchResponse)) == [0]
+            await delete_before(other, 1, partition=1)
+        if why == "its client is to be answered soon":
+            world.broker.parked_fetches.end_soon(("/127.0.0.1", "peer"))
+            await asyncio.sleep(0.1)
+        else:
+            await asyncio.sleep(2)
+        (topic,) = (await peer.ask(request(wanted(0, offset=1), session, 2), V, FetchResponse)).responses
+        told = {one.partition_index: one.log_start_offset for one in topic.partitions}
+        assert told[1] == 1, "its client was never told that the partition begins later"
+
+    in_virtual_time(steps)
+
+
+async def test_a_fetch_without_a_session_leaves_nothing_to_watch(peer: Peer, broker: Broker) -> None:
+    answer = await peer.ask(
+        FetchRequest(max_wait_ms=10, min_bytes=1, session_epoch=-1, topics=wanted(0, 1)), V, FetchResponse
+    )
+    assert answered(answer) == [0, 1]
+    assert not broker.parked_fetches._open and not broker.parked_fetches._watches
 
 
 async def test_a_session_that_forgets_everything_ends(peer: Peer, broker: Broker) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.broker import loading
 from kohort.coordinator import GroupConfig, GroupShard, Record
-from kohort.log import FileStore, MemoryStore, PartitionLog
+from kohort.log import CorruptBatch, FileStore, MemoryStore, PartitionLog
 from kohort.wire.codec import Buffer, Message
 from kohort.wire.group_bytes import encode_records
 from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
@@ -103,3 +103,23 @@ def test_a_batch_that_lies_about_where_it_begins_takes_nothing_along(
     _, loaded = load(again.partition(next(iter(again.topics().values())).topic_id, 0))
     again.close()
     assert {0, 2} <= set(loaded.groups["g"].offsets["t"])
+
+
+def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    def commit(partition: int) -> tuple[Message, Message | None]:
+        return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5)
+
+    log = log_of([commit(0)], [commit(1)], [commit(2)])
+
+    class Damaged:
+        start_offset, stable_offset = log.start_offset, log.stable_offset
+
+        def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+            if offset == 1:
+                raise CorruptBatch(1, 2, 0)
+            return log.read(offset, 1)  # the batch at that offset alone
+
+    count, loaded = load(Damaged())  # type: ignore[arg-type]
+    assert count == 2
+    assert durable(loaded) == durable(shard_of(commit(0), commit(2)))
+    assert "skipped a batch of __consumer_offsets-0" in caplog.text

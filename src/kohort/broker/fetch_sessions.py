@@ -98,7 +98,7 @@ class FetchSession:
 
     def looked(self, place: Place, log: ReadLog | None) -> None:
         """The partition was read from this log, or has none."""
-        if place.log is not log or log not in self._by_log:
+        if place.log is not log:
             self._unfollow(place)
             self._follow(place, log)
 

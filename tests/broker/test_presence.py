@@ -1,0 +1,72 @@
+"""Which members are taken for gone when connections close, in virtual time."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from kohort.errors import ErrorCode
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.broker.peer import Peer, connected
+from tests.broker.test_consumer_groups import beat
+from tests.broker.test_disconnect_grace import classic_member, consumer_member, members
+from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
+
+AT = f"127.0.0.1:{PORT}"
+SETTINGS = {
+    "group.disconnect.grace.ms": "2000",
+    "group.heartbeat.hold.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+def test_a_member_that_comes_back_within_its_grace_stays() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with connected(AT) as first:
+            member_id, generation = await classic_member(first, "g")
+        await eventually(lambda: world.broker.connections == 1)
+        assert world.broker.presence._connections == {}, "a closed connection is not kept"
+        await asyncio.sleep(1)
+        request = HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation)
+        assert (await peer.ask(request, 3, HeartbeatResponse)).error_code == ErrorCode.NONE
+        await asyncio.sleep(10)
+        assert members(world.broker, "g") == {member_id}
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_members_that_are_lost_one_after_the_other_are_not_taken_for_a_gateways() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with AsyncExitStack() as open_ones:
+            peers = [await open_ones.enter_async_context(connected(AT)) for _ in range(12)]
+            for number, one in enumerate(peers):
+                await consumer_member(one, f"g{number % 4}", f"m{number}")
+            for one in peers:
+                one.writer.close()
+                await asyncio.sleep(1.5)
+            await asyncio.sleep(3)
+        assert {group: members(world.broker, f"g{group}") for group in range(4)} == {key: set() for key in range(4)}
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_members_of_few_groups_that_are_lost_at_once_are_not_taken_for_a_gateways() -> None:
+    # A machine that runs all instances of one application goes: others are to have its partitions soon.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with AsyncExitStack() as open_ones:
+            peers = [await open_ones.enter_async_context(connected(AT)) for _ in range(12)]
+            for number, one in enumerate(peers):
+                await consumer_member(one, f"g{number % 2}", f"m{number}")
+        await asyncio.sleep(5)
+        assert {group: members(world.broker, f"g{group}") for group in range(2)} == {key: set() for key in range(2)}
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_a_connection_does_not_remember_members_that_left() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        for number in range(60):
+            await consumer_member(peer, "g", f"m{number}")
+            assert (await beat(peer, "g", f"m{number}", -1)).error_code == ErrorCode.NONE
+        (connection,) = world.broker.sockets
+        assert len(connection.members) < 20
+
+    in_virtual_time(steps, SETTINGS)
