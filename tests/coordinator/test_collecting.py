@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator import Behind, ClientKind
+from kohort.coordinator import Behind, ClientKind, Held
+from kohort.coordinator.holds import Holds
 from kohort.errors import ErrorCode
+from kohort.model import UUID
+from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.coordinator.held_group import HeldGroup
 
 RHYTHM = 3_000
@@ -125,3 +128,26 @@ def test_a_member_by_our_client_sends_a_heartbeat_behind_its_commit_and_hears_by
     group.beat(commits)
     group.beat(late)
     assert set(group.told()) == {late, commits, *others}
+
+
+def test_a_held_heartbeat_ends_with_its_generation() -> None:
+    # Its client has joined by another connection, so no request of its own waits behind the heartbeat.
+    group = group_of(ClientKind.OTHER, members=3)
+    late, leaver, joins = group.members
+    group.release(late)
+    group.leave(leaver)
+    group.join(joins)
+    assert joins not in group.answers
+    group.join(late)
+    assert group.answer_to(joins) == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
+    holds = Holds()
+    place = ("g", UUID(int=1), 0)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    held = Held("token", request, 1, since=0, until=5_000, waits_for=[place])
+    holds.add(held)
+    assert holds.anybody_waits
+    holds.drop(held)
+    assert not holds.anybody_waits

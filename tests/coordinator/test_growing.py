@@ -110,3 +110,22 @@ def test_without_held_heartbeats_members_find_out_for_themselves_as_with_kafka()
     Leader(shell).share(2)
     shell.set_topics({"orders": 4})
     assert causes(shell, 30_000) == []
+
+
+def test_a_group_that_rebalances_when_it_is_looked_at_is_looked_at_again(shell: Shell) -> None:
+    leader = Leader(shell)
+    leader.share(2)
+    shell.set_topics({"orders": 4, "other": 1})
+    assert causes(shell, 900) == []
+    # Somebody else begins to join, so the group prepares a rebalance when its second is over.
+    joining = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription(["orders"])))],
+    )
+    shell.handle(joining, "join of another", 3)
+    assert causes(shell, 500) == []
+    leader.share(2)
+    assert causes(shell, 3_000) == [Cause.TOPICS_CHANGED]

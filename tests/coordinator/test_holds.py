@@ -144,6 +144,16 @@ def test_a_client_that_sleeps_during_a_hold_is_back_soon_after_a_commit_while_it
     assert release(shell, held) == 600, "it is quiet now: one in a second"
 
 
+def test_a_client_that_waits_for_a_hold_once_is_forgiven_those_that_it_left(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    for _ in range(3):
+        shell.now += 100
+        left = held_heartbeat(shell, epoch)
+        shell.apply(shell.shard.disconnected(left.token, shell.now))
+        shell.now += 100
+        assert release(shell, held_heartbeat(shell, epoch)) > 0
+
+
 def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_its_commits(shell: Shell) -> None:
     # The Java client sends a heartbeat when its timer is over, which begins with the last one, or with an answer that
     # tells another interval; and commits every auto.commit.interval.ms, a little later each time.

@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.coordinator import Behind
+from kohort.coordinator.succession import Succession
 from kohort.errors import ErrorCode
 from kohort.wire.join_group import JoinGroupResponse
 from tests.coordinator.held_group import RESTART, HeldGroup
@@ -101,3 +102,20 @@ def test_a_short_rebalance_timeout_removes_nobody_who_was_not_told() -> None:
     group.share()
     assert group.members == survivors
     assert isinstance(group.answers[f"join of {survivors[-1]} at {group.shell.now}"], JoinGroupResponse)
+
+
+def test_a_quick_successor_does_not_make_the_next_one_late() -> None:
+    succession = Succession()
+    for takes in (2_000, 100):
+        succession.left(0)
+        succession.came(takes)
+    succession.left(10_000)
+    assert succession.until(10_000) == 10_000 + 1_500 * 3 // 2 + 200
+
+
+def test_a_successor_is_awaited_for_three_seconds_at_most() -> None:
+    succession = Succession()
+    succession.left(0)
+    succession.came(2_900)
+    succession.left(10_000)
+    assert succession.until(10_000) == 13_000

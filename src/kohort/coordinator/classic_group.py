@@ -115,7 +115,6 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
         self.rebalance.joining.pop(member_id, None)
         self.rebalance.syncing.pop(member_id, None)
-        self.rebalance.sync_due.discard(member_id)
         self.rebalance.gathers_until = None  # what it had waits for the others
         return member
 
