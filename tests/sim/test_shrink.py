@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.sim import World, draw, dump, load
+from kohort.sim import Violation, World, draw, dump, load
 from kohort.sim.shrink import shrink
 from tests.sim import durability_plants, plants
 from tests.sim.planting import PLANTS
@@ -35,3 +35,13 @@ def test_a_failing_world_tells_what_happened_last_in_kafkas_words(monkeypatch: p
     assert outcome.violation is not None
     assert 10 < len(outcome.history) <= 50
     assert any("Heartbeat group_id=group-" in line for line in outcome.history)
+
+
+def test_a_violation_says_in_two_lines_what_happened_and_why_that_is_wrong() -> None:
+    violation = Violation("S1", "a and b both have orders-0\nthe dump\nof both")
+    assert str(violation).splitlines() == [
+        "S1: a and b both have orders-0",
+        "  That is wrong: At most one member has a partition.",
+        "the dump",
+        "of both",
+    ]

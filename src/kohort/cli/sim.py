@@ -75,7 +75,8 @@ def _one(plan: "Plan", shrink: Path | None) -> int:
         return 0
     if shrink is not None:
         small = smaller(plan, outcome.violation, told=lambda one: remark(f"still fails with {len(one.steps)} steps"))
-        shrink.write_text(f"# {outcome.violation}\n{dump(small)}", encoding="utf-8")
+        story = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
+        shrink.write_text(story + dump(small), encoding="utf-8")
         say(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
     return 1
 
@@ -83,12 +84,15 @@ def _one(plan: "Plan", shrink: Path | None) -> int:
 def _tell(outcome: "Outcome") -> None:
     plan = outcome.plan
     say(f"seed {plan.seed}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
+    if outcome.violation is not None:
+        say(f"seed {plan.seed} violates {outcome.violation}")
     for step in plan.faults:
         say(f"  {step}")
     for line in outcome.history:
         say(line)
     say(f"{outcome.events:,} events, trace {outcome.trace:08x}")
-    say("every invariant held" if outcome.violation is None else f"seed {plan.seed} violates {outcome.violation}")
+    if outcome.violation is None:
+        say("every invariant held")
 
 
 def _model(depth: int) -> int:

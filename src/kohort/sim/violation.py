@@ -32,9 +32,15 @@ INVARIANTS = {
 
 
 class Violation(BaseException):
-    """An invariant does not hold. `detail` says of what. No handler of production's for exceptions swallows it."""
+    """An invariant does not hold. No handler of production's for exceptions swallows it.
+
+    The first line of `detail` says what happened; its text says that, then in a second line why that is wrong, and then
+    the rest of `detail`.
+    """
 
     def __init__(self, invariant: str, detail: str) -> None:
         self.invariant = invariant
         self.detail = detail
-        super().__init__(f"{invariant}: {INVARIANTS.get(invariant, 'Nothing fails that nobody expected.')} {detail}")
+        happened, _, rest = detail.partition("\n")
+        text = f"{invariant}: {happened}\n  That is wrong: {INVARIANTS[invariant]}"
+        super().__init__(f"{text}\n{rest}" if rest else text)
