@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -23,19 +22,6 @@ def test_every_invariant_holds_in_the_world_of_a_seed(first: int) -> None:
     for seed in range(first, first + TOGETHER):
         outcome = World(draw(seed, SHORT)).run()
         assert outcome.violation is None, f"kohort sim --seed {seed}: {outcome.violation}"
-
-
-def failed_once() -> list[str]:
-    """The worlds of tests/seeds.txt, each once: one may have failed in more than one way."""
-    text = (Path(__file__).parents[1] / "seeds.txt").read_text(encoding="utf-8")
-    return list(dict.fromkeys(line.split()[0] for line in text.splitlines() if line and not line.startswith("#")))
-
-
-@pytest.mark.parametrize("story", failed_once())
-def test_a_seed_that_failed_once_holds_now(story: str) -> None:
-    seed, _, seconds = story.partition("/")
-    outcome = World(draw(int(seed), *map(float, filter(None, [seconds])))).run()
-    assert outcome.violation is None, f"kohort sim --seed {seed}: {outcome.violation}"
 
 
 def test_the_same_seed_is_the_same_world_to_the_byte() -> None:
