@@ -118,7 +118,9 @@ def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
     assert ledger.retained(plan.ranges(start, end)) == todo
     ledger.complete(end)
     assert told(ledger) == {A: 20, B: 15}
-    assert ledger.advance(end, {A: 20, B: 20}, None).pins == {B: 15}
+    after = ledger.advance(end, {A: 20, B: 20}, None)
+    assert after.pins == {B: 15}
+    assert ledger.retained(plan.ranges(end, after)) == [Range("flights", 1, 15, 20)], "the replay is over"
 
 
 def test_a_replay_takes_only_what_the_plan_went_on_from_as_done() -> None:
@@ -209,7 +211,7 @@ def test_a_commits_metadata_says_all_of_it() -> None:
         Commit(7, US),
         Commit(7, "what another client wrote"),
         Commit(7, "root root"),
-        Commit(7, "root root.1 id and more"),
+        Commit(7, "root root.1 id more"),
         Commit(7, ""),
     ):
         assert Commit.of(7, commit.metadata) == commit
