@@ -258,10 +258,9 @@ class Fetcher:
             states = [one.state for one in asked.values()]
             rack_id = self._replicas.rack_id(states, self._options.client_rack)
             request = session.request({partition: self._wanted(one) for partition, one in asked.items()}, rack_id)
-            until = self._replicas.until(states)
             # While nothing comes and nothing changes, all that moves is the session's epoch.
             while await self._brings_nothing(connection, session, request, asked):
-                if self._changes != changes or self._cluster.metadata is not metadata or self._loop.time() >= until:
+                if self._changes != changes or self._cluster.metadata is not metadata:
                     break
                 request = session.again()
         except KafkaError as problem:

@@ -7,7 +7,6 @@ it is used for metadata_max_age_ms, and no longer when it fails or when the part
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
 
 from kohort.client.cluster import Cluster
 from kohort.client.partition import PartitionState
@@ -71,10 +70,6 @@ class ReadReplicas:
         self._avoided_until[state] = self._clock() + _AVOIDS_S
         self._cluster.want_metadata()
         return True
-
-    def until(self, states: Iterable[PartitionState]) -> float:
-        """When the first of these has to ask its leader again; infinity for never."""
-        return min((self._chosen[state].until for state in states if state in self._chosen), default=inf)
 
     def rack_id(self, states: Iterable[PartitionState], rack: str) -> str:
         """The rack to name in a fetch of these: none while one of them must not be sent to a follower again."""
