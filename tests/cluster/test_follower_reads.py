@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+import kohort
 from kohort.broker import Broker
 from kohort.broker.config import RACK_AWARE
 from kohort.errors import ErrorCode
@@ -224,6 +225,30 @@ async def test_librdkafkas_consumer_reads_from_the_follower_in_its_rack_and_goes
         await write(first, 2)
         assert await asyncio.to_thread(read, 2) == [b"3", b"4"]
         await asyncio.to_thread(consumer.close)
+
+
+async def test_our_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_it_dies(tmp_path: Path) -> None:
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _):
+        await write(first, 3)
+        server = f"127.0.0.1:{first.port}"
+        async with kohort.Consumer(
+            bootstrap_servers=server, client_rack="r2", auto_offset_reset="earliest"
+        ) as consumer:
+            here = kohort.TopicPartition("orders", 0)
+            consumer.assign([here])
+
+            async def read(count: int) -> list[bytes | None]:
+                found: list[bytes | None] = []
+                async with asyncio.timeout(30):
+                    while len(found) < count:
+                        found += [record.value for record in await consumer.poll(timeout=0.5)]
+                return found
+
+            assert await read(3) == [b"0", b"1", b"2"]
+            assert second.follower_reads.following
+            await second.stop()
+            await write(first, 2)
+            assert await read(2) == [b"3", b"4"]
 
 
 @pytest.mark.interop
