@@ -11,6 +11,7 @@ from kohort.broker.fetch_sessions import FetchSession
 from kohort.client.cluster import Cluster
 from kohort.client.partition import PartitionState
 from kohort.client.positioner import Positioner
+from kohort.log.producers import Accepted, ProducerStates
 from tests.sim.planting import plant
 
 
@@ -55,3 +56,8 @@ def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) 
         real(self, position if epoch is None else position + 1, epoch)
 
     patch.setattr(PartitionState, "move", one_further)
+
+
+@plant("S16", hint=18)
+def a_batch_that_is_sent_again_is_written_again(patch: MonkeyPatch) -> None:
+    patch.setattr(ProducerStates, "check", lambda self, header: Accepted())  # KIP-98

@@ -30,6 +30,10 @@ def do(world: World, step: Step) -> bool:
     if what == "ambush":
         world.ambushes += 1
         return True
+    if what == "aim":
+        how, request, seconds = step.value.split()
+        world.network.aims.arm(how, request, float(seconds))
+        return True
     if what == "clock-jump":
         clocks = world.site.clocks
         clocks[who] = max(-_CLOCK, min(_CLOCK, clocks[who] + float(step.value)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.sim.aims import add_aims
 from kohort.sim.application import Habits
 from kohort.sim.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plan import Plan, Step
@@ -137,6 +138,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     add_records(plan, TOPICS, pace.lulls, pace.outages, Random(f"records {seed}"))
     if plan.cluster:
         _moves(plan, Random(f"moves {seed}"))
+    add_aims(plan, Random(f"aim {seed}"))
     if plan.database:
         _cuts(plan, Random(f"database {seed}"))
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.client import Admin, Membership
+from kohort.client import Admin, Consumer, Membership, Producer
 
 
 class MortalAdmin(Admin):
@@ -14,6 +14,20 @@ class MortalAdmin(Admin):
 
 class MortalMembership(Membership):
     """As production's, without the warning when it is garbage."""
+
+    def __del__(self) -> None:
+        pass
+
+
+class MortalConsumer(Consumer):
+    """As production's, without the warning when it is garbage."""
+
+    def __del__(self) -> None:
+        pass
+
+
+class MortalProducer(Producer):
+    """As production's, but when it is garbage, nobody writes what it holds."""
 
     def __del__(self) -> None:
         pass

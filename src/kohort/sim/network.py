@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from kohort.sim.aims import Aims
 from kohort.sim.end import End
 from kohort.sim.loop import Agenda, Handle, VirtualLoop
 
@@ -38,6 +39,7 @@ class Network:
     def __init__(self, agenda: Agenda, dice: Random, watch: Watcher) -> None:
         """`watch` sees all bytes as they arrive."""
         self.weather = Weather()
+        self.aims = Aims()
         self.ends: dict[int, End] = {}
         """The open ends of connections, by number: even for who asked, odd for who accepted."""
         self.deliveries = 0
@@ -130,11 +132,23 @@ class Network:
 
     def carry(self, end: End, data: bytes) -> None:
         """Bytes written at `end` travel to the other one."""
+        if not self.aims.is_idle and self._strikes(end, data):
+            return
         if self.weather.pieces and len(data) > 1 and self._dice.random() < self.weather.pieces:
             cut = self._dice.randrange(1, len(data))
             self._deliver(end.other, data[:cut])
             data = data[cut:]
         self._deliver(end.other, data)
+
+    def _strikes(self, end: End, data: bytes) -> bool:
+        """Delay what is aimed at; whether it is lost, and the connection with it."""
+        late = self.aims.answer(end.number) if end.number % 2 else self.aims.request(end.other.number, data)
+        if late < 0:
+            self.reset(end)
+            return True
+        if late:
+            end.other.arrives = max(self._agenda.now + late, end.other.arrives)
+        return False
 
     def close(self, end: End, *, at_once: bool) -> None:
         """That side is done: the other sees it behind what was sent, or at once what a reset is."""

@@ -73,6 +73,7 @@ class Plan:
 
 FAULTS = frozenset(
     {
+        "aim",
         "ambush",
         "reset",
         "cut",

@@ -23,6 +23,7 @@ from kohort.client.partitions import Partitions as Told
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.application import Application, Habits, Witness
+from kohort.sim.mortal import MortalConsumer
 from kohort.sim.records import Reading, Records
 
 _OVER = frozenset(
@@ -64,7 +65,7 @@ class _WitnessedCommits(Commits):
         self.who.witness.committed(self.who, wanted)
 
 
-class _WitnessedConsumer(Consumer):
+class _WitnessedConsumer(MortalConsumer):
     """Production's consumer; the metadata of its commits tells them apart."""
 
     def __init__(self, who: Application, options: Mapping[str, object]) -> None:
@@ -241,7 +242,7 @@ class LoneReader:
         self._batch = dice.choice([1, 10, 500])
 
     async def run(self) -> None:
-        consumer = Consumer(**cast("dict[str, Any]", self._options))
+        consumer = MortalConsumer(**cast("dict[str, Any]", self._options))
         consumer.assign(self.partitions)
         self.reading.begin(dict.fromkeys(self.partitions, 0))
         while not self.leaves:

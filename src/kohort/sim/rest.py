@@ -41,6 +41,7 @@ def _calm(world: World) -> None:
     world.network.heal_all()
     world.network.weather.spread = 0.001
     world.network.weather.pieces = 0.0
+    world.network.aims.clear()
     disk, site = world.site.disk, world.site
     disk.failure, disk.slowness = None, 0.0005
     if isinstance(disk, FilesDisk):

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kohort.client import acceleration, driver, membership
+from kohort.client import acceleration, driver, membership, unclosed
 from kohort.model import UUID
 
 _log = logging.getLogger("kohort")
@@ -28,6 +28,8 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
     driver.__dict__["Pulse"] = _NoPulse
     installed = acceleration.__dict__["installed"]
     acceleration.__dict__["installed"] = lambda: False  # it is loaded by a thread, at no certain time
+    unclosed_before = unclosed.__dict__["_open"]
+    unclosed.__dict__["_open"] = set()  # a killed producer's records are not written when the interpreter ends
     ears = _Ears(failed)
     _log.addHandler(ears)
     _log.setLevel(logging.ERROR)
@@ -45,6 +47,7 @@ def alone(seed: int, failed: Callable[[str, BaseException], None]) -> Iterator[N
         membership.__dict__["uuid4"] = fresh_id
         driver.__dict__["Pulse"] = pulse
         acceleration.__dict__["installed"] = installed
+        unclosed.__dict__["_open"] = unclosed_before
 
 
 class _NoPulse:

@@ -7,6 +7,7 @@ from random import Random
 
 from kohort.client import KohortError, Producer
 from kohort.model import TopicPartition
+from kohort.sim.mortal import MortalProducer
 from kohort.sim.records import Records
 
 _CLOSES_WITHIN = 15.0
@@ -36,7 +37,7 @@ class Writer:
 
     async def run(self) -> None:
         self._orders = asyncio.Queue()
-        producer = Producer(
+        producer = MortalProducer(
             bootstrap_servers=self._bootstrap,
             client_id=self.name,
             request_timeout_ms=10_000,
