@@ -1,6 +1,5 @@
 """InitProducerId: an id for an idempotent producer (KIP-98). Transactions are not offered yet."""
 
-import secrets
 from typing import TYPE_CHECKING
 
 from kohort.broker.call import Call
@@ -10,7 +9,7 @@ from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdRe
 if TYPE_CHECKING:
     from kohort.broker.server import Broker
 
-_ID_BITS = 62  # positive as a signed 64-bit number
+_ID_BITS = 62  # positive as a signed 64-bit number, and those of a random UUID that are all random
 
 
 def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None:
@@ -23,7 +22,7 @@ def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None
     elif request.transactional_id is not None:
         call.reply(_refused(ErrorCode.UNSUPPORTED_VERSION))
     else:
-        call.reply(InitProducerIdResponse(producer_id=secrets.randbits(_ID_BITS), producer_epoch=0))
+        call.reply(InitProducerIdResponse(producer_id=broker.fresh_id().int & (1 << _ID_BITS) - 1, producer_epoch=0))
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:
