@@ -96,7 +96,7 @@ class _WitnessedConsumer(MortalConsumer):
         witness = self._who.witness
         ids = self._ids(partitions)
         since = {partition: witness.asks(self._who, ids[partition], partition) for partition in partitions}
-        found = await super().committed(partitions)
+        found = await super().committed(sorted(partitions))  # a set's order would be that of a hash
         if ids == self._ids(partitions):  # else nobody can say of which topic the answer is
             for partition in [one for one in sorted(found) if ids[one] is not None]:
                 one = found[partition]
