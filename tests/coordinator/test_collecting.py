@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import Behind, ClientKind, Held
+from kohort.coordinator.collecting import next_heartbeat_at
 from kohort.coordinator.holds import Holds
 from kohort.errors import ErrorCode
 from kohort.model import UUID
@@ -151,3 +152,72 @@ def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
     assert holds.anybody_waits
     holds.drop(held)
     assert not holds.anybody_waits
+
+
+def just_joined(client: ClientKind) -> tuple[HeldGroup, str, str, list[str]]:
+    """A group whose members have joined a moment ago: one without a heartbeat in hand, one to leave, the others."""
+    group = group_of(client)
+    group.leave(group.members[0])
+    for member_id in group.told():
+        group.join(member_id)
+    group.share()
+    for member in group.shell.shard.groups["g"].members.values():
+        member.client = client
+    late, leaver, *others = group.members
+    group.beat(leaver, *others)
+    del group.answers[late]
+    group.wait(400)
+    group.leave(leaver)
+    return group, late, leaver, others
+
+
+def test_members_by_librdkafka_that_are_all_in_hand_are_told_when_they_may_join_again() -> None:
+    group, late, _, others = just_joined(ClientKind.LIBRDKAFKA)
+    group.beat(late)
+    group.wait(599)
+    assert group.told() == []
+    group.wait(1)
+    assert set(group.told()) == {late, *others}
+
+
+def test_members_by_librdkafka_that_may_join_again_still_wait_for_the_last() -> None:
+    group, late, _, others = just_joined(ClientKind.LIBRDKAFKA)
+    group.wait(700)
+    assert group.told() == []
+    group.beat(late)
+    assert set(group.told()) == {late, *others}
+
+
+def test_a_heartbeat_that_librdkafka_repeats_does_not_put_off_the_next() -> None:
+    group = group_of(ClientKind.LIBRDKAFKA, members=1)
+    [member] = group.shell.shard.groups["g"].members.values()
+    due = next_heartbeat_at(member)
+    group.release(member.member_id)
+    group.wait(100)
+    group.beat(member.member_id)
+    assert next_heartbeat_at(member) == due
+
+
+def test_a_heartbeat_that_was_left_out_during_a_hold_does_not_make_the_rhythm_longer() -> None:
+    group = group_of(ClientKind.OTHER, members=1)
+    [member] = group.shell.shard.groups["g"].members.values()
+    group.wait(4_000)
+    group.release(member.member_id)
+    group.wait(2_000)
+    group.beat(member.member_id)
+    assert member.rhythm_ms == RHYTHM
+
+
+def test_a_generation_begins_the_count_of_refusals_anew() -> None:
+    group = group_of(ClientKind.LIBRDKAFKA, members=1)
+    [member_id] = group.members
+    for _ in range(2):
+        group.wait(900)
+        group.release(member_id)
+        group.beat(member_id)
+    group.join(member_id)
+    group.share()
+    group.shell.shard.groups["g"].members[member_id].client = ClientKind.LIBRDKAFKA
+    group.beat(member_id)
+    group.release(member_id)
+    assert group.answer_to(member_id) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
