@@ -18,7 +18,7 @@ def a_broker_that_lives_is_taken_for_dead(patch: MonkeyPatch) -> None:
     patch.setattr(ClusterDirectory, "lives", lambda self, node_id: False)
 
 
-@plant("S9", "S7", "S10", "S13", "L2", hint=3)
+@plant("S9", "S7", "S10", "S13", "L2", hint=16)
 def a_shard_that_is_given_away_goes_on_serving(patch: MonkeyPatch) -> None:
     def keep(self: Groups, partitions: Iterable[int]) -> None:
         pass

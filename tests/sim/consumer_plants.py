@@ -55,7 +55,7 @@ def any_earlier_epoch_counts_as_a_lost_answer(patch: MonkeyPatch) -> None:
     patch.setattr(admission, "_check_epoch", lenient)
 
 
-@plant("S5", hint=5)
+@plant("S5", hint=41)
 def whoever_owns_too_much_may_send_the_epoch_before(patch: MonkeyPatch) -> None:
     real = admission._check_epoch
     patch.setattr(admission, "_check_epoch", lambda member, epoch, owned: real(member, epoch, NOTHING))

@@ -11,7 +11,7 @@ from kohort.log.cluster.unsure import Writer
 from tests.sim.planting import plant
 
 
-@plant("S7", "S10", "S8", hint=329)
+@plant("S7", "S10", "S8", hint=10)
 def a_lost_answer_is_taken_for_a_refusal(patch: MonkeyPatch) -> None:
     def not_in(self: object) -> Generator[float, None, int]:
         yield 0.1

@@ -45,7 +45,7 @@ def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
     patch.setattr(DiskStore, "_check_owner", lambda self: None)
 
 
-@plant("S10", "S7", hint=11)
+@plant("S10", "S7", hint=44)
 def a_failed_append_is_kept_in_memory(patch: MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "fail", lambda self, pending, error: self.settle(pending))
 
