@@ -38,7 +38,10 @@ def test_a_topic_is_created_listed_described_and_deleted(run: Run, bootstrap: st
         (1, 0, 0),
         (2, 0, 0),
     ]
-    assert run("topic", "describe", name, bootstrap=bootstrap).lines[0].startswith(f"{name}: 3 partitions, 0 records")
+    assert all(one["isr"] == one["replicas"] == [one["leader"]] for one in described["partitions"])
+    told = run("topic", "describe", name, bootstrap=bootstrap).lines
+    assert told[0].startswith(f"{name}: 3 partitions, 0 records")
+    assert told[1].split() == ["partition", "leader", "replicas", "isr", "start", "end"]
 
     assert run("topic", "delete", name, bootstrap=bootstrap).out == f"deleted {name}\n"
     gone = run("topic", "describe", name, bootstrap=bootstrap)

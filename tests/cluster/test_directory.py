@@ -13,7 +13,7 @@ import pytest
 
 from kohort.log import BadDataDirectory, ClusterStore, DataDirectoryInUse, FileStore, Topic, TopicExists
 from kohort.log.cluster import ClusterDirectory, ClusterImage, Node
-from kohort.log.cluster.locks import Busy, locked
+from kohort.log.cluster.locks import Busy, FileLock, locked
 
 
 def test_two_brokers_with_one_node_id_are_one_too_many(tmp_path: Path) -> None:
@@ -58,9 +58,10 @@ def test_a_cluster_goes_on_with_what_a_broker_alone_left(tmp_path: Path) -> None
     ("content", "sentence"),
     [
         (
-            {"format": 3, "cluster_id": "x"},
-            "has format 3, this version of kohort reads 2; use the version that made it",
+            {"format": 4, "cluster_id": "x"},
+            "has format 4, this version of kohort reads 3; use the version that made it",
         ),
+        ({"format": 3, "cluster_id": 5}, "is damaged"),
         ({"format": 2, "cluster_id": 5}, "is damaged"),
     ],
 )
@@ -72,6 +73,43 @@ def test_a_directory_of_another_make_is_refused_untouched(
         ClusterDirectory(tmp_path, 1)
     assert json.loads((tmp_path / "kohort.json").read_text()) == content
     assert not (tmp_path / "cluster.json").exists()
+
+
+def make_older(path: Path) -> bytes:
+    """Make the directory as version 0.1 leaves it, with one topic; return its image."""
+    store = ClusterStore(path, 1)
+    store.create_topic(Topic(uuid4(), "t", 2))
+    store.close()
+    meta = json.loads((path / "kohort.json").read_text())
+    (path / "kohort.json").write_text(json.dumps({**meta, "format": 2}))
+    image = json.loads((path / "cluster.json").read_text())["image"]
+    del image["targets"]
+    older = json.dumps(image).encode()
+    (path / "cluster.json").write_bytes(older)
+    return older
+
+
+def test_a_directory_of_version_0_1_is_made_one_that_its_brokers_refuse(tmp_path: Path) -> None:
+    make_older(tmp_path)
+    with pytest.raises(BadDataDirectory, match="is a cluster's; start it with kohort cluster"):
+        FileStore(tmp_path)
+    store = ClusterStore(tmp_path, 1)
+    assert store.topics()["t"].partitions == 2
+    store.close()
+    # Version 0.1 reads format 2 alone, and an image whose outermost object has the topics.
+    assert json.loads((tmp_path / "kohort.json").read_text())["format"] == 3
+    assert "topics" not in json.loads((tmp_path / "cluster.json").read_text())
+
+
+def test_a_directory_where_a_broker_of_version_0_1_works_is_refused_untouched(tmp_path: Path) -> None:
+    older = make_older(tmp_path)
+    life = FileLock(tmp_path / "brokers" / "7.lock")
+    with pytest.raises(DataDirectoryInUse, match=r"by brokers of an older version of kohort \(7\); stop all of them"):
+        ClusterDirectory(tmp_path, 1)
+    assert json.loads((tmp_path / "kohort.json").read_text())["format"] == 2
+    assert (tmp_path / "cluster.json").read_bytes() == older
+    life.close()
+    ClusterDirectory(tmp_path, 1).close()
 
 
 def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -311,7 +312,7 @@ def test_tables_of_another_version_are_refused_untouched(dsn: str) -> None:
     ClusterDatabase(dsn, 1).close()
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE kohort.cluster SET format = 99")
-    with pytest.raises(BadDatabase, match="have format 99, this version of kohort reads 2; use"):
+    with pytest.raises(BadDatabase, match="have format 99, this version of kohort reads 3; use"):
         ClusterDatabase(dsn, 1)
 
 
@@ -332,6 +333,29 @@ def test_tables_of_an_older_version_are_made_this_ones_when_its_brokers_have_end
     append(log, b"c")
     flush(successor)
     assert values(log) == [b"a", b"b", b"c"]
+
+
+def test_tables_of_version_0_1_are_made_ones_that_its_brokers_refuse(join: Open) -> None:
+    store = join(1)
+    topic_id = topic_of(store)
+    with psycopg.connect(store.home.dsn) as connection:
+        row = connection.execute("SELECT image FROM kohort.cluster").fetchone()
+        assert row is not None
+        older = json.dumps(json.loads(row[0])["image"])
+        connection.execute("UPDATE kohort.cluster SET format = 2, image = %s", (older,))
+    with pytest.raises(BadDatabase, match=r"brokers of an older version .* \(1\); stop all of them first"):
+        ClusterDatabase(store.home.dsn, 2)
+    with psycopg.connect(store.home.dsn) as connection:
+        assert connection.execute("SELECT format, image FROM kohort.cluster").fetchone() == (2, older)
+        connection.execute("UPDATE kohort.leases SET until = now() - interval '1 s'")
+    home = ClusterDatabase(store.home.dsn, 2)
+    assert topic_id in home.read().topics
+    home.close()
+    with psycopg.connect(store.home.dsn) as connection:
+        row = connection.execute("SELECT format, image FROM kohort.cluster").fetchone()
+    assert row is not None
+    # Version 0.1 reads format 2 alone, and an image whose outermost object has the topics.
+    assert row[0] == 3 and "topics" not in json.loads(row[1])
 
 
 def make_older(dsn: str) -> None:

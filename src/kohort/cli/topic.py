@@ -88,7 +88,7 @@ def create_topic(
 
 @commands.command("describe", epilog="Example: kohort topic describe flights")
 def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
-    """Each partition's leader, and the offsets where it starts and ends."""
+    """Each partition's leader, replicas and in-sync replicas (isr), and the offsets where it starts and ends."""
     servers = bootstrap_servers(bootstrap)
 
     async def ask() -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
     for topic in described:
         records = sum(one["end"] - one["start"] for one in topic["partitions"])
         say(f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}")
-        header = ("partition", "leader", "replicas", "start", "end")
+        header = ("partition", "leader", "replicas", "isr", "start", "end")
         columns(header, [_row(one, header) for one in topic["partitions"]])
 
 
@@ -156,6 +156,7 @@ async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]
                 "partition": partition.partition,
                 "leader": topic.leaders[partition.partition].node_id,
                 "replicas": list(topic.replicas.get(partition.partition, ())),
+                "isr": list(topic.in_sync.get(partition.partition, ())),
                 "start": start.offset if start else 0,
                 "end": end.offset if end else 0,
             }

@@ -37,6 +37,7 @@ class TopicMetadata:
     internal: bool = False
     leaders: Mapping[int, Leader] = field(default_factory=dict)
     replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    in_sync: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     error: ErrorCode = ErrorCode.NONE
 
     @property
@@ -118,4 +119,6 @@ def _topic(one: MetadataResponseTopic) -> TopicMetadata:
         for partition in partitions
     }
     replicas = {partition.partition_index: tuple(partition.replica_nodes) for partition in partitions}
-    return TopicMetadata(one.name, one.topic_id, one.is_internal, leaders, replicas, error_code(one.error_code))
+    in_sync = {partition.partition_index: tuple(partition.isr_nodes) for partition in partitions}
+    error = error_code(one.error_code)
+    return TopicMetadata(one.name, one.topic_id, one.is_internal, leaders, replicas, in_sync, error)

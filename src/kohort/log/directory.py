@@ -25,8 +25,10 @@ from kohort.log.memory import fresh_cluster_id
 from kohort.model import UUID
 
 FORMAT = 1
-CLUSTER_FORMAT = 2
+CLUSTER_FORMAT = 3
 """The directory that several brokers share: see `kohort.log.cluster`."""
+OLDER_CLUSTER_FORMAT = 2
+"""Of version 0.1, whose image has no replicas and whose brokers would drop them."""
 _MAX_EPOCH = 2**31 - 1
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -55,7 +57,7 @@ class DataDirectory:
         if meta is None:
             refuse_foreign_files(self.path)
             meta = {"format": FORMAT, "cluster_id": cluster_id or fresh_cluster_id(), "epoch": -1, "clean": True}
-        if meta.get("format") == CLUSTER_FORMAT:
+        if meta.get("format") in (CLUSTER_FORMAT, OLDER_CLUSTER_FORMAT):
             raise BadDataDirectory(f"the data directory {self.path} is a cluster's; start it with kohort cluster")
         self.cluster_id = check_meta(self.path, meta, FORMAT, cluster_id)
         epoch = last_epoch(self.path, meta)

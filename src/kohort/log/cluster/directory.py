@@ -1,6 +1,6 @@
 """The data directory of a cluster on one host: several brokers, and one file that says who leads what.
 
-kohort.json           format 2, cluster id
+kohort.json           format 3, cluster id
 lock                  every broker shares it, so that a broker alone keeps out
 cluster.json          the image: brokers, topics, leaders, configs
 cluster.lock          held while somebody changes the image
@@ -13,6 +13,7 @@ whoever declares a broker dead has seen that its lock is free.
 
 import errno
 import json
+import logging
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from kohort.log.cluster.processes import ProcessIdentity, this_process
 from kohort.log.directory import (
     CLUSTER_FORMAT,
     FORMAT,
+    OLDER_CLUSTER_FORMAT,
     check_meta,
     last_epoch,
     read_configs,
@@ -42,6 +44,8 @@ _PATIENCE_S = 0.1
 _START_PATIENCE_S = 2.0
 """Nobody waits for a broker that starts."""
 _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
+
+log = logging.getLogger("kohort.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,24 @@ class ClusterDirectory:
             write_durably(self.path / "cluster.json", encode_image(image))
             meta = {"format": CLUSTER_FORMAT, "cluster_id": check_meta(self.path, meta, FORMAT, cluster_id)}
             write_durably(self.path / "kohort.json", json.dumps(meta).encode())
+        elif meta.get("format") == OLDER_CLUSTER_FORMAT:
+            meta = {**meta, "cluster_id": check_meta(self.path, meta, OLDER_CLUSTER_FORMAT, cluster_id)}
+            meta = self._upgrade(meta)
         return check_meta(self.path, meta, CLUSTER_FORMAT, cluster_id)
+
+    def _upgrade(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """Raise the format to this version's. Raises DataDirectoryInUse where a broker of version 0.1 works on it."""
+        lives = sorted(int(one.stem) for one in (self.path / "brokers").glob("*.lock") if is_held(one))
+        if lives:
+            numbers = ", ".join(map(str, lives))
+            detail = f"is in use by brokers of an older version of kohort ({numbers}); stop all of them first"
+            raise DataDirectoryInUse(f"the cluster in {self.path} {detail}")
+        log.warning("the cluster in %s is made one of format %d; version 0.1 cannot use it", self.path, CLUSTER_FORMAT)
+        meta = {**meta, "format": CLUSTER_FORMAT}
+        write_durably(self.path / "kohort.json", json.dumps(meta).encode())
+        # A broker of 0.1 that has read the old format a moment ago fails on the image, too.
+        write_durably(self.path / "cluster.json", encode_image(read_image(self.path)))
+        return meta
 
     def close(self) -> None:
         """Let go of everything: for the others this broker is dead now."""

@@ -9,7 +9,7 @@ from kohort.model import UUID
 
 
 def encode_image(image: ClusterImage) -> bytes:
-    """As `decode_image` reads it."""
+    """As `decode_image` reads it. Version 0.1 refuses it: it would drop the replicas with its next change."""
     stored = {
         "version": image.version,
         "first_epoch": image.first_epoch,
@@ -22,13 +22,14 @@ def encode_image(image: ClusterImage) -> bytes:
         "targets": [[str(one.topic_id), one.partition, target] for one, target in image.targets.items()],
         "configs": image.configs,
     }
-    return json.dumps(stored).encode()
+    return json.dumps({"image": stored}).encode()
 
 
 def decode_image(data: bytes) -> ClusterImage:
     """Raises ValueError where it is no image."""
     try:
         stored: dict[str, Any] = json.loads(data)
+        stored = stored.get("image", stored)  # version 0.1 wrote it without the outer object
         topics = {UUID(one["id"]): one for one in stored["topics"]}
         return ClusterImage(
             version=int(stored["version"]),

@@ -192,6 +192,10 @@ def _enter(session: Session, wanted: str | None) -> str:
             raise BadDatabase(f"the database belongs to cluster {cluster_id}, not {wanted}")
         for older in range(found, FORMAT):
             _upgrade(connection, older)
+        if found < FORMAT:
+            # A broker of 0.1 that has read the old format a moment ago fails on the image, too.
+            image = encode_image(_locked(connection)).decode()
+            connection.execute("UPDATE kohort.cluster SET image = %s", (image,))
         if found > FORMAT:
             raise BadDatabase(
                 f"the tables in the database have format {found}, this version of kohort reads {FORMAT};"

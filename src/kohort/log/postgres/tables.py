@@ -4,7 +4,7 @@ Whatever an append needs to be true is checked in its own transaction, under loc
 away must have, too: first the broker's row, then its partitions'. Everybody locks in that order.
 """
 
-FORMAT = 2
+FORMAT = 3
 CHANNEL = "kohort"
 """Where a new version of the image is told (NOTIFY)."""
 
@@ -159,9 +159,13 @@ ALTER TABLE kohort.batches_kept ADD PRIMARY KEY (topic_id, partition, base_offse
 ALTER TABLE kohort.batches ATTACH PARTITION kohort.batches_kept FOR VALUES IN (0);
 DROP FUNCTION kohort.append, kohort.claim, kohort.beat;
 {_FUNCTIONS}
-"""
+""",
+    2: "",  # the tables are the same; the image has replicas, which version 0.1 would drop
 }
 """What makes tables of an older format the next one's. Brokers of that format must have ended."""
 
-LIVES = {1: "SELECT node_id FROM kohort.brokers WHERE lease_until > clock_timestamp() ORDER BY node_id"}
+LIVES = {
+    1: "SELECT node_id FROM kohort.brokers WHERE lease_until > clock_timestamp() ORDER BY node_id",
+    2: "SELECT node_id FROM kohort.leases WHERE until > clock_timestamp() ORDER BY node_id",
+}
 """The brokers of each older format that have not."""
