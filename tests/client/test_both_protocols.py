@@ -315,6 +315,18 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
         assert seen[5:] == [b"new"]
 
 
+async def test_a_member_that_left_does_not_create_its_deleted_topic_again(
+    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+) -> None:
+    # Its cluster goes on asking for metadata, and a broker creates the topics that a client asks for.
+    topic = await new_topic()
+    member = await Membership.join(cluster, fresh, [topic], protocol)
+    await member.leave()
+    await admin.delete_topics([topic])
+    await cluster.refresh()
+    assert topic not in await admin.list_topics()
+
+
 async def test_a_thousand_partitions_are_shared_and_committed(
     cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
 ) -> None:

@@ -30,7 +30,7 @@ def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
 
 @plant("L7", "L5", "L1", hint=30)
 def leaders_of_what_the_broker_matches_are_not_looked_up_again(patch: MonkeyPatch) -> None:
-    def unknown_only(self: Cluster, topics: set[str]) -> None:
+    def unknown_only(self: Cluster, _who: object, topics: set[str]) -> None:
         self.want_metadata(topics - self.metadata.topics.keys())
 
     patch.setattr(Cluster, "keep_metadata", unknown_only)

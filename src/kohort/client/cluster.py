@@ -90,15 +90,15 @@ class Cluster:
         self._refresher.unwatch(who)
 
     def want_metadata(self, topics: Iterable[str] = ()) -> None:
-        """Refresh soon, and know these topics from then on."""
+        """Refresh soon, and ask for these topics, too, this once."""
         self._refresher.want(topics)
 
-    def keep_metadata(self, topics: Set[str]) -> None:
-        """Have these topics in every refresh from now on, and refresh soon if one of them is not known yet."""
-        self._refresher.keep(topics)
+    def keep_metadata(self, who: object, topics: Set[str]) -> None:
+        """Have these topics in every refresh, instead of those that `who` kept before; refresh soon for new ones."""
+        self._refresher.keep(who, topics)
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
-        """Metadata that was asked for after this call. Raises KafkaError where no broker can be asked."""
+        """Metadata asked for after this call, of `topics`, too. Raises KafkaError if no broker can be asked."""
         return await self._refresher.refresh(topics)
 
     async def _ask_for_metadata(self, request: MetadataRequest) -> MetadataResponse:

@@ -86,7 +86,7 @@ class Fetcher:
         added = [PartitionState(partition) for partition in sorted(partitions)]
         self.states.update((state.partition, state) for state in added)
         # A topic that is known by its id alone (the broker looks after the pattern) has leaders that change, too.
-        self._cluster.keep_metadata({state.partition.topic for state in added})
+        self._keep_metadata()
         return added
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
@@ -98,6 +98,10 @@ class Fetcher:
                 state.lose(None)
                 self._replicas.forget(state)
                 self._errors.forget([partition])
+        self._keep_metadata()
+
+    def _keep_metadata(self) -> None:
+        self._cluster.keep_metadata(self, {partition.topic for partition in self.states})
 
     async def close(self) -> None:
         """Stop fetching."""

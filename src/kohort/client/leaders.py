@@ -54,7 +54,7 @@ async def ask_leaders(
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             problem = answer or problem
         if problem is not None:
-            cluster.want_metadata()
+            cluster.want_metadata({partition.topic for partition in missing if partition not in found})
             raise problem
         return found
 

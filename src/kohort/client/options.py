@@ -103,6 +103,9 @@ class ProducerOptions(ClientOptions):
 class AdminOptions(ClientOptions):
     """What an admin client has."""
 
+    allow_auto_create_topics: bool = False
+    """Whether to ask for the offsets of a topic that does not exist creates it. Java's admin client never does."""
+
 
 CHOICES: Mapping[str, tuple[object, ...]] = {
     "group_protocol": ("classic", "consumer"),

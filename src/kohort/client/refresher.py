@@ -29,8 +29,9 @@ WatcherOfAll = Callable[[ClusterMetadata], None]
 class Refresher:
     """`ask` puts the request to some broker; `on_fresh` is awaited before anybody is told of its answer.
 
-    It asks when someone wants it, and otherwise every metadata.max.age.ms; for the topics that someone named, or for
-    all while someone watches all.
+    It asks when someone wants it, and otherwise every metadata.max.age.ms; for the topics that someone watches or
+    keeps, or for all while someone watches all. A topic that is only wanted is asked for once: a broker creates topics
+    that clients ask for, so a client that no longer uses a topic must not ask for it.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class Refresher:
         self._watchers: dict[object, tuple[frozenset[str], Watcher]] = {}
         self._watchers_of_all: dict[object, WatcherOfAll] = {}
         self._ids: dict[object, frozenset[UUID]] = {}
-        self._topics: set[str] = set()
+        self._kept: dict[object, frozenset[str]] = {}
+        self._wanted_once: set[str] = set()
+        """Topics of the next refresh that need not be watched or kept."""
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
@@ -63,7 +66,7 @@ class Refresher:
         """Tell `watcher` soon, and from then on after every refresh; find the topics of these ids, too."""
         self._watchers[who] = (topics, watcher)
         self._ids[who] = ids
-        self.want(topics)
+        self.want()
 
     def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
         """As `watch`, of all topics that there are."""
@@ -77,16 +80,20 @@ class Refresher:
         self._watchers_of_all.pop(who, None)
 
     def want(self, topics: Iterable[str] = ()) -> None:
-        """Refresh soon, and know these topics from then on."""
-        self._topics.update(topics)
+        """Refresh soon, and ask for these topics, too, this once."""
+        self._wanted_once.update(topics)
         self._wanted.set()
         if (self._task is None or self._task.done()) and not self._closed:
             self._task = self._loop.create_task(self._keep_fresh(), name="kohort-metadata")
 
-    def keep(self, topics: Set[str]) -> None:
-        """Have these topics in every refresh from now on, and refresh soon if one of them is not known yet."""
-        self._topics |= topics
-        if topics - self.metadata.topics.keys():
+    def keep(self, who: object, topics: Set[str]) -> None:
+        """Have these topics in every refresh, instead of those that `who` kept before; refresh soon for new ones."""
+        before = self._lasting()
+        if topics:
+            self._kept[who] = frozenset(topics)
+        else:
+            self._kept.pop(who, None)
+        if not topics <= before:
             self.want()
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
@@ -158,7 +165,9 @@ class Refresher:
     async def _refresh(self) -> None:
         # KIP-516: no topics at all is asked for by an empty list, all topics by null.
         everything = bool(self._watchers_of_all)
-        topics = None if everything else [MetadataRequestTopic(name=name) for name in sorted(self._topics)]
+        names = self._lasting() | self._wanted_once
+        self._wanted_once.clear()
+        topics = None if everything else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(
             topics=topics, allow_auto_topic_creation=self._options.allow_auto_create_topics and bool(topics)
         )
@@ -168,8 +177,8 @@ class Refresher:
             self.metadata = replace(self.metadata, brokers={})
             answer = await self._ask(request)
         check(answer.error_code, "metadata")
-        self.metadata = self.metadata.merged(answer, of_all=self._topics if everything else None)
-        for name in self._topics & self.metadata.topics.keys():
+        self.metadata = self.metadata.merged(answer, of_all=names if everything else None)
+        for name in names & self.metadata.topics.keys():
             error = self.metadata.topics[name].error
             if error is ErrorCode.NONE:
                 self._unknown.succeeded([f"topic={name}"])
@@ -181,6 +190,10 @@ class Refresher:
             request = MetadataRequest(topics=by_id, allow_auto_topic_creation=False)
             self.metadata = self.metadata.merged(await self._ask(request))
         await self._on_fresh(self.metadata)
+
+    def _lasting(self) -> set[str]:
+        """The topics that every refresh asks for."""
+        return set[str]().union(*(topics for topics, _ in self._watchers.values()), *self._kept.values())
 
     def _nameless(self) -> set[UUID]:
         """The ids that somebody wants a name for and that have none yet."""
