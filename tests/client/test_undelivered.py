@@ -14,11 +14,14 @@ import pytest
 from kohort import Admin, KafkaError, NewTopic, Producer, TopicPartition, blocking
 from kohort.client import ClosedError, DeliveryFailedError, InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KohortError
+from kohort.wire.metadata import MetadataResponse
 from tests.client.conftest import NewTopicName, eventually
+from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 from tests.interop.kohort import kohort_to_kill
 
 LOGGER = "kohort.client.undelivered"
+_METADATA = 3
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -208,6 +211,22 @@ def test_without_its_topic_all_records_fail_together(any_broker: Broker, fresh: 
             assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with pytest.raises(DeliveryFailedError, match="1 record was"):
             producer.flush()
+
+
+async def test_a_topic_that_the_broker_does_not_know_is_the_reason_though_its_next_answer_is_late(fresh: str) -> None:
+    options = {"max_block_ms": 300, "allow_auto_create_topics": False, "retry_backoff_ms": 1}
+    async with linked_broker() as (_, link):
+
+        def hold(answer: MetadataResponse, _client: str | None) -> None:
+            if answer.topics:
+                link.held[_METADATA] = asyncio.Event()
+
+        link.change[_METADATA] = hold
+        async with Producer(bootstrap_servers=f"127.0.0.1:{link.port}", **options) as producer:
+            with pytest.raises(KafkaError) as raised:
+                await producer.send(fresh, b"x")
+            link.held.clear()
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_waiting_can_be_limited(any_broker: Broker, small: str) -> None:

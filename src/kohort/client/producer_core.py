@@ -74,6 +74,9 @@ class ProducerCore:
                 await self.topics.find(topic)
                 await self._gathered.room()
         except TimeoutError:
+            refused = self.topics.refusal(topic)
+            if refused is not None:
+                raise refused from None
             if topic in self.topics.known:
                 detail = f"no room for a record to {topic} within max_block_ms: the brokers take records too slowly"
             else:

@@ -43,6 +43,13 @@ class ProducerTopics:
         known = self.known.get(topic)
         return None if known is None else known.partitioner.count
 
+    def refusal(self, topic: str) -> KafkaError | None:
+        """What the brokers last said against the topic; None if it is known, or no broker has answered yet."""
+        answered = self._cluster.metadata.topics.get(topic)
+        if topic in self.known or answered is None or answered.error is ErrorCode.NONE:
+            return None
+        return KafkaError(answered.error, f"{topic}: {answered.error.sentence}")
+
     async def find(self, topic: str) -> None:
         """Wait until the topic is known. Raises KafkaError after max_block_ms."""
         if topic in self.known:
@@ -52,7 +59,7 @@ class ProducerTopics:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._find(topic), name=f"kohort-topic {topic}")
             self._searches[topic] = task
-            task.add_done_callback(lambda _: self._searches.pop(topic, None))
+            task.add_done_callback(lambda done: self._ended(topic, done))
         await asyncio.shield(task)
 
     async def close(self) -> None:
@@ -63,6 +70,11 @@ class ProducerTopics:
         await asyncio.gather(*tasks, return_exceptions=True)
         for topic in self.known:
             self._cluster.unwatch((self, topic))
+
+    def _ended(self, topic: str, search: "asyncio.Task[None]") -> None:
+        del self._searches[topic]
+        if not search.cancelled():
+            search.exception()  # those that waited for it may have given up: `ready` says why by itself
 
     async def _find(self, topic: str) -> None:
         async def attempt() -> int:
