@@ -32,6 +32,8 @@ class Cluster:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._leaders: dict[TopicPartition, tuple[str, int]] = {}
         self._topic_ids: dict[str, UUID] = {}
+        self._internal: set[str] = set()
+        """Topics of the cluster itself, such as `__consumer_offsets`, as far as they were seen."""
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -75,7 +77,9 @@ class Cluster:
             return list(topics.partitions)
         names = self.ask(lambda: self._metadata(topics.names or None))
         if topics.pattern is not None:
-            names = {name: count for name, count in names.items() if re.fullmatch(topics.pattern, name)}
+            # As Spark's own source: a pattern never finds internal topics (Kafka's exclude.internal.topics).
+            found = [name for name in names.keys() - self._internal if re.fullmatch(topics.pattern, name)]
+            names = {name: names[name] for name in found}
         elif missing_names := [name for name in topics.names if name not in names]:
             raise KohortError(f"Topic {missing_names[0]} does not exist.")
         return sorted(TopicPartition(name, number) for name, count in names.items() for number in range(count))
@@ -150,6 +154,8 @@ class Cluster:
             assert topic.name is not None
             counts[topic.name] = len(topic.partitions)
             self._topic_ids[topic.name] = topic.topic_id
+            if topic.is_internal:
+                self._internal.add(topic.name)
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.leader_id in addresses:

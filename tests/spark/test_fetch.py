@@ -137,6 +137,20 @@ def test_the_cluster_tells_partitions_and_bounds(bootstrap: str) -> None:
         cluster.close()
 
 
+def test_a_pattern_finds_no_internal_topics(bootstrap: str, group: str) -> None:
+    topic = Topic(bootstrap, 2)
+    topic.lag(group)  # looks the coordinator up, which makes __consumer_offsets
+    cluster = Cluster(broker_at(bootstrap))
+    try:
+        assert cluster.partitions(Topics(names=("__consumer_offsets",))), "named, it is there"
+        assert cluster.partitions(Topics(pattern="__consumer_.*")) == []
+        found = {one.topic for one in cluster.partitions(Topics(pattern=".*"))}
+        assert topic.name in found
+        assert not {name for name in found if name.startswith("__")}
+    finally:
+        cluster.close()
+
+
 def test_nobody_there_is_said_in_time() -> None:
     cluster = Cluster(Broker((("127.0.0.1", 1),), request_timeout_ms=50))
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1: Connection refused"):
