@@ -1,9 +1,14 @@
 """Which members are taken for gone when connections close, in virtual time."""
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 
+import pytest
+
+from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode
+from kohort.model import Millis
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.peer import Peer, connected
 from tests.broker.test_consumer_groups import beat
@@ -68,5 +73,25 @@ def test_a_connection_does_not_remember_members_that_left() -> None:
             assert (await beat(peer, "g", f"m{number}", -1)).error_code == ErrorCode.NONE
         (connection,) = world.broker.sockets
         assert len(connection.members) < 20
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_members_that_share_a_connection_are_looked_at_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A look at all of them for each new one took most of the CPU time while ten thousand members joined.
+    looks = Counter[str]()
+    grace_ms = GroupShard.grace_ms
+
+    def counted(shard: GroupShard, group_id: str, member_id: str) -> Millis | None:
+        looks[member_id] += 1
+        return grace_ms(shard, group_id, member_id)
+
+    monkeypatch.setattr(GroupShard, "grace_ms", counted)
+
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        for number in range(200):
+            await consumer_member(peer, "g", f"m{number}")
+        assert len(looks) == 200
+        assert looks.total() < 4 * 200
 
     in_virtual_time(steps, SETTINGS)

@@ -25,6 +25,7 @@ log = logging.getLogger("kohort.broker")
 
 _READ_SIZE = 1 << 16  # larger reads cost an mmap and its page faults each
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before requests do
+FEW_MEMBERS = 16
 _HELD_ANSWERS = "answers behind one that is not ready"
 _SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
 _UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
@@ -79,6 +80,8 @@ class Connection(asyncio.BufferedProtocol):
         """The last heartbeat, which may be held until there is news; see `Dispatch._release`."""
         self.members: dict[str, str] = {}
         """The members that were last heard of here, by member id, and their groups."""
+        self.check_members_at = FEW_MEMBERS
+        """At how many members `Presence` looks for those that have left meanwhile."""
         self.growths_seen = 0
         """How many topics had got more partitions when the peer was told last; see `Growths`."""
         self.speaks_for_many = False

@@ -9,7 +9,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.broker.connection import Connection
+from kohort.broker.connection import FEW_MEMBERS, Connection
 from kohort.model import Millis
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ _INSTANT: Millis = 1_000
 _MANY_MEMBERS = 10
 _MANY_GROUPS = 3
 """So many members of so many groups are lost in one instant when a gateway or a proxy goes, not they."""
-
-_FORGET_FROM = 16
-"""Members that one connection has spoken for, from which on it is looked for those that are gone meanwhile."""
 
 _Member = tuple[str, str]
 """Group id and member id."""
@@ -42,8 +39,10 @@ class Presence:
         """A member sent something on a connection on which it was not last heard of."""
         if self._broker.groups.shard(group_id).grace_ms(group_id, member_id) is None:
             return
-        if len(connection.members) >= _FORGET_FROM:
+        if len(connection.members) >= connection.check_members_at:
             self._forget_who_left(connection)
+            # Only when their number has doubled: a look at all for each new one is quadratic.
+            connection.check_members_at = max(FEW_MEMBERS, 2 * len(connection.members))
         self._connections.pop((connection.members.get(member_id, ""), member_id), None)
         member = group_id, member_id
         before = self._connections.get(member)
