@@ -54,12 +54,6 @@ def heartbeat_answered(member: Standing, request: int, sent: Sent, code: ErrorCo
         refused(member, code)
 
 
-def heartbeat_lost(member: Standing) -> None:
-    """No answer will come: the next goes out as soon as there is a coordinator."""
-    member.heartbeat_request = None
-    member.heartbeat_at = member.now
-
-
 def _wanted(member: Standing) -> bool:
     return (
         member.generation is not None

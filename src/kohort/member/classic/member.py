@@ -4,12 +4,7 @@ from typing import assert_never
 
 from kohort.errors import ErrorCode, error_code
 from kohort.member.classic.committing import commit_answered, commit_asked, send_commit_if_possible
-from kohort.member.classic.heartbeats import (
-    heartbeat_answered,
-    heartbeat_lost,
-    next_heartbeat_at,
-    send_heartbeat_if_due,
-)
+from kohort.member.classic.heartbeats import heartbeat_answered, next_heartbeat_at, send_heartbeat_if_due
 from kohort.member.classic.joining import callback_done, join_if_possible, joined, metadata_changed, rejoin_if_needed
 from kohort.member.classic.leaving import (
     begin_leaving,
@@ -136,7 +131,7 @@ class ClassicMember(Standing):
         if sent is None:
             return
         if request == self.heartbeat_request:
-            heartbeat_lost(self)
+            self.heartbeat_request = None
         elif self.commits.unanswered(request):
             pass
         elif request == self.id_request:

@@ -99,5 +99,4 @@ def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:
     member.commits.rebalanced()
     # At once: a coordinator that holds heartbeats can tell only a member that has one in flight.
     member.heartbeat_at = member.assigned_at = member.now
-    member.metadata_compared = False
     member.enter(Phase.STABLE)

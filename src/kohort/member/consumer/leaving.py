@@ -20,7 +20,6 @@ def begin_leaving(member: ConsumerStanding, event: Leave) -> None:
     if member.phase in (Phase.UNSUBSCRIBED, Phase.PREPARE_LEAVING, Phase.LEAVING):
         return
     member.leave, member.staying_wish = event, staying
-    member.callbacks.forget_waiting()
     member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
     member.enter(Phase.PREPARE_LEAVING)
 
