@@ -23,7 +23,7 @@ def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
     patch.setattr(produce, "_reply_when_durable", at_once)
 
 
-@plant("L7", "L5", hint=18)
+@plant("L7", "L5", hint=4)
 def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
     patch.setattr(FetchSession, "_moved", lambda self, log: None)
 
@@ -36,7 +36,7 @@ def leaders_of_what_the_broker_matches_are_not_looked_up_again(patch: MonkeyPatc
     patch.setattr(Cluster, "keep_metadata", unknown_only)
 
 
-@plant("L7", "L5")
+@plant("L7", "L5", hint=66)
 def a_partition_without_a_position_keeps_the_others_from_being_checked(patch: MonkeyPatch) -> None:
     real = Positioner._needed
 
