@@ -131,3 +131,32 @@ async def test_a_client_is_refused_outside_of_its_event_loop(any_broker: Broker,
 
     async with client:
         await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+
+
+CLOSED_BY_A_HANDLER = """
+    import os, signal, sys, threading
+    from kohort.client import ClosedError
+    from kohort.blocking import Consumer
+    consumer = Consumer(sys.argv[2], bootstrap_servers=sys.argv[1], group_id=sys.argv[2])
+    signal.signal(signal.SIGTERM, lambda *_: consumer.close())
+    consumer.poll(timeout=0.1)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    """
+
+LOOPS = {
+    "iterating": "for record in consumer: pass\nprint('ended')",
+    "polling": "try:\n    while True: consumer.poll(timeout=60.0)\nexcept ClosedError: print('ended')",
+}
+
+
+@pytest.mark.parametrize("how", LOOPS)
+def test_a_signal_handler_may_close_the_consumer_that_its_thread_waits_in(
+    how: str, any_broker: Broker, fresh: str
+) -> None:
+    with blocking.Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        admin.create_topics([NewTopic(fresh, 1)])
+    text = textwrap.dedent(CLOSED_BY_A_HANDLER) + LOOPS[how]
+    done = subprocess.run(
+        [sys.executable, "-c", text, any_broker.bootstrap, fresh], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")

@@ -69,6 +69,17 @@ UVLOOP = """
     uvloop.run(main())
     """
 
+ASYNCIO_THAT_KNOWS_THE_TOPIC = """
+    import asyncio, sys
+    from kohort import Producer
+    async def main():
+        producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+        await producer.partitions_for(sys.argv[2])
+        for n in range(100):
+            producer.send_nowait(sys.argv[2], b"%d" % n)
+    asyncio.run(main())
+    """
+
 LOOP_WITHOUT_AN_END = """
     import asyncio, sys
     from kohort import Producer
@@ -116,6 +127,7 @@ PROGRAMS = {
     "blocking": BLOCKING,
     "asyncio": ASYNCIO,
     "asyncio_on_its_way": ASYNCIO_ON_ITS_WAY,
+    "asyncio_that_knows_the_topic": ASYNCIO_THAT_KNOWS_THE_TOPIC,
     "uvloop": UVLOOP,
     "loop_without_an_end": LOOP_WITHOUT_AN_END,
     "failing": FAILING,

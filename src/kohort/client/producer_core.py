@@ -87,6 +87,9 @@ class ProducerCore:
     async def partitions_for(self, topic: str) -> int:
         """Number of the topic's partitions. Raises KafkaError after max_block_ms."""
         check_loop(self.loop, "producer")
+        if self.closed:
+            raise ClosedError("the producer is closed.")
+        self._keep()  # `append` takes records for the topic from now on
         await self.topics.find(topic)
         return self.topics.known[topic].partitioner.count
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,7 @@ from kohort.client import consumer as asyncio_consumer
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import Face, T, made
 from kohort.client.consumer_record import ConsumerRecord
-from kohort.client.failures import ConcurrentUseError
+from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.group_reader import check_callbacks
 from kohort.client.offsets import FoundOffset
 from kohort.client.partition_batch import PartitionBatch
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Callback = Callable[[Partitions], None]
+_CLOSE_S = 30.0
 _AsyncCallback = Callable[[Partitions], Coroutine[Any, Any, None]]
 
 
@@ -53,7 +54,8 @@ class Consumer(Face):
         """What the thread that polls has to run; each says whether the call that it waits for has ended."""
         self._in_callback = False
         self._use = threading.RLock()
-        """Of the thread that is in a method, which callbacks may enter once more."""
+        """Of the thread that is in a method, which callbacks and signal handlers may enter once more."""
+        self._depth = 0
         self._user = 0
         self._close_asked = False
         try:
@@ -131,7 +133,10 @@ class Consumer(Face):
         while (record := unread()) is None:
             if self._stopped and not self._forked:
                 raise StopIteration
-            self._pump(self._consumer.read_ahead())
+            try:
+                self._pump(self._consumer.read_ahead())
+            except ClosedError:  # by a signal handler, meanwhile
+                raise StopIteration from None
         return record
 
     def commit(
@@ -239,8 +244,12 @@ class Consumer(Face):
         """None while the group does not count this consumer."""
         return self._consumer.generation
 
-    def close(self, *, timeout: float = 30.0) -> None:
-        """See `kohort.Consumer.close`. Closing twice is fine."""
+    def close(self, *, timeout: float = _CLOSE_S) -> None:
+        """See `kohort.Consumer.close`. Closing twice is fine.
+
+        In a signal handler, while the same thread waits in another method, it only asks that method to end: the method
+        closes the consumer and raises ClosedError, and an iteration ends.
+        """
         seconds("timeout", timeout)
         if self._stopped:
             return
@@ -248,11 +257,19 @@ class Consumer(Face):
             if self._in_callback:
                 self._close_asked = True
                 self._do(self._consumer.close_after_callback)
-                return
-            try:
-                self._pump(self._consumer.close(timeout=timeout))
-            finally:
-                self._stop()
+            elif self._depth > 1:
+                self._close_asked = True
+                if self._thread.current is not None:
+                    self._thread.current.cancel()
+            else:
+                self._close_now(timeout)
+
+    def _close_now(self, timeout: float) -> None:
+        self._close_asked = False
+        try:
+            self._pump(self._consumer.close(timeout=timeout))
+        finally:
+            self._stop()
 
     def _abandon(self) -> None:
         self._thread.stop_soon(self._consumer.abandon())
@@ -294,25 +311,34 @@ class Consumer(Face):
             work.close()
             raise
         try:
-            return self._pumped(work)
+            return self._until_closed(lambda: self._pumped(work))
         finally:
-            self._use.release()
+            self._leave()
 
     def _pumped(self, work: Coroutine[Any, Any, T]) -> T:
         future = self._thread.submit(work)
         future.add_done_callback(lambda _: self._inbox.put(future.done))
-        try:
+
+        def until(future: "Future[T]") -> T:
             while not future.done():
                 # An end that a nested or interrupted call left behind only makes this look again.
                 self._inbox.get()()
             return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+
+        return self._thread.wait(future, until)
+
+    def _until_closed(self, wait: Callable[[], T]) -> T:
+        """Wait, and then close the consumer if a callback or a signal handler asked for that meanwhile."""
+        try:
+            return wait()
+        except CancelledError:
+            if not self._close_asked:
+                raise
+            self._close_now(_CLOSE_S)
+            raise self._refusal() from None
         finally:
             if self._close_asked and not self._in_callback:
-                self._close_asked = False
-                self.close()
+                self._close_now(_CLOSE_S)
 
     # -- one thread at a time
 
@@ -324,6 +350,11 @@ class Consumer(Face):
                 " it. Give each thread a consumer of its own, or let one thread poll and pass records on."
             )
         self._user = threading.get_ident()
+        self._depth += 1
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        self._use.release()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -331,7 +362,7 @@ class Consumer(Face):
         try:
             yield
         finally:
-            self._use.release()
+            self._leave()
 
     def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
         try:
@@ -340,9 +371,9 @@ class Consumer(Face):
             work.close()
             raise
         try:
-            return super()._call(work, patience)
+            return self._until_closed(lambda: super(Consumer, self)._call(work, patience))
         finally:
-            self._use.release()
+            self._leave()
 
     def _do(self, action: Callable[[], T]) -> T:
         return self._call(made(action))

@@ -23,6 +23,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()
+        self._awaited: set[Future[Any]] = set()
+        self.current: Future[Any] | None = None
+        """What a thread waits for in `wait`: a signal handler of that thread may cancel it."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -31,6 +34,9 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
+            # Nobody is to wait for what no longer runs.
+            for future in list(self._awaited):
+                future.cancel()
             self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
@@ -38,19 +44,28 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise KohortError("a blocking call from inside the event loop would wait for itself.")
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self._awaited.add(future)
+        future.add_done_callback(self._awaited.discard)
+        return future
 
     def call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
         """Run it there and wait; an interrupt (Ctrl-C) cancels it, and so does TimeoutError after `patience`."""
-        future = self.submit(work)
+        return self.wait(self.submit(work), lambda future: future.result(patience))
+
+    def wait(self, future: "Future[T]", until: Callable[["Future[T]"], T]) -> T:
+        """Return what `until` does, which waits for that future; whatever ends the waiting cancels it."""
+        before, self.current = self.current, future
         try:
-            return future.result(patience)
+            return until(future)
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self.current = before
 
     def stop(self) -> None:
-        """End the loop, and wait for that; what still runs in it goes no further."""
+        """End the loop, and wait for that; what still runs in it is cancelled."""
         self.stop_soon()
         self._thread.join()
 
