@@ -41,7 +41,7 @@ def a_commit_of_an_old_epoch_is_taken(patch: MonkeyPatch) -> None:
     patch.setattr(offsets, "commit_refusal", lambda *arguments: ErrorCode.NONE)
 
 
-@plant("S2", "S3", "L1", "L5", hint=14)
+@plant("S2", "S3", "L1", "L5", hint=10)
 def who_joins_a_consumer_group_does_not_bump_its_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(beat, "bump", lambda groups, group, why, out, changes=None: group.epoch)
 

@@ -67,7 +67,7 @@ def an_eager_member_joins_with_its_hands_full(patch: MonkeyPatch) -> None:
     patch.setattr(standing.Standing, "prepare", hasty)
 
 
-@plant("L5", "S7")
+@plant("L5", "S7", hint=1)
 def commits_are_not_sent(patch: MonkeyPatch) -> None:
     patch.setattr(classic_member, "send_commit_if_possible", lambda member: None)
 

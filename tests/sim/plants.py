@@ -70,7 +70,7 @@ def a_join_touches_another_group(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "join", join_and_more)
 
 
-@plant("S13")
+@plant("S13", hint=1)
 def what_follows_a_members_end_crashes(patch: MonkeyPatch) -> None:
     def crash(*arguments: Any) -> None:
         raise KeyError("a bug of ours")
@@ -140,7 +140,7 @@ def a_rebalance_waits_for_ever(patch: MonkeyPatch) -> None:
         patch.setattr(module, "proceed", without_timer)
 
 
-@plant("L3")
+@plant("L3", hint=4)
 def a_dead_member_is_never_evicted(patch: MonkeyPatch) -> None:
     patch.setattr(membership, "has_expired", lambda group, member, now, out: False)
 
@@ -164,7 +164,7 @@ def a_generation_has_the_number_of_the_last(patch: MonkeyPatch) -> None:
     patch.setattr(join_phase, "_start_generation", same_number)
 
 
-@plant("L2")
+@plant("L2", hint=6)
 def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
@@ -178,7 +178,7 @@ def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard.GroupShard, "loaded", busy)
 
 
-@plant("L6")
+@plant("L6", hint=1)
 def no_coordinator_is_ever_named(patch: MonkeyPatch) -> None:
     def nobody(broker: Any, key: str, key_type: int) -> Coordinator:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
