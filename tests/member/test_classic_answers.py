@@ -223,6 +223,13 @@ def test_a_leader_that_waits_for_metadata_sends_heartbeats_at_the_interval() -> 
     assert HeartbeatRequest in hand.open
 
 
+def test_a_leader_that_hears_of_another_rebalance_before_it_assigned_joins_again() -> None:
+    hand = leading()
+    hand.wait(3_000)
+    hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert hand.request(JoinGroupRequest).reason == "another rebalance began before the assignment was computed"
+
+
 def test_a_leader_that_was_told_to_wait_syncs_afterwards_and_the_next_failure_is_the_first() -> None:
     hand = leading()
     hand.wait(3_000)

@@ -49,6 +49,8 @@ def test_who_has_no_rack_does_not_look_after_others() -> None:
 
 def test_an_assignor_that_knows_no_racks_is_not_asked_to() -> None:
     world, one, two = world_with("roundrobin")
+    generation = world.generation
     world.move_replicas(SWAPPED)
     world.run(10_000)
+    assert world.generation == generation
     assert sorted(len(host.member.owned) for host in (one, two)) == [2, 2]

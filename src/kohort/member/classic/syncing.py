@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from kohort.assignor import Assignor
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.member.callbacks import NOTHING, CallbackKind
+from kohort.member.callbacks import CallbackKind
 from kohort.member.classic.leading import Lead, lead_of
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import sync_request
@@ -79,14 +79,13 @@ def synced(member: Standing, response: SyncGroupResponse) -> None:
         refused(member, code)
         return
     try:
-        assignment = decode_assignment(response.assignment) if response.assignment else None
+        assignment = decode_assignment(response.assignment)
     except DecodeError as problem:
         detail = f"the assignment is malformed: {problem}"
         member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
         return
     member.link.progressed(member.now)
-    mine = frozenset(assignment.partitions) if assignment else NOTHING
-    _apply(member, frozenset(partition for partition in mine if partition.topic in member.joined_topics))
+    _apply(member, frozenset(one for one in assignment.partitions if one.topic in member.joined_topics))
 
 
 def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:

@@ -1,0 +1,172 @@
+"""How a member of a classic group leaves, and what it keeps of itself afterwards: each answer is made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.member import CallbackDone, CoordinatorFound, Leave, MemberTimer, Phase, PollEnded, PollStarted, Subscribe
+from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.offset_commit import OffsetCommitRequest
+from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.member.by_hand import T0, ByHand, phase_of, rebalancing, stable
+from tests.member.world import tps
+
+
+def saying_goodbye() -> ByHand:
+    hand = stable(T0)
+    hand.handle(Leave())
+    hand.handle(CallbackDone())
+    assert LeaveGroupRequest in hand.open
+    return hand
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_a_member_whose_goodbye_was_heard_has_left_whatever_the_answer_says(code: ErrorCode) -> None:
+    hand = saying_goodbye()
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code))
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+    assert hand.member.member_id == ""
+    assert hand.member.generation is None
+    hand.handle(Subscribe(frozenset({"t"})))
+    assert (hand.request(JoinGroupRequest).member_id, hand.joining.generation_id) == ("", -1)
+    assert hand.request(JoinGroupRequest).reason == "the member is new"
+
+
+def test_a_goodbye_is_said_again_to_a_coordinator_that_loads() -> None:
+    hand = saying_goodbye()
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert phase_of(hand) is Phase.LEAVING
+    hand.wait(100, MemberTimer.RETRY)
+    assert LeaveGroupRequest in hand.open
+
+
+def test_a_goodbye_is_said_again_to_the_next_coordinator() -> None:
+    hand = saying_goodbye()
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    hand.wait(100, MemberTimer.RETRY)
+    assert hand.last.find_coordinator
+    hand.handle(CoordinatorFound())
+    assert LeaveGroupRequest in hand.open
+
+
+def test_the_goodbye_waits_for_the_first_answer_to_the_last_commit_and_no_longer() -> None:
+    hand = stable(T0)
+    hand.handle(Leave())
+    number = hand.commit(T0)
+    assert OffsetCommitRequest in hand.open
+    hand.answer_commit({T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+    assert LeaveGroupRequest not in hand.open  # the callback still runs
+    hand.handle(CallbackDone())
+    assert hand.settled == {number: {T0: ErrorCode.REBALANCE_IN_PROGRESS}}
+    hand.wait(100, MemberTimer.RETRY)
+    assert LeaveGroupRequest in hand.open
+
+
+def test_an_assignment_that_waits_for_a_callback_is_forgotten_when_the_member_leaves() -> None:
+    hand = stable(T0)
+    hand.handle(Subscribe(frozenset({"t", "u"})))
+    hand.join(generation=2)
+    hand.assign(T0, *tps("u", 0))
+    assert hand.last.assign == tps("u", 0)
+    hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.NONE))
+    rebalancing(hand)
+    hand.join(generation=3)
+    hand.assign(T0, *tps("u", 0, 1))
+    assert hand.last.assign is None  # the application is still busy with the first
+    hand.handle(Leave())
+    hand.handle(CallbackDone())
+    assert hand.last.assign is None
+    assert hand.last.revoke == tps("t", 0) | tps("u", 0)
+
+
+def test_leaving_twice_gives_up_once() -> None:
+    hand = stable(T0)
+    hand.handle(Leave())
+    hand.handle(Leave(reason="again"))
+    hand.handle(CallbackDone())
+    assert hand.last.revoke is None
+    assert hand.request(LeaveGroupRequest).members[0].reason == "the member closes"
+
+
+def test_leaving_without_a_group_does_nothing() -> None:
+    hand = ByHand()
+    hand.handle(Leave())
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+    assert hand.member.leave is None
+
+
+def test_the_id_that_a_leaving_member_is_handed_is_given_back() -> None:
+    # KIP-394: an id that nobody uses holds rebalances up until its session would have ended.
+    hand = ByHand()
+    hand.start("t")
+    hand.handle(Leave())
+    assert phase_of(hand) is Phase.LEAVING
+    assert LeaveGroupRequest not in hand.open
+    hand.answer(JoinGroupRequest, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m"))
+    assert [one.member_id for one in hand.request(LeaveGroupRequest).members] == ["m"]
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+
+
+@pytest.mark.parametrize("for_good", [True, False])
+def test_a_static_member_says_goodbye_only_where_it_leaves_for_good(for_good: bool) -> None:
+    hand = stable(T0, instance_id="i")
+    hand.handle(Leave(for_good=for_good))
+    hand.handle(CallbackDone())
+    assert (LeaveGroupRequest in hand.open) is for_good
+    assert phase_of(hand) is (Phase.LEAVING if for_good else Phase.UNSUBSCRIBED)
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_a_member_whose_application_does_not_poll_is_out_at_that_very_moment(instance_id: str | None) -> None:
+    hand = stable(T0, instance_id=instance_id)
+    hand.handle(PollEnded())
+    hand.wait(299_999, MemberTimer.POLL)
+    assert phase_of(hand) is Phase.STABLE
+    hand.wait(1, MemberTimer.POLL)
+    assert phase_of(hand) is Phase.STALE
+    assert (LeaveGroupRequest in hand.open) is (instance_id is None)
+    assert hand.last.warning is not None and "has not polled for max_poll_interval_ms" in hand.last.warning
+    assert hand.member.generation is None
+    hand.handle(PollStarted())
+    assert hand.last.lost == tps("t", 0)
+    hand.handle(CallbackDone())
+    assert hand.request(JoinGroupRequest).member_id == ""
+    assert hand.request(JoinGroupRequest).reason == "the application polls again after max.poll.interval.ms"
+
+
+# What ends a member for good
+
+
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])
+def test_after_an_error_that_repeating_cannot_cure_nothing_of_the_member_is_left(code: ErrorCode) -> None:
+    hand = stable(T0)
+    first, second = hand.commit(T0), hand.commit(T0)
+    hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=code))
+    assert hand.last.error is not None and hand.last.error.code is code
+    assert hand.last.lost == tps("t", 0)
+    hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID})
+    assert hand.settled.keys() == {first, second}
+    assert hand.settled[second] == {T0: code}
+    hand.handle(CallbackDone())
+    assert phase_of(hand) is Phase.FATAL
+    hand.handle(Subscribe(frozenset({"t"})))
+    assert (hand.request(JoinGroupRequest).member_id, hand.joining.generation_id) == ("", -1)
+
+
+def test_a_member_says_that_it_is_answered_only_for_its_present_subscription() -> None:
+    hand = stable(T0)
+    assert hand.member.is_answered
+    hand.handle(Subscribe(frozenset({"t", "u"})))
+    assert not hand.member.is_answered
+    hand.handle(Subscribe(frozenset({"t"})))  # while the join for both is under way
+    hand.join(generation=2)
+    assert not hand.member.is_answered
+    hand.answer(SyncGroupRequest, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    hand.join(generation=3)
+    hand.assign(T0)
+    hand.handle(CallbackDone())
+    assert hand.member.is_answered
