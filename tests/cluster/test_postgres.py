@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 import signal
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
+from kohort.log.cluster import Leader, PartitionId
+from kohort.log.partition import SegmentedLog
+from kohort.log.postgres import ClusterDatabase, PostgresStore
 from kohort.log.postgres.home import read_image
 from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -124,3 +129,47 @@ def test_a_second_broker_of_one_node_id_is_refused(postgres: PostgresServer) -> 
         process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", "--postgres", dsn))
         assert process.wait(60.0) == 2
         assert "has a broker with node id 1 already" in process.output()
+
+
+async def test_a_partition_that_leaves_and_comes_back_while_it_is_loaded_is_loaded_again(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = postgres.fresh_database()
+    broker = Broker(BrokerOptions(port=0, postgres=dsn))
+    await broker.start()
+    other = ClusterDatabase(dsn, 2)
+    began, go = threading.Event(), threading.Event()
+    load = PostgresStore.load
+
+    def slow_load(store: PostgresStore, one: PartitionId) -> SegmentedLog:
+        log = load(store, one)
+        began.set()
+        assert go.wait(20)
+        return log
+
+    def lead(node_id: int) -> int:
+        """Let that broker lead the partition; return the version of the image."""
+        return other.change(lambda image: image.led({one: Leader(node_id, image.leader(one).epoch + 1)})).version
+
+    async def followed(version: int) -> None:
+        assert isinstance(broker.store, PostgresStore)
+        async with asyncio.timeout(20):
+            while broker.store.image.version < version:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    try:
+        one = PartitionId(broker.topics.create("t", 1).topic_id, 0)
+        monkeypatch.setattr(PostgresStore, "load", slow_load)
+        await followed(lead(2))
+        lead(1)
+        assert await asyncio.to_thread(began.wait, 20)
+        await followed(lead(2))
+        await followed(lead(1))
+        go.set()
+        async with asyncio.timeout(20):
+            while broker.partition("t", 0) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        go.set()
+        await broker.stop()
+        other.close()
