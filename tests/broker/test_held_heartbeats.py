@@ -284,3 +284,21 @@ async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
         b.say()
         got = await b.hear()
     assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1
+
+
+async def test_more_members_than_are_told_in_one_turn_all_hear_each_time(
+    broker: Broker, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.broker.shard._TOLD_AT_ONCE", 2)
+    broker.topics.create("orders", 5)
+    members = [await join(f"m{number}") for number in range(5)]
+    for grown in (10, 15):
+        await held(broker, *members)
+        topic = broker.topics.named("orders")
+        assert topic is not None
+        broker.grow_topic(topic, grown)
+        for member in members:
+            told = await member.hear()
+            assert told.assignment is not None
+            assert len(numbers(told.assignment.topic_partitions)) == grown // 5
+            await member.acknowledge(told)

@@ -1,5 +1,7 @@
 """A broker that stops coordinating a group and begins again: nothing of the time before is left."""
 
+import asyncio
+
 import pytest
 
 from kohort.errors import ErrorCode
@@ -75,5 +77,54 @@ def test_so_does_a_classic_members(was_held: bool) -> None:
             began = world.loop.time()
             assert (await peer.ask(beat, 3, HeartbeatResponse)).error_code == ErrorCode.NONE
             assert world.loop.time() - began <= HOLD_S + 0.1
+
+    in_virtual_time(steps)
+
+
+async def consumer_member(peer: Peer) -> int:
+    """Join the group g for the topic orders; return the epoch."""
+    fields = {"rebalance_timeout_ms": 5_000, "topic_partitions": [], "subscribed_topic_names": ["orders"]}
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=0, **fields)  # type: ignore[arg-type]
+    return (await peer.ask(request, 1, ConsumerGroupHeartbeatResponse)).member_epoch
+
+
+def test_a_broker_that_resigns_while_it_loads_does_not_begin_to_lead() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        await consumer_member(peer)
+        shard = world.broker.groups.shard("g")
+        log = world.broker.partition("__consumer_offsets", shard.partition)
+        assert log is not None
+        await world.broker.writer.drain()
+        shard.resign()
+        shard.lead(log)
+        assert not shard.ready, "it loads"
+        shard.resign()
+        await asyncio.sleep(60)
+        assert not shard.ready
+
+    in_virtual_time(steps)
+
+
+def test_a_topic_that_is_made_while_the_coordinator_loads_is_assigned() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        epoch = await consumer_member(peer)
+        shard = world.broker.groups.shard("g")
+        log = world.broker.partition("__consumer_offsets", shard.partition)
+        assert log is not None
+        await world.broker.writer.drain()
+        shard.resign()
+        shard.lead(log)
+        assert not shard.ready, "it loads"
+        world.broker.topics.create("orders", 1)
+        world.broker.topics_image.tell()
+        assert not shard.ready, "it loads"
+        await eventually(lambda: shard.ready)
+        for _ in range(20):
+            beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+            told = await peer.ask(beat, 1, ConsumerGroupHeartbeatResponse)
+            epoch = told.member_epoch
+            if told.assignment is not None and told.assignment.topic_partitions:
+                return
+        raise AssertionError("the member never got the partition")
 
     in_virtual_time(steps)

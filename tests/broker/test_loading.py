@@ -123,3 +123,13 @@ def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(caplog: 
     assert count == 2
     assert durable(loaded) == durable(shard_of(commit(0), commit(2)))
     assert "skipped a batch of __consumer_offsets-0" in caplog.text
+
+
+def test_a_key_that_repeats_is_replayed_where_its_last_record_is() -> None:
+    def commit(partition: int, offset: int) -> tuple[Message, Message | None]:
+        return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=offset)
+
+    replayed: list[Record] = []
+    log = log_of([commit(0, 1), commit(1, 2)], [commit(0, 3)])
+    assert asyncio.run(loading.load(0, log, replayed.extend)) == 3
+    assert [(record.key, record.value) for record in replayed] == [commit(1, 2), commit(0, 3)]

@@ -19,6 +19,7 @@ from kohort.wire.consumer_group_heartbeat import (
 )
 from kohort.wire.header import read_response_header, request_header
 from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.list_groups import ListGroupsRequest
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to
 
@@ -132,3 +133,13 @@ async def test_who_comes_back_to_its_first_client_id_is_known_by_it(broker: Brok
 
 def connections(broker: Broker) -> list[Connection]:
     return list(broker.sockets)
+
+
+async def test_a_remembered_heartbeat_is_its_clients_own_again_after_another_client_spoke(
+    broker: Broker, peer: Peer
+) -> None:
+    beat = HeartbeatRequest(group_id="nobody", member_id="a")
+    for client_id, request, version in (("app", beat, 4), ("other", ListGroupsRequest(), 4), ("app", beat, 4)):
+        await ask(peer, request, version, client_id)
+        (connection,) = connections(broker)
+        assert connection.client_id == client_id
