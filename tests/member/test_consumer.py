@@ -470,3 +470,21 @@ def test_what_does_not_count_is_a_warning() -> None:
         member_id="m", member_epoch=6, heartbeat_interval_ms=5_000, refused="t-1 is given to two members"
     )
     assert "t-1 is given to two members" in (member.handle(Responded(told.request, answer), 120).warning or "")
+
+
+def test_a_commit_is_given_up_when_the_epoch_was_stale_twenty_times() -> None:
+    member = joined(epoch=5)
+    partition = TopicPartition("t", 0)
+    stale = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.STALE_MEMBER_EPOCH)
+    refusal = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[stale])])
+    actions = member.handle(CommitAsked(1, {partition: OffsetAndMetadata(7)}, 10_000), 200)
+    for attempt in range(1, 21):
+        [commit] = actions.send
+        assert isinstance(commit.message, OffsetCommitRequest), attempt
+        actions = member.handle(Responded(commit.request, refusal), 200)
+        [heartbeat] = actions.send
+        if attempt < 20:
+            assert actions.settled == []
+            answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=5, heartbeat_interval_ms=5_000)
+            actions = member.handle(Responded(heartbeat.request, answer), 200)
+    assert [settled.errors for settled in actions.settled] == [{partition: ErrorCode.STALE_MEMBER_EPOCH}]
