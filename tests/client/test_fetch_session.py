@@ -13,8 +13,9 @@ ID, OTHER_ID = UUID(int=1), UUID(int=2)
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def session() -> FetchSession:
-    return FetchSession(read_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:9092"}))
+def session(isolation_level: str = "read_uncommitted") -> FetchSession:
+    options = {"bootstrap_servers": "127.0.0.1:9092", "isolation_level": isolation_level}
+    return FetchSession(read_options(ConsumerOptions, options))
 
 
 def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> Wanted:
@@ -92,7 +93,33 @@ def test_after_a_lost_answer_everything_is_told() -> None:
     kept.failed()
     assert told(kept.request({ONE: at(6), TWO: at(0)})) == (77, 0, {ONE: 6, TWO: 0}, [])
     assert not kept.refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert told(kept.request({ONE: at(6)}))[1] == 0
+    assert told(kept.request({ONE: at(6)})) == (77, 0, {ONE: 6}, [])
+
+
+def test_a_broker_that_ends_its_sessions_is_told_everything_again() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    kept.succeeded(77)
+    kept.request({ONE: at(5)})
+    kept.succeeded(0)
+    assert told(kept.request({ONE: at(5)})) == (0, 0, {ONE: 5}, [])
+
+
+def test_a_broker_that_refuses_a_new_session_too_is_not_asked_again_at_once() -> None:
+    kept = session()
+    kept.request({ONE: at(5)})
+    assert kept.refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    kept.request({ONE: at(5)})
+    assert not kept.refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    kept.succeeded(77)
+    assert kept.refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_requests_carry_the_isolation_level_and_the_rack() -> None:
+    assert session().request({ONE: at(5)}).isolation_level == 0
+    kept = session("read_committed")
+    assert (kept.request({ONE: at(5)}, "a").isolation_level, kept.again().rack_id) == (1, "a")
+    assert kept.request({ONE: at(5)}).rack_id == ""
 
 
 def test_epochs_begin_again_after_the_last() -> None:

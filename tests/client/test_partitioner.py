@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as peers_murmur2
 
 from kohort import Admin, NewTopic, Producer
-from kohort.client.partitioner import Partitioner, murmur2
+from kohort.client.partitioner import _CACHED_KEYS, Partitioner, murmur2
 from kohort.wire.metadata import MetadataRequest, MetadataResponse
 from tests.client.link import linked_broker
 
@@ -31,6 +31,33 @@ def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
     stretches = [chosen[at : at + 10] for at in range(0, 400, 10)]
     assert all(len(set(stretch)) == 1 for stretch in stretches)
     assert len(set(chosen)) > 1
+
+
+def test_a_stretch_ends_when_a_whole_batch_was_written() -> None:
+    partitioner = Partitioner(8, batch_size=10)
+    for _ in range(50):
+        assert partitioner.without_key(9) == partitioner.without_key(9)
+
+
+def test_the_first_partition_is_chosen_like_any_other() -> None:
+    assert len({Partitioner(8, batch_size=1000).without_key(1) for _ in range(100)}) > 1
+
+
+def test_a_topic_made_anew_with_fewer_partitions_gets_no_record_beyond_its_last() -> None:
+    for _ in range(50):
+        partitioner = Partitioner(8, batch_size=1_000_000)
+        partitioner.without_key(1)
+        partitioner.resize(1)
+        assert partitioner.without_key(1) == 0
+
+
+def test_partitions_of_a_limited_number_of_keys_are_kept() -> None:
+    partitioner = Partitioner(4, batch_size=1000)
+    for n in range(_CACHED_KEYS):
+        partitioner.by_key(b"%d" % n)
+    assert len(partitioner._by_key) == _CACHED_KEYS
+    partitioner.by_key(b"one more")
+    assert len(partitioner._by_key) == 1
 
 
 def test_records_without_a_key_go_only_where_a_leader_is() -> None:
