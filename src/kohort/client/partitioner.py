@@ -38,8 +38,7 @@ class Partitioner:
         self._by_key: dict[bytes, int] = {}
         self._led: Sequence[int] = ()
         self._stretch = batch_size
-        self._sticky = 0
-        self._sticky_left = 0
+        self._sticky = self._sticky_left = 0
 
     def resize(self, count: int) -> None:
         """The topic has that many partitions now: from here on keys map anew."""
