@@ -29,7 +29,7 @@ def producer_options(given: dict[str, Any]) -> ProducerOptions:
 
 
 class Producer:
-    """Use it as an async context manager, or close it: records that are not written yet are lost otherwise.
+    """Use it as an async context manager, or close it, so that you hear of records that cannot be written.
 
     async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
         delivery = await producer.send("orders", b"...", key=b"42")  # queued

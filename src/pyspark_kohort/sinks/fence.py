@@ -31,7 +31,8 @@ class Writer:
     """Rises with each query of that owner that gets the partition; an older one writes nothing any more."""
     topic_id: str | None = None
     take_over: bool = False
-    """The user says that the store's rows of other owners are what this owner has, up to their fence."""
+    """The user says that the store's rows of other owners are what this owner has, up to their fence; it does not count
+    for rows of another topic of that name."""
 
 
 Writers = Mapping[TopicPartition, Writer]
@@ -111,7 +112,8 @@ def _floor(tp: TopicPartition, fence: Fence | None, writer: Writer, first: int) 
         if fence.number > writer.number:
             return _NOTHING  # a later owner of the partition has written, and goes on from the group's offset
         return 0 if other_topic else fence.next
-    if writer.take_over or (first >= fence.next and not other_topic):
+    # Offsets of two topics are not compared, whatever the user said of the one that was there then.
+    if not other_topic and (writer.take_over or first >= fence.next):
         return fence.next
     raise KohortError(_unplaced(tp, fence, writer, first, other_topic=other_topic))
 
@@ -119,11 +121,15 @@ def _floor(tp: TopicPartition, fence: Fence | None, writer: Writer, first: int) 
 def _unplaced(tp: TopicPartition, fence: Fence, writer: Writer, first: int, *, other_topic: bool) -> str:
     whose = "a writer that Kohort 0.1 did not name" if fence.owner is None else fence.owner
     why = "of another topic of that name" if other_topic else f"by {whose}"
-    return (
+    what = (
         f"The sink has rows of {tp} before offset {fence.next}, {why}, and this query, {writer.owner}, brings rows from"
-        f" offset {first} on: whether the sink has them is not known. Nothing was written. If they are the same"
-        " records, start the query with exactly_once(..., take_over=True), which leaves out what is before the sink's"
-        " offset. If they are not, give the sink another name or place."
+        f" offset {first} on: whether the sink has them is not known. Nothing was written."
+    )
+    if other_topic:
+        return f"{what} Give the sink another name or place, or delete its fences of that topic."
+    return (
+        f"{what} If they are the same records, start the query with exactly_once(..., take_over=True), which leaves out"
+        " what is before the sink's offset. If they are not, give the sink another name or place."
     )
 
 

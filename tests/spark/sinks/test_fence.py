@@ -43,7 +43,6 @@ def offsets(table: pa.Table) -> list[int]:
         (Fence(5, 9, None, None), Writer(US, 1, OLD), range(5, 9)),
         # The user says that they are the same records.
         (Fence(7, 9, THEM, OLD), Writer(US, 1, OLD, take_over=True), range(7, 9)),
-        (Fence(7, 9, THEM, OLD), Writer(US, 1, NEW, take_over=True), range(7, 9)),
         (Fence(7, 9, None, None), Writer(US, 1, OLD, take_over=True), range(7, 9)),
         # Which does not concern its own fences.
         (Fence(5, 9, US, OLD), Writer(US, 1, OLD, take_over=True), range(0)),
@@ -83,6 +82,13 @@ def test_where_nothing_is_proven_the_query_ends(fence: Fence, said: str) -> None
         admitted(rows((B, 0, 2), (A, 5, 9)), {A: Writer(US, 7, OLD), B: Writer(US, 7, OLD)}, {A: fence})
     assert said in str(refused.value)
     assert "brings rows from offset 5 on" in str(refused.value)
+
+
+def test_a_take_over_does_not_count_for_another_topic_of_that_name() -> None:
+    # Left in a script for good, it would leave out the records of a topic that is made anew later.
+    with pytest.raises(KohortError, match=r"of another topic of that name.*Give the sink another name") as refused:
+        admitted(rows((A, 0, 5)), {A: Writer(US, 1, NEW, take_over=True)}, {A: Fence(50, 1, THEM, OLD)})
+    assert "take_over" not in str(refused.value)
 
 
 def test_partitions_come_sorted_and_once() -> None:
