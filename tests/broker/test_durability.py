@@ -6,12 +6,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kohort.broker.durability import Writer
-from kohort.log import MemoryStore, PartitionLog, Topic
+from kohort.log import FileStore, MemoryStore, PartitionLog, Topic
 from kohort.log.api import Pending
+from kohort.log.queue import NEW_FILES
 from kohort.model import UUID
 from kohort.wire.records import Record, encode_batch
 
@@ -144,3 +146,56 @@ async def test_a_finished_commit_keeps_nobody_alive(store: Slow) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+async def test_the_commit_of_a_divided_sync_is_finished_after_its_last_part(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    topic = Topic(UUID(int=1), "wide", 2 * NEW_FILES)
+    store.create_topic(topic)
+    logs = [store.partition(topic.topic_id, number) for number in range(topic.partitions)]
+    settled: list[int] = []
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: settled.append(len(moved)))
+    outcomes: list[str] = []
+    for log in logs:
+        append(log)
+    writer.current().then(lambda: outcomes.append(f"written after {settled}"), pytest.fail)
+    writer.current_first().then(lambda: outcomes.append(f"group after {settled}"), pytest.fail)
+    await writer.close()
+    assert outcomes == ["group after []", f"written after [{NEW_FILES}]"]
+    assert settled == [NEW_FILES, NEW_FILES]
+    store.close()
+
+
+async def test_the_rest_of_what_nobody_waits_for_is_not_taken_for_a_later_commit(tmp_path: Path) -> None:
+    # An append whose request failed afterwards has asked for no commit, and is in the sync of a group's.
+    store = FileStore(tmp_path)
+    topic = Topic(UUID(int=1), "wide", 2 * NEW_FILES)
+    store.create_topic(topic)
+    logs = [store.partition(topic.topic_id, number) for number in range(topic.partitions)]
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    acknowledged: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def append_more() -> None:
+        append(logs[0])
+        writer.current().then(lambda: acknowledged.set_result(logs[0].stable_offset), pytest.fail)
+
+    for log in logs:
+        append(log)
+    writer.current_first().then(append_more, pytest.fail)
+    async with asyncio.timeout(20):
+        assert await acknowledged == 2
+    await writer.close()
+    assert [log.stable_offset for log in logs[1:]] == [1] * (topic.partitions - 1)
+    store.close()
+
+
+async def test_commits_that_finish_together_call_in_the_order_of_registration(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    store.go.set()
+    called: list[int] = []
+    append(log)
+    for number in range(6):
+        commit = writer.current() if number % 2 else writer.current_first()
+        commit.then(lambda number=number: called.append(number), pytest.fail)  # type: ignore[misc]
+    await writer.close()
+    assert called == [0, 1, 2, 3, 4, 5]

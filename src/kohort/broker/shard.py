@@ -252,7 +252,7 @@ class Shard:
     # The log
 
     def _append(self, records: list[Record], now: Millis) -> None:
-        commit = self._broker.writer.current()
+        commit = self._broker.writer.current_first()
         if commit is not self._commit:
             self._commit = commit
             commit.then(_nothing, lambda: self._lost(commit))
@@ -298,6 +298,7 @@ class Shard:
     def lead(self, partition_log: PartitionLog) -> None:
         """Replay the partition, in slices that let other work go on; at once where it is empty."""
         self._log = partition_log
+        self._log.sync_first()
         self._machine = self._broker.new_group_shard(self.partition)
         self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self._log.stable_offset == self._log.start_offset:

@@ -94,6 +94,10 @@ class PartitionLog(Protocol):
         """Why the partition takes no appends until the store is opened again; None where it does."""
         ...
 
+    def sync_first(self) -> None:
+        """Take this partition's appends with the next sync, whatever else waits; called before the first append."""
+        ...
+
     @property
     def producers(self) -> ProducerStates:
         """What idempotent producers appended, queued appends included: ask it before `append`, which updates it."""
@@ -157,7 +161,12 @@ class PartitionLog(Protocol):
 
 
 class Pending(Protocol):
-    """Appends that one sync will make durable; opaque to the shell."""
+    """Appends that one sync will make durable; the shell needs to know only whether they are all of them."""
+
+    @property
+    def is_last(self) -> bool:
+        """False if a later `take` has the rest of what was appended before this one, or before an earlier one."""
+        ...
 
 
 class LogStore(Protocol):
@@ -213,7 +222,9 @@ class LogStore(Protocol):
     def take(self) -> Pending | None:
         """On the event loop: everything appended since the last take, and what deletions left to clean up, or None.
 
-        At most one is under way: take, sync, then settle or fail, before the next.
+        A store may divide appends that need many new files: the first take returns a part, the following takes return
+        the rest. Until then they include later appends only of partitions with `sync_first`. The appends of one
+        partition are never divided. At most one is under way: take, sync, then settle or fail, before the next.
         """
         ...
 
@@ -226,7 +237,7 @@ class LogStore(Protocol):
         ...
 
     def fail(self, pending: Pending, error: OSError) -> None:
-        """On the event loop, after sync raised: drop what it held and all that was appended meanwhile, everywhere.
+        """On the event loop, after sync raised: drop what it held and all else that is not settled, everywhere.
 
         Every partition is back at its stable offset, its producers too. Later appends may succeed again, as on a disk
         that was full; after SyncFailed the partitions concerned are stopped.

@@ -65,6 +65,8 @@ class SegmentedLog:
         self.deleted = False
         """Its topic is gone: what it queued need not be written."""
         self.stopped: OSError | None = None
+        self.is_synced_first = False
+        """Whether the next sync takes its appends, whatever else waits."""
         self.compacting = False
         """Whether full segments belong to a compaction, so that nothing else may remove them."""
         self._leader_epoch = leader_epoch
@@ -127,6 +129,10 @@ class SegmentedLog:
         return self._segments[self._segments.index(segment) + 1]
 
     # Appending
+
+    def sync_first(self) -> None:
+        assert self.is_synced_first or not self.unsettled, "its appends may be divided from each other"
+        self.is_synced_first = True
 
     def append(self, batches: Buffer, leader_epoch: int) -> int:
         if leader_epoch != self._leader_epoch:

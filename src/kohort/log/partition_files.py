@@ -47,7 +47,7 @@ class PartitionFiles(ABC):
         self.recovered: list[TornTail] = []
         self._defaults = dict(defaults or {})
         self._logs: dict[tuple[UUID, int], SegmentedLog] = {}
-        self._queue = AppendQueue()
+        self._queue = AppendQueue(_new_files)
 
     @abstractmethod
     def _topic(self, topic_id: UUID) -> Topic:
@@ -222,14 +222,14 @@ class PartitionFiles(ABC):
 
     def _sync_what_waits(self) -> None:
         pending = self.take()
-        if pending is None:
-            return
-        try:
-            self.sync(pending)
-        except OSError as error:
-            self.fail(pending, error)
-            raise
-        self.settle(pending)
+        while pending is not None:
+            try:
+                self.sync(pending)
+            except OSError as error:
+                self.fail(pending, error)
+                raise
+            self.settle(pending)
+            pending = self.take() if self._queue.waits else None
 
     def _keep_sidecar(self, segment: Segment) -> None:
         assert segment.producers_at_end is not None
@@ -243,6 +243,10 @@ class PartitionFiles(ABC):
 def _file(segment: Segment) -> SegmentFile:
     assert isinstance(segment.medium, FileMedium)
     return segment.medium.file
+
+
+def _new_files(queued: Sequence[Queued]) -> int:
+    return len({file for one in queued if not (file := _file(one.segment)).exists})
 
 
 def _writes(queued: Sequence[Queued]) -> list[Write]:
