@@ -44,11 +44,22 @@ class FollowerReads:
         """When each was fetched from."""
         self._closed: list[FollowedLog] = []
         """Fetches may still wait for these."""
+        self._troubled: dict[PartitionId, str] = {}
+        """What is wrong with a partition, so that it is logged once and not at each look."""
 
     @property
     def following(self) -> Collection[PartitionId]:
         """What readers fetch here that other brokers lead."""
         return self._followed.keys()
+
+    def _trouble(self, partition: PartitionId, sentence: str, error: OSError) -> None:
+        if self._troubled.get(partition) != str(error):
+            self._troubled[partition] = str(error)
+            log.warning(sentence, partition, error)
+
+    def _cured(self, partition: PartitionId) -> None:
+        if self._troubled.pop(partition, None) is not None:
+            log.info("%s can be read from its replicas again", partition)
 
     # The leader's half
 
@@ -74,7 +85,7 @@ class FollowerReads:
         try:
             writer = self._store.mark_writer(partition)
         except OSError as error:
-            log.warning("%s cannot be read from its replicas, only from its leader: %s", partition, error)
+            self._trouble(partition, "%s cannot be read from its replicas, only from its leader: %s", error)
             return False
         self._told[partition], self._of_log[one] = (one, writer), partition
         return self._write(partition)
@@ -92,8 +103,9 @@ class FollowerReads:
         try:
             writer.write(Mark(partition.topic_id, one.leader_epoch, one.start_offset, one.stable_offset))
         except OSError as error:
-            log.warning("cannot tell the replicas of %s how far it can be read, trying again: %s", partition, error)
+            self._trouble(partition, "cannot tell the replicas of %s how far it can be read, trying again: %s", error)
             return False
+        self._cured(partition)
         return True
 
     def _forget(self, partition: PartitionId) -> None:
@@ -124,11 +136,12 @@ class FollowerReads:
                 found = self._followed[one] = self._store.follow_log(one)
                 self._used[one] = self.clock()
             if found.refresh():
+                self._cured(one)
                 return found
         except FileNotFoundError:  # its leader has told nothing yet
             return None
         except OSError as error:
-            log.warning("%s cannot be read here, only from its leader: %s", one, error)
+            self._trouble(one, "%s cannot be read here, only from its leader: %s", error)
         self._close(one)
         return None
 
