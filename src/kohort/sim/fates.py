@@ -19,7 +19,9 @@ def is_fair(world: World, application: Application, lives: int) -> bool:
     shared = sum(one.group == mine.group and one.instance == mine.instance for one in plan.members) > 1
     # Of a takeover that the disk lost, or that a broker which stood still has not heard of, the life before is left.
     woken = any(at >= application.started for at in world.woken)
-    forgotten = lives > 1 and (mine.group in world.ledger.doubted or woken)
+    # A member that an operator removed comes back under another id; a disk that lost that has the one before.
+    removed = any(step.what == "remove-member" and step.value == mine.group for step in plan.steps)
+    forgotten = (lives > 1 and woken) or ((lives > 1 or removed) and mine.group in world.ledger.doubted)
     # A stranger claimed this instance id: if its holder's session has just ended, the stranger gets it.
     impostors = (mine.group, mine.instance) in world.claimed
     # A join that was given up may arrive behind the one that was sent instead, and then takes over from it.
