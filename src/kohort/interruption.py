@@ -1,6 +1,7 @@
 """How a command ends by Ctrl-C or SIGTERM: the first one ends it in order and within a second, the second at once."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -39,9 +40,17 @@ _state = _State()
 
 def install() -> None:
     """From now on SIGINT and SIGTERM raise Interrupted in the main thread. Also after a library took a signal over."""
+    if not _state.installed:
+        logging.getLogger().addFilter(_is_no_interruption)
     _state.installed = True
     for number in SIGNALS:
         signal.signal(number, _raise)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    """Leave out what libraries (py4j) log by the root logger, with a traceback, of the signal that ends the process."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not issubclass(kind, KeyboardInterrupt)
 
 
 def installed() -> bool:

@@ -146,19 +146,22 @@ class Broker:
             self.store.close()
             raise
         await self.leadership.join()
+        self._log_address()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
         self._retention = Retention(self)
         self.loads = Loads(self)
         self.cleaner = Cleaner(self)
 
     async def _advertise(self) -> None:
-        """Settle what clients are told to connect to, and log it."""
-        listens, port = self._options.host, self.sockets.port
+        """Settle what clients are told to connect to."""
         if self._advertised is not None:
             self.host, self.port = self._advertised
         else:
-            self.host = listens or await self._loop.run_in_executor(None, machine_name)
-            self.port = port
+            self.host = self._options.host or await self._loop.run_in_executor(None, machine_name)
+            self.port = self.sockets.port
+
+    def _log_address(self) -> None:
+        listens, port = self._options.host, self.sockets.port
         log.info("listening on %s; clients are told %s", address_text(listens or "*", port), self.address)
         if is_local_name(self.host) and not is_local_name(listens):
             log.warning(
