@@ -306,6 +306,8 @@ ELSEWHERE: Mapping[E, str] = {
     E.KAFKA_STORAGE_ERROR: "tests/broker/test_full_disk.py::test_a_full_disk_is_told_and_nothing_changes",
     E.FENCED_LEADER_EPOCH: "tests/broker/test_offset_for_leader_epoch.py::"
     "test_who_knows_an_older_leader_only_is_fenced",
+    # This, a subscription of more than a mebibyte.
+    E.UNKNOWN_SERVER_ERROR: "tests/broker/test_refused_members.py::test_a_subscription_that_is_too_large",
     # These, fetches that follow each other.
     E.INVALID_FETCH_SESSION_EPOCH: "tests/broker/test_fetch_sessions.py::"
     "test_the_later_of_two_requests_of_a_session_counts",
