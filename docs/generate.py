@@ -1,8 +1,8 @@
-"""Write docs/api/*.md from the docstrings: one page for each class of the client.
+"""Write the reference: docs/api/*.md, a page for each class of the client, and docs/configuration.md.
 
     python docs/generate.py
 
-A test fails where a page is out of step.
+The texts come from docstrings and tables in the source. A test fails if a page is out of date.
 """
 
 import inspect
@@ -11,7 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import kohort
-from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
+from kohort.broker.config.groups import BROKER_NAMES as GROUP_DEFAULTS
+from kohort.broker.config.groups import GROUP_SETTINGS
+from kohort.broker.config.setting import INT32, INT64, Setting, as_text
+from kohort.broker.config.static import SECTIONS, SETTINGS
+from kohort.broker.config.topics import BROKER_NAMES as TOPIC_DEFAULTS
+from kohort.broker.config.without_effect import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
+from kohort.client.options import CHOICES, AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 
 PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "consumer": (kohort.Consumer, ConsumerOptions),
@@ -19,6 +25,7 @@ PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "admin": (kohort.Admin, AdminOptions),
 }
 DIRECTORY = Path(__file__).parent / "api"
+_UNITS = {"Millis": "`int`, milliseconds", "Bytes": "`int`, bytes"}
 
 
 def page(name: str) -> str:
@@ -33,7 +40,7 @@ def page(name: str) -> str:
     ]
     for member, found in sorted(_public(kind).items()):
         parts.append(f"### {_heading(member, found)}\n\n{_doc(found)}\n")
-    parts.append("## Options\n\nKafka's names and defaults, in snake case; durations are milliseconds.\n")
+    parts.append("## Options\n\nKeyword arguments with Kafka's names, in snake case, and Kafka's defaults.\n")
     parts += _options(options)
     return "\n".join(parts).rstrip() + "\n"
 
@@ -72,25 +79,148 @@ def _with_code(text: str) -> str:
 
 
 def _options(options: type[ClientOptions]) -> list[str]:
-    said = _said(options)
-    lines = ["| option | default | |", "| --- | --- | --- |"]
-    for one in fields(options):
-        default = "needed" if one.default is one.default_factory else f"`{one.default!r}`"
-        lines.append(f"| `{one.name}` | {default} | {said.get(one.name, '')} |")
+    described = describe_options(options)
+    lines = ["| option | type | default | description |", "| --- | --- | --- | --- |"]
+    for option in fields(options):
+        kind, text = described[option.name]
+        default = "required" if option.default is option.default_factory else f"`{option.default!r}`"
+        lines.append(f"| `{option.name}` | {kind} | {default} | {text} |")
     return lines
 
 
-def _said(options: type[ClientOptions]) -> dict[str, str]:
-    """What stands below an option in the source."""
+def describe_options(options: type[ClientOptions]) -> dict[str, tuple[str, str]]:
+    """By name, the type (with its unit, or the choices) and the description of each option, from the source."""
     found = {}
-    for kind in (ClientOptions, GroupOptions, options):
-        pattern = re.compile(r'^    (\w+): [^\n]*\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
-        for name, text in pattern.findall(inspect.getsource(kind)):
-            found[name] = " ".join(text.split())
+    pattern = re.compile(r'^    (\w+): (.*?)(?: = [^\n]*)?\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
+    for kind in reversed(options.__mro__[:-1]):
+        for name, annotation, text in pattern.findall(inspect.getsource(kind)):
+            choices = CHOICES.get(name)
+            shown = _UNITS.get(annotation, f"`{annotation}`".replace("|", "\\|"))
+            if choices is not None:
+                shown = " or ".join(f"`{choice}`" for choice in dict.fromkeys(map(str, choices)))
+            found[name] = (shown, " ".join(text.split()))
     return found
 
 
+CONFIGURATION = Path(__file__).parent / "configuration.md"
+
+_INTRODUCTION = """# Configuration: settings of brokers, topics and groups
+
+Made from the code by `docs/generate.py`. The options of Kohort's client are in
+[docs/api](api/consumer.md).
+
+- [How do I set them?](#how-to-set-them)
+- [Broker settings](#broker-settings), by subject
+- [Topic configs](#topic-configs)
+- [Group configs](#group-configs)
+- [Accepted without effect](#accepted-without-effect)
+
+Names and meanings are those of Apache Kafka 4.3.1. Defaults and bounds are, too, unless the last
+column says otherwise; where Kafka has no bounds at all, Kohort has some. *Absent* in the last
+column means that only Kohort has the setting.
+
+## How to set them
+
+```sh
+kohort broker --set num.partitions=6
+kohort broker --config server.properties
+kohort topic config set orders retention.ms=3600000
+kohort group config set billing consumer.heartbeat.interval.ms=7000
+```
+
+Java's `kafka-configs.sh` and the admin clients of Kafka work, too. An unknown name or a value out
+of bounds is an error that names the nearest setting or the bounds.
+
+*Dynamic* settings can be changed while the broker runs, for one broker or for all brokers
+(cluster-wide), with `kafka-configs.sh --entity-type brokers` or an admin client. A change survives
+restarts. The first of these that has a value applies: the topic or group, the change for one
+broker, the change for all brokers, `--set`, `--config`, the default. A setting that is not dynamic
+needs a restart.
+"""
+
+
+def configuration_page() -> str:
+    """The text of docs/configuration.md."""
+    parts = [_INTRODUCTION, "## Broker settings\n"]
+    for title, settings in SECTIONS.items():
+        parts.append(f"### {title}\n")
+        parts.append("| setting | type | default | values | dynamic | description | in Apache Kafka |")
+        parts.append("| --- | --- | --- | --- | --- | --- | --- |")
+        for name, setting in sorted(settings.items()):
+            dynamic = "broker, cluster-wide" if setting.live else "no"
+            parts.append(_row(f"`{name}`", *_facts(setting), dynamic, setting.doc, setting.kafka))
+        parts.append("")
+    parts += [
+        "## Topic configs\n",
+        "All are dynamic. The default of each is the broker setting beside it.\n",
+        "| topic config | default | type | values | description | in Apache Kafka |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, broker_name in sorted(TOPIC_DEFAULTS.items()):
+        if name not in IDLE_TOPIC_NAMES:
+            setting = SETTINGS[broker_name]
+            kind, _, values = _facts(setting)
+            # A default that differs is that of the broker setting.
+            kafka = "" if setting.kafka.startswith("default") else setting.kafka
+            parts.append(_row(f"`{name}`", f"`{broker_name}`", kind, values, setting.doc, kafka))
+    parts += [
+        "\n## Group configs\n",
+        "For consumer groups (KIP-848). All are dynamic, and a group has them whether or not it exists. The"
+        "\ndefault of each is the broker setting beside it; the broker's limits for it (`group.consumer.min.*`,"
+        "\n`group.consumer.max.*`) apply to the group's value.\n",
+        "| group config | default | type | values | description | in Apache Kafka |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, setting in sorted(GROUP_SETTINGS.items()):
+        kind, default, values = _facts(setting)
+        shown = f"`{GROUP_DEFAULTS[name]}`" if name in GROUP_DEFAULTS else default
+        parts.append(_row(f"`{name}`", shown, kind, values, setting.doc, setting.kafka))
+    parts += [
+        "\n## Accepted without effect\n",
+        "Kohort accepts and describes these settings, so that tools and programs that set them work. A broker"
+        "\nlogs at its start which of them are set. All are dynamic.\n",
+        "| broker setting | topic config | type | default | values | in Apache Kafka | no effect, because |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    topic_names = {broker_name: name for name, broker_name in IDLE_TOPIC_NAMES.items()}
+    idle = [(f"`{name}`", topic_names.get(name, ""), setting) for name, setting in sorted(IDLE.items())]
+    idle += [("", name, setting) for name, setting in sorted(IDLE_OF_TOPICS.items())]
+    for broker_cell, topic_name, setting in idle:
+        topic_cell = f"`{topic_name}`" if topic_name else ""
+        kafka = f"{setting.doc} Values: {setting.kafka}." if setting.kafka else setting.doc
+        parts.append(_row(broker_cell, topic_cell, *_facts(setting), kafka, setting.no_effect))
+    return "\n".join(parts) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _facts(setting: Setting) -> tuple[str, str, str]:
+    """Type, default and allowed values of a setting."""
+    match setting.default:
+        case bool():
+            kind = "boolean"
+        case int():
+            kind = "long" if setting.high is None or setting.high > INT32 else "int"
+        case float():
+            kind = "double"
+        case _:
+            kind = "list" if setting.is_list else "string"
+    text = as_text(setting.default)
+    return kind, f"`{text}`" if text else "empty", _values(setting)
+
+
+def _values(setting: Setting) -> str:
+    if setting.choices:
+        return ", ".join(f"`{choice}`" if choice else "empty" for choice in sorted(setting.choices))
+    if setting.low is None:
+        return ""
+    return f"at least {setting.low}" if setting.high in (None, INT32, INT64) else f"{setting.low} to {setting.high}"
+
+
 def main() -> None:
+    CONFIGURATION.write_text(configuration_page())
     DIRECTORY.mkdir(exist_ok=True)
     for name in PAGES:
         (DIRECTORY / f"{name}.md").write_text(page(name))
