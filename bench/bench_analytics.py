@@ -18,7 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kohort.analytics.generate.history import Scale, write
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.analytics.generate.history import Scale, write
 
 WINDOW_MINUTES = 60
 AIM_S = 60.0

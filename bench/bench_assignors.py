@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.assignor import ASSIGNORS
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 from tests.assignor.groups import Group
 from tests.assignor.peers import aiokafka, kafka_python
 

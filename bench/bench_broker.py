@@ -28,23 +28,23 @@ from typing import Protocol, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kohort.wire import consumer_protocol
 from kohort.wire.api import APIS
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.header import read_response_header, request_header
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages import consumer_protocol
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.interop.kafka import PRODUCTION, Unavailable, jars, running_kafka
 from tests.interop.kohort import running_kohort
 from tests.interop.process import ServerProcess

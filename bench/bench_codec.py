@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.model import UUID
 from kohort.wire.codec import Buffer, Message, decoder, encoder
-from kohort.wire.fetch import (
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -24,16 +26,14 @@ from kohort.wire.fetch import (
     FetchTopic,
     PartitionData,
 )
-from kohort.wire.group_bytes import encode_key, encode_value
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import (
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -23,13 +23,13 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.reconcile import reconcile
 from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.wire.codec import decoder, encode, encoder
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.codec.schema import Buffer
+from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.group_bytes import encode_records
-from kohort.wire.schema import Buffer
 
 VERSION = 1
 INTERVAL = 5_000

@@ -15,20 +15,20 @@ from itertools import count
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext, Timer
 from kohort.coordinator.timers import InitialDelay
+from kohort.wire.batches.records import encode_pairs
 from kohort.wire.codec import decoder, encode, encoder
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.group_bytes import encode_records
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.codec.schema import Buffer
+from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.records import encode_pairs
-from kohort.wire.schema import Buffer
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 METADATA = encode_subscription(Subscription(["orders"]))
 ASSIGNMENT = encode_assignment(Assignment())

@@ -21,12 +21,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort import Admin, NewTopic, TopicPartition
-from kohort.broker.cluster import Cluster, ClusterOptions
-from kohort.broker.groups import group_partition
+from kohort.broker.cluster.processes import BrokerProcesses, ClusterOptions
+from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.directory import read_image
 from kohort.log.cluster.image import OFFSETS_TOPIC, ClusterImage
-from kohort.wire.offset_fetch import (
+from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -52,7 +52,7 @@ def main() -> int:
 async def measure(data: Path, times: int, offsets: int) -> None:
     options = ClusterOptions(["127.0.0.1:0"] * 3, data, restart=True)
     led, answered = [], []
-    async with Cluster(options) as cluster:
+    async with BrokerProcesses(options) as cluster:
         async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
             wanted = {TopicPartition(TOPIC, number): number for number in range(PARTITIONS)}

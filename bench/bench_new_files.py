@@ -20,15 +20,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import Peer, connected
 from tests.interop.kohort import kohort
 from tests.interop.process import ServerProcess

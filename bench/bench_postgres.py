@@ -24,14 +24,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
-from kohort.broker.groups import group_partition
+from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster.image import OFFSETS_TOPIC
-from kohort.log.postgres.home import read_image
-from kohort.wire import consumer_protocol
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.log.postgres.cluster_state import read_image
+from kohort.wire.messages import consumer_protocol
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.peer import Peer
 from tests.cluster.postgres import PostgresServer, Unavailable, running_postgres
 from tests.interop.kohort import KohortBroker, kohort_to_kill, running_kohort

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import load_core, server_core
 from bench.bench_groups import pinned
-from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.interop.crowd import HEARTBEAT, Crowd, framed
 from tests.interop.kohort import running_kohort
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-from kohort.broker.loading import load
+from kohort.broker.groups.loading import load
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import FileStore, PartitionLog, Topic
-from kohort.wire.group_bytes import encode_key, encode_value
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
-from kohort.wire.records import encode_pairs
+from kohort.wire.batches.records import encode_pairs
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
 
 NOW = 1_700_000_000_000
 RECORDS = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import uuid
@@ -12,6 +13,9 @@ from types import ModuleType
 import pytest
 
 from kohort.blocking import Producer
+from kohort.broker.config.groups import GROUP_SETTINGS
+from kohort.broker.config.static import SETTINGS
+from kohort.broker.config.topics import TOPIC_SETTINGS
 from tests.interop.broker import Broker
 from tests.test_documents import ROOT, blocks
 
@@ -28,6 +32,13 @@ def generator() -> ModuleType:
 def test_a_page_says_what_the_docstrings_say(name: str) -> None:
     written = (ROOT / "docs" / "api" / f"{name}.md").read_text()
     assert written == generator().page(name), "run: python docs/generate.py"
+
+
+def test_the_page_of_settings_says_what_the_code_says() -> None:
+    written = (ROOT / "docs" / "configuration.md").read_text()
+    assert written == generator().configuration_page(), "run: python docs/generate.py"
+    names = {*SETTINGS, *TOPIC_SETTINGS, *GROUP_SETTINGS}
+    assert names <= set(re.findall(r"`([a-z0-9.]+)`", written))
 
 
 def test_every_method_of_a_page_is_documented() -> None:

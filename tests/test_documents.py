@@ -79,3 +79,11 @@ def test_the_python_of_the_readme_prints_a_record() -> None:
             reader.wait_for(r"^0 \d+ b'order-\d+'$", timeout=20.0)
         finally:
             reader.kill()
+
+
+def test_the_pytest_fixture_of_the_readme_works(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(block_with("README.md", "python", "import pytest"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "1 passed" in run.stdout

@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # else every misspelt name would be an object to the type checker
+if not TYPE_CHECKING:  # otherwise every misspelt name would be an object to the type checker
 
     def __getattr__(name: str) -> object:
-        """PEP 562: the client is loaded when it is first used, so that `import kohort` costs nothing."""
+        """Load the client on first use, so that `import kohort` costs nothing (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module 'kohort' has no attribute {name!r}")
         from kohort import client

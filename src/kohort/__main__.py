@@ -1,4 +1,4 @@
-"""`python -m kohort` is the command `kohort`."""
+"""Entry point of `python -m kohort`, which runs the command `kohort`."""
 
 from kohort.cli import main
 

@@ -1,4 +1,4 @@
-"""The client for plain threads: the same code as `kohort.client`, on an event loop in a thread of its own."""
+"""Client for plain threads: the same code as `kohort.client`, on an event loop in a separate thread."""
 
 from kohort.client.blocking import Admin, BlockingDelivery, Consumer, Producer
 

@@ -1,14 +1,17 @@
 """Kafka's error codes in one table, and the exceptions that carry them.
 
-`ErrorCode` is what stands on the wire; `KafkaError` is what a caller of the client catches. Names, numbers and which
-ones a client may retry are those of Apache Kafka's protocol guide.
+`ErrorCode` is a code on the wire; `KafkaError` is the exception that the client raises. Names,
+numbers and retriability are those of Apache Kafka's protocol guide.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A protocol error. `retriable` says whether repeating the request may succeed; `sentence` says it to a person."""
+    """Protocol error.
+
+    `retriable` is whether repeating the request may succeed; `sentence` describes it to a person.
+    """
 
     sentence: str
     retriable: bool
@@ -163,7 +166,10 @@ class ErrorCode(IntEnum):
 
 
 class KohortError(Exception):
-    """Whatever Kohort raises for what a user, a peer or a machine did; its text is one sentence with what to do."""
+    """Base of the errors that a user, a peer or the machine can cause.
+
+    The text is one sentence that says what to do.
+    """
 
     @property
     def retriable(self) -> bool:
@@ -172,20 +178,23 @@ class KohortError(Exception):
 
 
 class ConfigError(KohortError, ValueError):
-    """An option is unknown, of the wrong type, out of range, or contradicts another."""
+    """Option that is unknown, of the wrong type, out of range, or in conflict with another."""
 
 
 class AssignorError(KohortError):
-    """A user's server assignor failed, or gave what cannot be; the group's last targets count on."""
+    """Failure or invalid result of a user's server-side assignor.
+
+    The group's last target assignment remains in effect.
+    """
 
 
 class KafkaError(KohortError):
-    """A broker answered with an error, or none answered in time (`NETWORK_EXCEPTION`, `REQUEST_TIMED_OUT`)."""
+    """Error response of a broker, or no response in time (`NETWORK_EXCEPTION`, `REQUEST_TIMED_OUT`)."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         self.code = code
         self.sentence = detail or code.sentence
-        """What is wrong, without the code's name: what a broker says beside the code."""
+        """Description of the problem without the code's name, as a broker returns it beside the code."""
         super().__init__(f"{code.name}: {self.sentence}")
 
     @property
@@ -194,7 +203,7 @@ class KafkaError(KohortError):
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of that number; one that this version does not know counts as UNKNOWN_SERVER_ERROR."""
+    """Return the code with this number; UNKNOWN_SERVER_ERROR if this version does not know it."""
     try:
         return ErrorCode(number)
     except ValueError:

@@ -1,23 +1,32 @@
-"""How a command ends by Ctrl-C or SIGTERM: the first one ends it in order and within a second, the second at once."""
+"""Termination of a command by Ctrl-C or SIGTERM.
 
-import asyncio
+The first signal ends it in order and within a second, a second signal immediately.
+"""
+
+import atexit
+import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ORDERLY_S = 0.8
-"""Longest time between the first signal and the end of the process, however far the orderly end has come."""
+"""Maximum time between the first signal and the end of the process, even if the shutdown is
+incomplete, in seconds."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal told the process to end."""
+    """Termination requested by a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -25,7 +34,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _State:
-    """Of this process."""
+    """State of this process."""
 
     installed = False
     begun: int | None = None
@@ -39,7 +48,10 @@ _state = _State()
 
 
 def install() -> None:
-    """From now on SIGINT and SIGTERM raise Interrupted in the main thread. Also after a library took a signal over."""
+    """Make SIGINT and SIGTERM raise Interrupted in the main thread.
+
+    Call it again after a library has replaced a signal handler.
+    """
     if not _state.installed:
         logging.getLogger().addFilter(_is_no_interruption)
     _state.installed = True
@@ -48,50 +60,70 @@ def install() -> None:
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:
-    """Leave out what libraries (py4j) log by the root logger, with a traceback, of the signal that ends the process."""
+    """Filter out tracebacks that libraries (py4j) log to the root logger for the signal that ends the process."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, KeyboardInterrupt)
 
 
 def installed() -> bool:
-    """Whether this process is a command of its own, rather than one that calls its functions."""
+    """Return whether this process runs a command, rather than code that calls a command's functions."""
     return _state.installed
 
 
 def begun() -> bool:
-    """Whether the first signal has arrived."""
+    """Return whether the first signal has arrived."""
     return _state.begun is not None
 
 
 def exit_code() -> int:
-    """Of a process that a signal ended: 128 and its number, as shells have it."""
+    """Return the exit code of a process that a signal ended: 128 plus the signal's number, as in shells."""
     return 128 + (_state.begun or signal.SIGINT)
 
 
 def on_begin(callback: Callable[[], None]) -> None:
-    """Call it at the first signal: to end child processes before somebody waits for them."""
+    """Register a callback for the first signal, for example to end child processes before waiting for them."""
     _state.callbacks.append(callback)
 
 
 def at_once() -> None:
-    """From now on a signal ends the process: it is ending already, or has nothing to lose."""
+    """Make later signals end the process immediately, because it is already ending or has nothing to lose."""
     if _state.installed:
         for number in SIGNALS:
             signal.signal(number, _end)
 
 
 def end_at_once(number: int) -> NoReturn:
-    """End the process without any more of its code."""
+    """End the process without running any more of its code."""
     os._exit(128 + number)
 
 
-def run(work: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
-    """As `asyncio.run`; the first signal cancels `work`, and Interrupted is raised when that has ended."""
+def end(code: int) -> NoReturn:
+    """End the process after its work is done.
+
+    After a signal only exit handlers run. Unloading the modules of Spark and Arrow takes a quarter
+    of a second on an idle core and far longer on a busy one. During that time Python handles
+    neither a second signal nor our time limit.
+    """
+    if _state.begun is None:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the reader may be gone
+            stream.flush()
+    os._exit(code)
+
+
+def run(work: Coroutine[Any, Any, T], loop_factory: "Callable[[], AbstractEventLoop] | None" = None) -> T:
+    """Run `work` as `asyncio.run` does. The first signal cancels it; once it has ended, Interrupted is raised."""
+    import asyncio  # imported here: Ctrl-C before `install` prints a traceback, so `install` must not wait for asyncio
+
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(_interruptible(work) if _state.installed else work)
 
 
 async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 

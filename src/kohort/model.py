@@ -1,4 +1,4 @@
-"""The few values that every part of Kohort shares."""
+"""Basic types shared by all parts of Kohort."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -6,14 +6,14 @@ from uuid import UUID
 __all__ = ["NO_TOPIC_ID", "UUID", "Millis", "TopicPartition"]
 
 NO_TOPIC_ID = UUID(int=0)
-"""What stands on the wire where a topic id is absent."""
+"""Value of an absent topic ID on the wire."""
 
 Millis = int
-"""Milliseconds: since the epoch where it is a point in time, else a duration."""
+"""Milliseconds: since the epoch for a point in time, otherwise a duration."""
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, by name."""
+    """Partition of a topic, identified by name and number."""
 
     topic: str
     partition: int

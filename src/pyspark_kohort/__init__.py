@@ -1,11 +1,12 @@
-"""Kafka consumer groups for Spark: `spark.readStream.format("kohort")`.
+"""Spark data source for Kafka consumer groups: `spark.readStream.format("kohort")`.
 
-Spark finds `DefaultSource` by this package's name, and imports every `pyspark_*` package to do so: keep it light. Where
-it does not look, as over Spark Connect, and in threads that write, `register(spark)` does the same; it also tells the
-source how many tasks Spark runs at once.
+Spark finds `DefaultSource` by the name of this package. To do so it imports every `pyspark_*`
+package, so keep this one light. Spark does not search over Spark Connect, nor in threads that write;
+`register(spark)` makes the source known there. It also passes the number of tasks that Spark runs at
+once to the source.
 """
 
+from pyspark_kohort.data_source import DefaultSource
 from pyspark_kohort.session import register, session
-from pyspark_kohort.source import DefaultSource
 
 __all__ = ["DefaultSource", "register", "session"]

@@ -1,7 +1,8 @@
-"""What a query's checkpoint directory proves, for the moments at which Spark does not ask us.
+"""Progress of a query, read from its checkpoint directory when Spark does not report it to the source.
 
-Spark writes `offsets/N` before batch N and `commits/N` after it, and does not tell a source where: the user repeats
-`checkpointLocation` as an option of the source. Only directories of this host are read.
+Spark writes `offsets/N` before batch N and `commits/N` after it. It does not pass the location to a
+source, so the user repeats `checkpointLocation` as an option of the source. Only directories on this
+host are read.
 """
 
 import json
@@ -12,7 +13,7 @@ from kohort.errors import ConfigError
 
 
 def directory(location: str | None) -> Path | None:
-    """The local directory of a checkpoint location; None for one elsewhere."""
+    """Return the local directory of a checkpoint location, or None if the location is not on this host."""
     if location is None:
         return None
     scheme, colon, rest = location.partition(":")
@@ -22,12 +23,19 @@ def directory(location: str | None) -> Path | None:
 
 
 def has_done(checkpoint: Path, end: dict[str, Any]) -> bool:
-    """Whether the newest batch that is marked as done ended there; so it does when Spark asks for the next one."""
+    """Return whether the newest completed batch ended at `end`.
+
+    This is always the case when Spark asks for the next batch.
+    """
     return end in last_done(checkpoint)
 
 
 def query_id(checkpoint: Path) -> str:
-    """The query's id, which a restart keeps; Spark has written it before it asks a source for anything."""
+    """Return the query's id, which is the same after a restart.
+
+    Spark writes it before it calls a source for the first time. Raises ConfigError if the directory
+    has no query id.
+    """
     try:
         found: str = json.loads((checkpoint / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -39,18 +47,21 @@ def query_id(checkpoint: Path) -> str:
 
 
 def last_done(checkpoint: Path) -> list[dict[str, Any]]:
-    """The sources' end offsets of the newest batch that Spark has marked as done; none where nothing is."""
+    """Return the sources' end offsets of the newest completed batch, or an empty list if no batch is complete."""
     try:
         done = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
         if not done:
             return []
         return planned(checkpoint, max(done))
     except (OSError, ValueError):
-        return []  # not there yet, or pruned while we looked
+        return []  # the file does not exist yet, or Spark pruned it during the read
 
 
 def planned(checkpoint: Path, batch: int) -> list[dict[str, Any]]:
-    """The sources' end offsets of a batch that Spark has begun. Raises OSError or ValueError where it has not."""
-    # A version, a line about the batch, then a line for each source; a dash where it gave nothing.
+    """Return the sources' end offsets of a batch that Spark has begun.
+
+    Raises OSError or ValueError if Spark has not begun the batch.
+    """
+    # A version, a line about the batch, then one line per source; a dash for a source without an offset.
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
     return [json.loads(line) for line in lines if line != "-"]

@@ -1,4 +1,4 @@
-"""The columns of spark-sql-kafka: which of them a query reads is its schema, which it writes is its rows'."""
+"""Columns of spark-sql-kafka: those that a query may read, and those that it may write."""
 
 from pyspark.sql.types import (
     ArrayType,
@@ -30,7 +30,10 @@ WITH_HEADERS = StructType([*COLUMNS.fields, StructField("headers", ArrayType(_HE
 
 
 def check_columns(schema: StructType) -> None:
-    """A query may ask for fewer columns, not for others: fewer are read several times faster. Raises ConfigError."""
+    """Check the schema that a query requests. Raises ConfigError.
+
+    A query may request fewer columns, which are read several times faster, but no others.
+    """
     for field in schema:
         if field.name not in WITH_HEADERS.names:
             known = ", ".join(WITH_HEADERS.names)
@@ -50,7 +53,10 @@ _WRITTEN = {
 
 
 def check_written_columns(schema: StructType, topic: str | None) -> None:
-    """Rows to be written have a value, and a topic where the option gives none. Raises ConfigError."""
+    """Check the schema of rows to write. Raises ConfigError.
+
+    Rows need the column `value`, and the column `topic` unless the option `topic` is set.
+    """
     for field in schema:
         if field.name not in _WRITTEN:
             known = ", ".join(_WRITTEN)
@@ -61,4 +67,4 @@ def check_written_columns(schema: StructType, topic: str | None) -> None:
     if "value" not in schema.names:
         raise ConfigError("There is no column value to write.")
     if topic is None and "topic" not in schema.names:
-        raise ConfigError("Where to write to is not said: give the option topic, or a column topic.")
+        raise ConfigError("No target topic: set the option topic or add a column topic.")

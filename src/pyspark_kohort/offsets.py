@@ -1,14 +1,19 @@
-"""Offsets as Spark keeps them in a checkpoint, and as a user gives them. Pure.
+"""Offsets as Spark stores them in a checkpoint, and as users specify them. Pure.
 
-A checkpoint's offset is spark-sql-kafka's JSON, `{"flights": {"0": 17}}`: where the next batch goes on. A batch that
-begins elsewhere than where the last one ended, because its partition was won from another member or is new, pins that
-beginning beside it, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range. A member's offsets name
-their query, `{"@query": "5c0f..."}`, so that a restart knows which of the group's commits were its own, and the
-generation or member epoch in which the batch was planned, `{"@epoch": 7}`, by which sinks fence it. `"@group"` is the
-group, so that a checkpoint is not taken for another's.
+The offset in a checkpoint is the JSON of spark-sql-kafka, `{"flights": {"0": 17}}`: the positions
+at which the next batch begins. In some batches a partition does not begin where the previous batch
+ended, because the partition was taken over from another member or is new. Such a batch stores the
+first offset as well, `{"flights": {"0": 17, "0@": 4}}`, so that a replay reads the same range.
 
-`"@topics"` has the id of each topic: under a name that is deleted and created again, offsets mean other records.
-`"@claims"` has the query's claim to each partition (`Claim`), by which sinks order the writers of a partition.
+Offsets of a member have additional entries:
+
+- `"@query"` is the query, `{"@query": "5c0f..."}`. After a restart it identifies the group's commits of this query.
+- `"@epoch"` is the generation or member epoch in which the batch was planned, `{"@epoch": 7}`. Sinks fence by it.
+- `"@group"` is the group, so that a checkpoint of another group is detected.
+
+`"@topics"` has the id of each topic: if a topic is deleted and created again, the same offsets
+denote other records. `"@claims"` has the query's claim to each partition (`Claim`), by which sinks
+order the writers of a partition.
 """
 
 import json
@@ -21,22 +26,23 @@ from kohort.errors import ConfigError, KohortError
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 
 LATEST, EARLIEST = -1, -2
-"""Kafka's numbers for the two ends of a partition, in ListOffsets and in a user's JSON."""
+"""Kafka's numbers for the two ends of a partition, in ListOffsets and in the JSON that users write."""
 
 Positions = Mapping[TopicPartition, int]
 
 TopicIds = Mapping[str, str]
-"""By topic, its id as Kafka prints it. A broker older than 2.8 has none."""
+"""Topic ids by topic name, as Kafka prints them. Brokers older than 2.8 have none."""
 
-# No topic can have these names.
+# These names are not valid topic names.
 _QUERY, _EPOCH, _GROUP, _TOPICS, _CLAIMS = "@query", "@epoch", "@group", "@topics", "@claims"
 
 
 class Claim(NamedTuple):
-    """A query's claim to a partition: the group's coordinator accepts one only from the partition's owner.
+    """Claim of a query to a partition. The group's coordinator accepts a claim from the partition's owner only.
 
-    Each owner adds one to the number that the owner before left in its commit. `root` names the series: it is new
-    where the group has no commit of a query, because the group is new, has expired, was deleted, or was reset.
+    Each owner adds one to the number in the previous owner's commit. `root` names the series of
+    numbers. A new series begins if the group has no commit of a query, because the group is new, has
+    expired, was deleted, or was reset.
     """
 
     root: str
@@ -47,7 +53,7 @@ class Claim(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Raises ValueError for a text that is no claim."""
+        """Parse a claim. Raises ValueError if `text` is not one."""
         root, dot, number = text.rpartition(".")
         if not dot or not root or not number.isdecimal():
             raise ValueError(f"{text!r} is no claim")
@@ -56,7 +62,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Where each partition goes on, and where those begin that did not go on from the offset before."""
+    """Position of each partition, and the first offset of partitions that did not continue from the previous offset."""
 
     positions: Positions = field(default_factory=dict)
     pins: Positions = field(default_factory=dict)
@@ -67,7 +73,10 @@ class Offset:
     claims: Mapping[TopicPartition, Claim] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Equal offsets give equal text: Spark compares the text, and runs a batch where it differs."""
+        """Return the offset as JSON.
+
+        Equal offsets give equal text: Spark compares the text, and runs a batch if it differs.
+        """
         named = {_EPOCH: self.epoch, _GROUP: self.group, _QUERY: self.query}
         topics: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         if self.topic_ids:
@@ -86,7 +95,10 @@ class Offset:
 
 
 def offset_from_json(data: object) -> Offset:
-    """The offset of a checkpoint; one of spark-sql-kafka is read as well."""
+    """Return the offset that a checkpoint holds; offsets of spark-sql-kafka are accepted as well.
+
+    Raises KohortError if `data` is not an offset.
+    """
     positions: dict[TopicPartition, int] = {}
     pins: dict[TopicPartition, int] = {}
     try:
@@ -108,39 +120,40 @@ def offset_from_json(data: object) -> Offset:
 
 
 def text_of_topic_id(topic_id: UUID | None) -> str | None:
-    """The id as Kafka's tools print it; None for a topic without one."""
+    """Return the id as Kafka's tools print it, or None for a topic without an id."""
     if topic_id is None or topic_id == NO_TOPIC_ID:
         return None
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def topic_id_of_text(text: str | None) -> UUID | None:
-    """The id that Kafka's tools print as `text`."""
+    """Return the id that Kafka's tools print as `text`."""
     return None if text is None else UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
 @dataclass(frozen=True, slots=True)
 class Earliest:
-    """The first record that each partition still holds."""
+    """First record that each partition still holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The end of each partition."""
+    """End of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """An offset for every partition; EARLIEST and LATEST may stand for one."""
+    """One offset per partition, each of which may be EARLIEST or LATEST."""
 
     offsets: Positions
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record at or after a time: one time for all partitions, or one for each.
+    """First record at or after a time: one time for all partitions, or one per partition.
 
-    `or_latest` is what to do where no record is that young: take the end instead of failing.
+    With `or_latest`, a partition without such a record begins at its end; without it, that is an
+    error.
     """
 
     everywhere: Millis | None
@@ -152,7 +165,10 @@ Bound = Earliest | Latest | Exact | AtTime
 
 
 def wanted(bound: Bound, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """What to ask ListOffsets for each partition: EARLIEST, LATEST or a time. Those of `Exact` are not asked for."""
+    """Return what to request from ListOffsets for each partition: EARLIEST, LATEST or a time.
+
+    Explicit offsets of `Exact` are not requested.
+    """
     match bound:
         case Earliest():
             return dict.fromkeys(partitions, EARLIEST)
@@ -168,7 +184,11 @@ def wanted(bound: Bound, partitions: Iterable[TopicPartition]) -> dict[TopicPart
 
 
 def narrowed(bound: Bound, partitions: Iterable[TopicPartition]) -> Bound:
-    """The bound as far as it concerns these: a member asks only for what it won, the user gives all."""
+    """Return the bound restricted to these partitions.
+
+    A member requests offsets only for partitions that it gained, while the user specifies all of
+    them.
+    """
     match bound:
         case Exact(offsets=offsets):
             return Exact({tp: offsets[tp] for tp in partitions if tp in offsets})
@@ -178,7 +198,7 @@ def narrowed(bound: Bound, partitions: Iterable[TopicPartition]) -> Bound:
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """`earliest`, `latest`, or JSON with an offset for every partition."""
+    """Parse `earliest`, `latest`, or JSON with an offset for every partition. Raises ConfigError."""
     match text.strip().lower():
         case "earliest":
             return Earliest()
@@ -188,7 +208,7 @@ def parse_bound(text: str, option: str) -> Bound:
 
 
 def parse_numbers(text: str, option: str, *, least: int = 0) -> dict[TopicPartition, int]:
-    """`{"flights": {"0": 17}}` as a mapping."""
+    """Parse `{"flights": {"0": 17}}` to a mapping. Raises ConfigError."""
     try:
         numbers = {tp: number for tp, _, number in _entries(json.loads(text), least)}
     except (ValueError, RecursionError) as error:
@@ -221,7 +241,11 @@ def _number(name: str, number: Any, least: int) -> int:
 
 
 def _of_each(numbers: Positions, partitions: Iterable[TopicPartition], what: str) -> dict[TopicPartition, int]:
-    """The partitions' numbers. As in spark-sql-kafka all must be given: a forgotten one would be a silent gap."""
+    """Return the numbers of the partitions.
+
+    As in spark-sql-kafka, all must be specified: an omitted one would be a silent gap. Raises
+    ConfigError.
+    """
     chosen = set(partitions)
     if missing := sorted(chosen - numbers.keys()):
         raise ConfigError(f"The given {what} miss {_listed(missing)}; give one for each partition.")

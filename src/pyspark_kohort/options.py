@@ -1,4 +1,4 @@
-"""The options of reading by `format("kohort")`: spark-sql-kafka's under their names, and some of our own."""
+"""Options for reading with `format("kohort")`: those of spark-sql-kafka under their names, and some of Kohort."""
 
 import json
 import re
@@ -9,19 +9,23 @@ from enum import Enum
 from kohort.errors import ConfigError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import offsets
-from pyspark_kohort.given import Given, Names
 from pyspark_kohort.offsets import AtTime, Bound, Earliest, Exact, Latest
+from pyspark_kohort.option_parsing import GivenOptions, OptionNames
 
 
 class GroupMode(Enum):
-    """Who decides what a query reads: it alone, all its partitions; or its consumer group, as with any member."""
+    """How the partitions that a query reads are chosen.
+
+    STANDALONE: the query reads all partitions. MEMBER: the consumer group assigns partitions to the
+    query.
+    """
 
     STANDALONE = "standalone"
     MEMBER = "member"
 
 
 class Protocol(Enum):
-    """How its members and the coordinator agree: classic groups, or those of KIP-848."""
+    """Group protocol: classic, or consumer (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -35,7 +39,7 @@ class OnCorrupt(Enum):
 
 
 class OnLost(Enum):
-    """What a query does that was thrown out of its group in the middle of a batch."""
+    """What a query does when it loses its membership in the middle of a batch."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -43,7 +47,7 @@ class OnLost(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What to read: names, or a pattern for names, or partitions."""
+    """What to read: topic names, a pattern for topic names, or partitions."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -52,7 +56,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """How to talk to the cluster."""
+    """Connection and fetch settings."""
 
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "kohort-spark"
@@ -63,18 +67,18 @@ class Broker:
     poll_timeout_ms: Millis = 120_000
     retry_interval_ms: Millis = 10
     metadata_age_ms: Millis = 5_000
-    """How often a query looks for topics and partitions that were added; Kafka's consumer: every 300,000."""
+    """Interval between checks for new topics and partitions, in milliseconds. Kafka's consumer uses 300,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How to be a member."""
+    """Settings of the membership in a group."""
 
     group_id: str
     protocol: Protocol = Protocol.CLASSIC
     instance_id: str | None = None
     static: bool = False
-    """Take the query's id for the instance id."""
+    """Use the query's id as the instance id."""
     remote_assignor: str | None = None
     session_timeout_ms: Millis = 45_000
     heartbeat_interval_ms: Millis = 3_000
@@ -84,7 +88,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options, checked against each other."""
+    """All options, checked for consistency."""
 
     broker: Broker
     topics: Topics
@@ -106,7 +110,7 @@ class Options:
     max_tasks: int | None
     checkpoint: str | None
     slots: int | None = None
-    """Tasks that Spark runs at once, where that is known; no option of the user's."""
+    """Number of tasks that Spark runs at once, or None if unknown. This is not an option of the user."""
 
 
 _NAMES = (
@@ -130,7 +134,7 @@ _WITHOUT_EFFECT = (
     " kafka.socket.connection.setup.timeout.ms kafka.socket.connection.setup.timeout.max.ms"
     " kafka.allow.auto.create.topics kafka.enable.metrics.push"
 )
-"""What tunes parts that this source does not have; a query that sets them still runs."""
+"""Options of parts that this source does not have; a query that sets them still runs."""
 _REFUSED = {
     "kafka.auto.offset.reset": "set startingOffsets instead",
     "kafka.enable.auto.commit": "a member commits what its checkpoint proves done",
@@ -138,7 +142,7 @@ _REFUSED = {
     "kafka.value.deserializer": "values are binary; cast them in the query",
     "kafka.interceptor.classes": "there is no Java consumer to intercept",
 }
-_OPTIONS = Names((_NAMES + _WITHOUT_EFFECT).split(), _REFUSED)
+_OPTIONS = OptionNames((_NAMES + _WITHOUT_EFFECT).split(), _REFUSED)
 _ASSIGNORS = {
     "range": "range",
     "roundrobin": "roundrobin",
@@ -159,12 +163,16 @@ _OTHER_PROTOCOL: Mapping[Protocol, Mapping[str, str]] = {
         "kafka.partition.assignment.strategy": "the broker computes it (kafka.group.remote.assignor)",
     },
 }
-"""Options that do not apply under a protocol, and who decides instead."""
+"""Options that do not apply under a protocol, and what decides instead."""
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
-    """Raises ConfigError with one sentence for whatever is unknown, missing, malformed or contradictory."""
-    given = Given(options, _OPTIONS)
+    """Parse the options for reading.
+
+    Raises ConfigError with one sentence if an option is unknown, missing, malformed or contradicts
+    another.
+    """
+    given = GivenOptions(options, _OPTIONS)
     broker = _broker(given)
     topics = _topics(given)
     group = _group(given)
@@ -207,7 +215,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
     )
 
 
-def _broker(given: Given) -> Broker:
+def _broker(given: GivenOptions) -> Broker:
     bootstrap = given.bootstrap()
     isolation = given.text("kafka.isolation.level") or "read_uncommitted"
     if isolation not in ("read_uncommitted", "read_committed"):
@@ -226,7 +234,7 @@ def _broker(given: Given) -> Broker:
     )
 
 
-def _topics(given: Given) -> Topics:
+def _topics(given: GivenOptions) -> Topics:
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name)]
     if len(chosen) != 1:
         raise ConfigError(f"Exactly one of subscribe, subscribePattern and assign must be given, not {len(chosen)}.")
@@ -247,7 +255,7 @@ def _topics(given: Given) -> Topics:
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
-    """`{"flights": [0, 1]}`, rewritten so that one parser does for all JSON options."""
+    """Parse `{"flights": [0, 1]}`. Raises ConfigError."""
     try:
         data = json.loads(text)
         partitions = {TopicPartition(topic, number) for topic, numbers in data.items() for number in numbers}
@@ -258,7 +266,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(partitions))
 
 
-def _group(given: Given) -> Group | None:
+def _group(given: GivenOptions) -> Group | None:
     group_id = given.text("kafka.group.id")
     protocol = given.one_of("kafka.group.protocol", Protocol, Protocol.CLASSIC)
     _check_protocol(given, protocol)
@@ -280,19 +288,22 @@ def _group(given: Given) -> Group | None:
     )
 
 
-def _check_protocol(given: Given, protocol: Protocol) -> None:
-    """As Kafka's consumer does: who set what another decides would wait for an effect that never comes."""
+def _check_protocol(given: GivenOptions, protocol: Protocol) -> None:
+    """Reject options of the other protocol, as Kafka's consumer does: they would have no effect.
+
+    Raises ConfigError.
+    """
     for name, instead in _OTHER_PROTOCOL[protocol].items():
         if given.text(name) is not None:
             raise ConfigError(f"{name} does not apply with kafka.group.protocol={protocol.value}: {instead}.")
 
 
-def _static(given: Given) -> bool:
+def _static(given: GivenOptions) -> bool:
     static = given.flag("staticMembership", False)
     if static and given.text("kafka.group.instance.id"):
         raise ConfigError("staticMembership takes the query's id: give it, or kafka.group.instance.id, not both.")
     if static and not given.text("checkpointLocation"):
-        raise ConfigError("staticMembership needs the option checkpointLocation: the query's id stands there.")
+        raise ConfigError("staticMembership needs the option checkpointLocation: it contains the query's id.")
     return static
 
 
@@ -303,8 +314,11 @@ def _assignor(name: str) -> str:
         raise ConfigError(f"kafka.partition.assignment.strategy: the assignor {name!r} is unknown.") from None
 
 
-def _bound(given: Given, side: str, default: Bound) -> Bound:
-    """A time for each partition, else one for all, else offsets; spark-sql-kafka prefers the one time."""
+def _bound(given: GivenOptions, side: str, default: Bound) -> Bound:
+    """Return the first bound that is set: one time for all partitions, a time per partition, offsets.
+
+    This is the order of spark-sql-kafka, too.
+    """
     or_latest = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if or_latest not in ("error", "latest"):
         raise ConfigError(f"startingOffsetsByTimestampStrategy must be error or latest, not {or_latest!r}.")

@@ -1,4 +1,4 @@
-"""A Spark session with the settings that this source is fast with."""
+"""Spark session with the settings that make this source fast."""
 
 import contextlib
 import os
@@ -6,32 +6,33 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark_kohort import home
+from pyspark_kohort import worker_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    # By loopback TCP every Python task waits some 40 ms for a delayed acknowledgement.
+    # Over loopback TCP, every Python task waits about 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
-    # The option filterPushdown needs it; it concerns no reader that does not ask for filters.
+    # Required by the option filterPushdown; it does not affect readers that do not ask for filters.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("kohort")` known to a session, and in the thread that calls this.
+    """Make `format("kohort")` known to a session, and to the thread that calls this function.
 
-    The source then plans as many tasks as Spark runs at once; a source that Spark finds by itself knows only the cores
-    of the driver's host. Where Spark looks up what to write with it knows only the thread's active session: that of the
-    thread that made the session, and of one that made a DataFrame from Python's data.
+    With it, the source plans as many tasks as Spark runs at once. A source that Spark finds by
+    itself knows only the number of cores of the driver's host. When Spark looks up the source for a
+    write, it uses the active session of the thread. Only the thread that created the session, and
+    threads that created a DataFrame from Python data, have one.
     """
     _register(spark)
     spark.createDataFrame([], "nothing int")
 
 
 def _register(spark: "SparkSession") -> None:
-    from pyspark_kohort.source import DefaultSource, with_slots
+    from pyspark_kohort.data_source import DefaultSource, with_slots
 
     slots = _slots(spark)
     if slots is None:
@@ -42,9 +43,10 @@ def _register(spark: "SparkSession") -> None:
 
 
 def _slots(spark: "SparkSession") -> int | None:
-    """Tasks that Spark runs at once. Executors of a cluster may still be starting: then what its settings promise.
+    """Return the number of tasks that Spark runs at once, or None over Spark Connect, whose server may run anywhere.
 
-    None over Spark Connect, whose server may be anywhere.
+    The executors of a cluster may still be starting, so the number that the settings promise counts
+    as well.
     """
     from pyspark.errors import PySparkException
 
@@ -58,18 +60,19 @@ def _slots(spark: "SparkSession") -> int | None:
 
 
 def _without_warning(spark: "SparkSession") -> None:
-    """Spark would warn that this source replaces the one that it has found by itself, as is meant."""
+    """Suppress Spark's warning that this source replaces the one that Spark found by itself, which is intended."""
     logging: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     name = "org.apache.spark.sql.execution.datasources.DataSourceManager"
     logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
 
 
 def session(master: str | None = None, name: str = "kohort", settings: dict[str, str] | None = None) -> "SparkSession":
-    """The session, made or found; `settings` are Spark's and win over ours.
+    """Return a Spark session: the existing one, or a new one. `settings` are Spark's and override Kohort's.
 
-    Spark runs its Python processes with `python3` from the PATH, where it finds neither this package nor the right
-    versions when it was started from a virtual environment; so unless the user chose one, they get this interpreter. On
-    this host alone (`local`) they also find PySpark compiled (`home`), unless the user chose a SPARK_HOME.
+    Spark runs its Python processes with the `python3` on the PATH. If Spark was started from a
+    virtual environment, that interpreter has neither this package nor the right versions. So they
+    get this interpreter, unless the user has chosen one. On a single host (`local`) they also find
+    PySpark compiled (`worker_environment`), unless SPARK_HOME is set.
     """
     from pyspark.sql import SparkSession
 
@@ -79,7 +82,8 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
         builder = builder.master(master)
     for key, value in (SETTINGS | (settings or {})).items():
         builder = builder.config(key, value)
-    # A cluster's executors may have no such folder, and those of a local one would keep their work in it.
+    # The executors of a cluster may not have this folder, and those of a local cluster would keep their work
+    # in it.
     with _compiled() if (master or "").partition("[")[0] == "local" else contextlib.nullcontext():
         spark = builder.getOrCreate()
     _register(spark)
@@ -88,8 +92,8 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """The JVM takes its home from the environment when it is started."""
-    if "SPARK_HOME" in os.environ or (chosen := home.made()) is None:
+    """Set SPARK_HOME while the JVM starts, which is when the JVM reads it."""
+    if "SPARK_HOME" in os.environ or (chosen := worker_environment.made()) is None:
         yield
         return
     os.environ["SPARK_HOME"] = str(chosen)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kohort.analytics.decoding import Decoder
-from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, cluster_tasks, read_segment
+from tests.analytics.generate.history import Scale, write
 from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
 from tests.interop.kafka import run_tool

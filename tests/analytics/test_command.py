@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from kohort.analytics.generate.history import Scale, write
+from tests.analytics.generate.history import Scale, write
 from tests.analytics.lives import PARTITIONS, RECORDS, live_twice
 from tests.interop.broker import Broker
-from tests.interop.kohort import kohort
+from tests.interop.kohort import KohortBroker, kohort
 
 pytestmark = [
     pytest.mark.spark,
@@ -58,6 +58,8 @@ def test_a_running_brokers_groups_are_analysed(any_broker: Broker, tmp_path: Pat
         behind = rows(out / "lag", one.group)
         assert {row["lag"] for row in behind} == {0}
         assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
+        if isinstance(any_broker, KohortBroker):
+            assert rows(out / "journal", one.group), "it keeps a journal of rebalances, and Apache Kafka does not"
 
 
 def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +16,8 @@ from kohort.analytics.decoding import Decoder
 from kohort.analytics.schema import HISTORY, HISTORY_DDL, RAW, Kind
 from kohort.model import UUID, TopicPartition
 from kohort.wire.codec import encode
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.group_bytes import encode_key, encode_value
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     GroupMetadataKey,
     GroupMetadataValue,
@@ -27,6 +27,7 @@ from kohort.wire.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 
 AT = 1_767_225_600_000
 MINUTE = 60_000
@@ -124,6 +125,24 @@ def test_a_classic_group_is_read_with_its_members_and_what_they_have() -> None:
     (member,) = row["members"]
     assert (member["instance_id"], member["subscribed"]) == ("one", ["flights"])
     assert member["assigned"] == ["flights-0", "flights-3"]
+
+
+@pytest.mark.parametrize("field", ["subscription", "assignment"])
+@pytest.mark.parametrize(("protocol_type", "told"), [("consumer", 1), ("connect", 0)])
+def test_what_a_consumer_says_or_has_is_counted_as_unreadable_where_it_is_not_of_the_consumer_protocol(
+    field: str, protocol_type: str, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Bytes of another protocol belong to it. Of a consumer, nothing assigned would be a revocation that never was.
+    member, generation = copy(GENERATION.members[0]), copy(GENERATION)
+    setattr(member, field, b"\0\0\xff")
+    generation.protocol_type, generation.members = protocol_type, [member, GENERATION.members[0]]
+    decoder = Decoder(MINUTE)
+    batch = raw([(encode_key(GroupMetadataKey(group="delays")), encode_value(generation))])
+    first, *others = (row for found in decoder.decode([batch]) for row in found.to_pylist())
+    assert (first["kind"], len(first["members"])) == (Kind.GENERATION, 2)
+    assert [(row["kind"], row["position"]) for row in others] == [(Kind.UNREADABLE, 0)] * told
+    assert decoder.unreadable == told
+    assert ["group delays" in one.getMessage() for one in caplog.records] == [True] * told
 
 
 def test_a_member_that_is_deleted_is_not_alive() -> None:

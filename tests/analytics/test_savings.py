@@ -1,10 +1,10 @@
 """Memberships replayed under other protocols: what would have had to stop."""
 
-from kohort.analytics.savings import Roll, replay
+from kohort.analytics.savings import GroupMembership, replay
 
 
-def _rolls(*members: str) -> list[Roll]:
-    return [Roll({member: ["flights"] for member in here}) for here in members]
+def _rolls(*members: str) -> list[GroupMembership]:
+    return [GroupMembership({member: ["flights"] for member in here}) for here in members]
 
 
 def test_a_member_that_joins_stops_only_what_it_is_given() -> None:
@@ -29,6 +29,6 @@ def test_a_rolling_restart_stops_what_each_member_had_and_gets_back() -> None:
 
 
 def test_a_topic_that_nobody_had_is_nobodys_to_stop() -> None:
-    rolls = [Roll({"a": ["flights", "unknown"]}), Roll({"a": ["unknown"]})]
+    rolls = [GroupMembership({"a": ["flights", "unknown"]}), GroupMembership({"a": ["unknown"]})]
     stops = replay(rolls, {"flights": 3})
     assert (stops.changes, stops.cooperative, stops.consumer) == (2, 3, 3)

@@ -12,6 +12,8 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kohort.analytics.ends import ends_of_cluster
+from kohort.analytics.source import OFFSETS_TOPIC
 from kohort.analytics.stream import commit_rates, committed, live, lives, rebalances, with_lag
 from tests.analytics.lives import live_twice
 from tests.interop.broker import Broker
@@ -62,6 +64,24 @@ def test_rate_and_lag_of_a_group_come_out_of_the_stream(
     assert sum(row["commits"] for row in spark.table("rates").collect()) == 3
     rows = with_lag(spark.table("positions"), bootstrap).orderBy("end").collect()
     assert (rows[-1]["topic"], rows[-1]["committed"], rows[-1]["end_offset"], rows[-1]["lag"]) == (topic, 9, 20, 11)
+
+
+def test_a_group_that_reads_an_internal_topic_has_a_lag_and_a_deleted_topic_has_none(
+    spark: SparkSession, any_broker: Broker
+) -> None:
+    bootstrap, group = any_broker.bootstrap, f"audit-{uuid.uuid4().hex[:8]}"
+    _commit(bootstrap, group, OFFSETS_TOPIC, [0])
+    positions = [(OFFSETS_TOPIC, 0, 0), ("deleted-since", 0, 3)]
+    batch = spark.createDataFrame(positions, "topic STRING, partition INT, committed BIGINT")
+    here, gone = with_lag(batch, bootstrap).orderBy("topic").collect()
+    assert here["end_offset"] == here["lag"] is not None
+    assert (gone["end_offset"], gone["lag"]) == (None, None)
+    spark.createDataFrame(
+        [(OFFSETS_TOPIC, 0, 0, "commits", 1)],
+        "topic STRING, partition INT, window_at BIGINT, kind STRING, commits BIGINT",
+    ).createOrReplaceTempView("history")
+    ends = ends_of_cluster(spark, bootstrap, 60_000, lambda name: None).collect()
+    assert {(row["topic"], row["partition"]) for row in ends} == {(OFFSETS_TOPIC, 0)}
 
 
 def test_rebalances_and_members_that_return_come_out_of_the_stream(

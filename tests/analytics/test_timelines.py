@@ -184,6 +184,12 @@ def test_one_record_behind_is_behind() -> None:
     assert found == [("delays", 0, 2_000, 40, 41, 1, 1_000)]
 
 
+def test_a_group_that_is_ahead_of_an_end_that_was_seen_is_not_behind_in_time() -> None:
+    # The end was looked at before the records came that the group has read already.
+    found = lag(end(1_000, 10), end(3_000, 20), committed(1_000, 15))
+    assert [row[3:] for row in found] == [(15, 10, 0, 0), (15, 20, 5, 1_000)]
+
+
 def test_a_group_that_has_all_is_not_behind_in_time_however_long_nothing_comes() -> None:
     found = lag(end(1_000, 10), end(2_000, 10), end(3_000, 10), committed(1_000, 10))
     assert [row[2:] for row in found] == [(at, 10, 10, 0, 0) for at in (1_000, 2_000, 3_000)]

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kohort.analytics.findings import gather
-from kohort.analytics.generate.history import Scale, write
 from kohort.analytics.job import Settings, analyse, from_segments
 from kohort.analytics.report import page
 from kohort.analytics.stores import ParquetStore
+from tests.analytics.generate.history import Scale, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

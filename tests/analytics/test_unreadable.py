@@ -12,8 +12,8 @@ from kohort.analytics.job import Settings, analyse, from_raw
 from kohort.analytics.places import RemotePlace, place
 from kohort.analytics.report import left_out
 from kohort.analytics.stores import ParquetStore
-from kohort.wire.group_bytes import encode_key, encode_value
-from kohort.wire.group_records import GroupMetadataKey
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.group_records import GroupMetadataKey
 from tests.analytics.test_decoding import AT, GENERATION, KEY, MINUTE, commit, raw
 
 if TYPE_CHECKING:

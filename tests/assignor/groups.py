@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kohort.assignor import Assignor
 from kohort.assignor.user_data import NO_GENERATION
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 
 steady = settings(deadline=None, derandomize=True, database=None)
 """A loaded machine fails no test, and every run tries the same."""

@@ -18,7 +18,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 
 KAFKA_PYTHON = {
     "range": PythonRange,

@@ -14,7 +14,7 @@ from kohort.assignor.near import Racks
 from kohort.assignor.range import RangeAssignor
 from kohort.assignor.user_data import NO_GENERATION
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 from tests.assignor.groups import Group, parts, sizes
 from tests.interop.kafka import jars
 

@@ -1,7 +1,7 @@
 from kohort.assignor import ASSIGNORS
 from kohort.assignor.range import RangeAssignor
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 from tests.assignor.groups import shares
 
 RANGE, ROUND_ROBIN = ASSIGNORS["range"], ASSIGNORS["roundrobin"]

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.assignor import ASSIGNORS, Assignor
 from kohort.assignor.user_data import Claim, encode_claim, encode_generation
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 from tests.assignor.groups import Group, parts, shares
 
 STICKY, COOPERATIVE = ASSIGNORS["sticky"], ASSIGNORS["cooperative-sticky"]
@@ -127,3 +127,16 @@ def test_user_data_says_what_the_member_had_and_since_when() -> None:
     assert STICKY.user_data(["orders"], parts("orders-1"), 5) == encode_claim(Claim(parts("orders-1"), 5))
     assert COOPERATIVE.user_data(["orders"], None, -1) == b"\xff\xff\xff\xff"
     assert COOPERATIVE.user_data(["orders"], parts("orders-1"), 5) == b"\x00\x00\x00\x05"
+
+
+@pytest.mark.parametrize(("generation", "kept"), [(6, "orders-0 orders-3"), (5, "orders-0 orders-1")])
+def test_what_the_coordinator_says_a_member_has_counts_where_it_is_newer_than_the_members_word(
+    generation: int, kept: str
+) -> None:
+    # In a consumer group user data is of the member's last heartbeat: a has heard nothing of its target yet.
+    told = encode_claim(Claim(parts("orders-0 orders-1"), 5))
+    members = {
+        "a": Subscription(["orders"], told, parts("orders-0 orders-3"), generation_id=generation),
+        "b": Subscription(["orders"], None, parts("orders-2"), generation_id=6),
+    }
+    assert shares(STICKY, {"orders": 4}, members)["a"] == kept

@@ -12,7 +12,7 @@ from kohort.assignor import RebalanceProtocol
 from kohort.assignor.copies import Copies, decode_copies, encode_copies
 from kohort.assignor.warm import MAX_WARMUPS, Plan, WarmAssignor
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 from tests.assignor.groups import parts, steady
 
 COLD = 1_000

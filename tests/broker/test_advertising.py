@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.advertising import address_text, parse_advertised, split_address
+from kohort.broker.config.advertised_listeners import address_text, machine_name, parse_advertised, split_address
 from kohort.errors import ConfigError
-from kohort.sim.network import Network
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from kohort.sim.world.network import Network
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import connected
 from tests.broker.virtual import PORT, VirtualBroker
@@ -71,6 +71,11 @@ async def test_clients_are_told_the_advertised_listener(
     assert f"listening on {listens}; clients are told [fd00::1]:9092" in caplog.text
 
 
+async def test_port_0_of_the_advertised_listener_is_the_port_that_was_taken(start_broker: MakeBroker) -> None:
+    broker = await start_broker(BrokerOptions(port=0, settings={"advertised.listeners": "one.example:0"}))
+    assert await told(f"127.0.0.1:{broker.sockets.port}") == [("one.example", broker.sockets.port)]
+
+
 class OnlyIpv4(Network):
     """A machine without IPv6; it notes the addresses that brokers listen on."""
 
@@ -99,3 +104,26 @@ def test_a_broker_that_listens_on_all_interfaces_advertises_the_name_of_its_mach
     warning = f"clients on other machines cannot connect to {name}:{PORT}"
     assert (warning in caplog.text) == (name == "localhost")
     world.play(world.broker.stop())
+
+
+@pytest.mark.parametrize(
+    ("full", "short", "resolves", "expected"),
+    [
+        ("box.example.org", "box", True, "box.example.org"),
+        ("localhost", "box", True, "box"),  # a resolver that takes the machine's address for the loopback's
+        ("localhost", "box", False, "localhost"),
+        ("localhost.localdomain", "localhost", True, "localhost"),
+    ],
+)
+def test_the_name_of_the_machine_is_one_that_others_may_know(
+    full: str, short: str, resolves: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_up(host: str, port: object) -> list[object]:
+        if not resolves:
+            raise OSError("no such host")
+        return []
+
+    monkeypatch.setattr(socket, "getfqdn", lambda: full)
+    monkeypatch.setattr(socket, "gethostname", lambda: short)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert machine_name() == expected

@@ -1,24 +1,26 @@
 """IncrementalAlterConfigs and AlterConfigs: what they change, what they refuse, what lasts."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.live_config import Source
+from kohort.broker.config.dynamic import Source
+from kohort.broker.config.static import RACK_AWARE
 from kohort.errors import ErrorCode
-from kohort.wire import alter_configs as legacy
-from kohort.wire import describe_configs as describe
-from kohort.wire import incremental_alter_configs as incremental
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.produce import (
+from kohort.wire.batches.records import Record, decode_records, encode_batch
+from kohort.wire.messages import alter_configs as legacy
+from kohort.wire.messages import describe_configs as describe
+from kohort.wire.messages import incremental_alter_configs as incremental
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.records import Record, decode_records, encode_batch
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 
@@ -151,7 +153,7 @@ async def test_what_cannot_be_changed_is_refused_as_a_whole_and_hurts_no_other(
     assert configs(broker) == {"segment.bytes": "2048"}
     assert configs(broker, "clicks") == {"segment.ms": "70000"}
     assert configs(broker, "__consumer_offsets")["cleanup.policy"] == "compact"
-    assert not broker.live_config.changed(Source.BROKER)
+    assert not broker.dynamic_config.changed(Source.BROKER)
 
 
 async def test_a_resource_named_twice_is_changed_by_neither(peer: Peer, broker: Broker) -> None:
@@ -247,7 +249,17 @@ async def test_a_setting_of_kafka_that_means_nothing_here_is_taken_told_and_logg
     assert told["num.io.threads"] == ("16", Source.BROKER)
     assert told["num.replica.fetchers"] == ("1", Source.DEFAULT)
     lines = [one.getMessage() for one in caplog.records if "num.io.threads" in one.getMessage()]
-    assert lines == ["num.io.threads is set to 16 without effect: this broker has no pools of threads"]
+    assert lines == ["num.io.threads=16 has no effect: the broker has no thread pools"]
+
+
+async def test_a_start_names_the_settings_that_have_no_effect(
+    start_broker: MakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"num.io.threads": "16", "replica.selector.class": RACK_AWARE, "message.max.bytes": "5000"}
+    await start_broker(BrokerOptions(port=0, settings=settings))
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert sorted(re.split("[ =]", line)[0] for line in warned) == ["num.io.threads", "replica.selector.class"]
+    assert all("effect" in line for line in warned)
 
 
 async def test_every_setting_that_kafka_lets_an_admin_change_is_taken_but_for_those_of_security(

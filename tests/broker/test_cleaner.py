@@ -8,21 +8,21 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.list_offsets import (
+from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kohort.wire.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kohort.broker.collector import without_collector
+from kohort.broker.garbage_collection import without_collector
 
 
 @pytest.fixture(autouse=True)

@@ -10,16 +10,16 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.log import FileStore
 from kohort.log.api import Pending
-from kohort.log.queue import NEW_FILES, Taken
-from kohort.wire.offset_commit import (
+from kohort.log.queue import NEW_FILES, PendingAppends
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 
@@ -38,7 +38,7 @@ class Held(FileStore):
         """What the next of them fails with."""
 
     def sync(self, pending: Pending) -> None:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         if any(log.name.topic == "wide" for log, _ in pending.logs):
             self.parts += 1
             assert self.go.acquire(timeout=60)

@@ -11,14 +11,14 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ConfigError, ErrorCode
 from kohort.log import FileStore
 from kohort.model import UUID
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 
@@ -160,7 +160,7 @@ async def test_a_broker_may_serve_classic_groups_alone(start_broker: MakeBroker)
         asked = ConsumerGroupDescribeRequest(group_ids=["g"])
         (group,) = (await peer.ask(asked, 0, ConsumerGroupDescribeResponse)).groups
         assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
-    with pytest.raises(ConfigError, match="must have classic"):
+    with pytest.raises(ConfigError, match="must include classic"):
         Broker(BrokerOptions(settings={"group.coordinator.rebalance.protocols": "consumer"}))
 
 

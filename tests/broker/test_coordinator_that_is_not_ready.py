@@ -9,20 +9,20 @@ from kohort.errors import ErrorCode
 from kohort.log import MemoryStore
 from kohort.log.api import Pending
 from kohort.wire.codec import Message
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import talking_to, until
 from tests.hostile.error_inputs import codes

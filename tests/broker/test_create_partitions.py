@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.create_partitions import (
+from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -7,14 +7,14 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from kohort.wire.list_offsets import (
+from kohort.wire.batches.records import Record, batches, encode_batch
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kohort.wire.records import Record, batches, encode_batch
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 

@@ -6,24 +6,24 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_delete import (
+from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 

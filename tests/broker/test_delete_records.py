@@ -7,17 +7,17 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.delete_records import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to
 

@@ -7,20 +7,20 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.wire.codec import NOT_ASKED
-from kohort.wire.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kohort.wire.describe_log_dirs import (
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from kohort.wire.describe_topic_partitions import (
+from kohort.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from kohort.wire.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 

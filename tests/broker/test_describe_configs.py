@@ -3,19 +3,25 @@
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config import SETTINGS
-from kohort.broker.live_config import Source
-from kohort.broker.topic_config import TOPIC_SETTINGS
+from kohort.broker.config.dynamic import Source
+from kohort.broker.config.static import SETTINGS
+from kohort.broker.config.topics import TOPIC_SETTINGS
+from kohort.broker.config.without_effect import ABSENT_UNLESS_SET, NULL_UNLESS_SET
 from kohort.errors import ErrorCode
-from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.describe_configs import (
+from kohort.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kohort.wire.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 
@@ -77,6 +83,15 @@ async def test_types_and_documentation_are_told_to_who_asks(peer: Peer, broker: 
     assert all(config.documentation is None for config in (await describe(peer, TOPIC, "orders")).configs)
 
 
+async def test_documentation_says_what_has_no_effect_and_what_kafka_does(peer: Peer, broker: Broker) -> None:
+    found = await describe(peer, BROKER, str(broker.node_id), "num.io.threads", "max.request.elements", docs=True)
+    assert {config.name: config.documentation for config in found.configs} == {
+        "num.io.threads": "Number of threads that process requests. No effect: the broker has no thread pools.",
+        "max.request.elements": "Maximum number of elements in all arrays of a request. A request with more closes its"
+        " connection. In Apache Kafka: absent.",
+    }
+
+
 async def test_keys_choose_and_unknown_ones_are_left_out(peer: Peer, broker: Broker) -> None:
     broker.topics.create("orders", 1)
     found = await describe(peer, TOPIC, "orders", "retention.ms", "nonsense")
@@ -85,9 +100,10 @@ async def test_keys_choose_and_unknown_ones_are_left_out(peer: Peer, broker: Bro
 
 async def test_a_broker_tells_all_its_settings_and_which_can_be_changed(peer: Peer, broker: Broker) -> None:
     found = {config.name: config for config in (await describe(peer, BROKER, str(broker.node_id))).configs}
-    assert set(found) == set(SETTINGS) | {"broker.id", "node.id", "log.dirs"}
+    told = set(SETTINGS) - ABSENT_UNLESS_SET
+    assert set(found) == told | {"broker.id", "node.id", "log.dirs"}
     assert {name for name, config in found.items() if not config.read_only} == {
-        name for name, setting in SETTINGS.items() if setting.live
+        name for name in told if SETTINGS[name].live
     }
     assert found["node.id"].value == str(broker.node_id)
     listener = found["advertised.listeners"]
@@ -97,6 +113,31 @@ async def test_a_broker_tells_all_its_settings_and_which_can_be_changed(peer: Pe
         "true",
         BOOLEAN,
     )
+
+
+@pytest.mark.parametrize("name", sorted(NULL_UNLESS_SET))
+async def test_a_setting_that_kafka_derives_from_others_is_null_until_it_is_set(
+    name: str, start_broker: MakeBroker
+) -> None:
+    for settings, expected in (
+        ({}, (None, Source.DEFAULT, [])),
+        ({name: "1000"}, ("1000", Source.STARTED_WITH, [(name, "1000", Source.STARTED_WITH)])),
+    ):
+        broker = await start_broker(BrokerOptions(port=0, settings=settings))
+        async with talking_to(broker) as peer:
+            found = await one(peer, BROKER, str(broker.node_id), name)
+        assert (found.value, found.config_source, sources(found)) == expected
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT_UNLESS_SET))
+async def test_a_throttle_that_kafka_has_only_when_it_is_set_is_absent_until_then(
+    name: str, start_broker: MakeBroker
+) -> None:
+    for settings, expected in (({}, []), ({name: "1000"}, [(name, "1000")])):
+        broker = await start_broker(BrokerOptions(port=0, settings=settings))
+        async with talking_to(broker) as peer:
+            found = await describe(peer, BROKER, str(broker.node_id), name)
+        assert [(config.name, config.value) for config in found.configs] == expected
 
 
 async def test_all_brokers_together_have_what_was_changed_for_all(peer: Peer, broker: Broker) -> None:

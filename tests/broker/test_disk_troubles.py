@@ -5,9 +5,9 @@ import errno
 import pytest
 
 from kohort.broker import Broker
-from kohort.broker.disk_troubles import DiskTroubles
+from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.errors import ErrorCode
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.peer import Peer
 from tests.broker.test_topics import create, look_up, topic
 
@@ -50,7 +50,7 @@ def test_a_trouble_that_lasts_is_logged_again_and_what_is_remembered_is_bounded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = [0]
-    troubles = DiskTroubles(lambda: clock[0])
+    troubles = DiskErrors(lambda: clock[0])
     error = OSError(errno.ENOSPC, "No space left on device")
     for clock[0] in (0, 1, 599_999, 600_000, 600_001):
         troubles.note("read a-0", error)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.durability import Writer
+from kohort.broker.logs.group_commit import Writer
 from kohort.log import FileStore, MemoryStore, PartitionLog, Topic
 from kohort.log.api import Pending
 from kohort.log.queue import NEW_FILES
 from kohort.model import UUID
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.batches.records import Record, encode_batch
 
 
 class Slow(MemoryStore):

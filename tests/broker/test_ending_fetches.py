@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 
@@ -24,9 +24,9 @@ async def fetches(broker: Broker, peer: Peer, client_id: str, max_wait_ms: int =
     """It waits for records that nobody writes."""
     place = FetchPartition(partition=0, partition_max_bytes=1_000)
     topics = [FetchTopic(topic="orders", partitions=[place])]
-    before = broker.parked_fetches.count
+    before = broker.waiting_fetches.count
     peer.send(FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=topics), 4, client_id)
-    await until(lambda: broker.parked_fetches.count == before + 1)
+    await until(lambda: broker.waiting_fetches.count == before + 1)
 
 
 async def asks_where_to_begin(peer: Peer, client_id: str) -> None:
@@ -41,7 +41,7 @@ async def test_who_asks_where_to_begin_can_fetch_there_soon(broker: Broker, conn
     await asks_where_to_begin(asking, "a")
     answer = await fetching.answer(FetchResponse)
     assert [(p.partition_index, p.records) for t in answer.responses for p in t.partitions] == [(0, b"")]
-    assert not broker.parked_fetches.count
+    assert not broker.waiting_fetches.count
 
 
 async def test_other_clients_wait_on(broker: Broker, connect: Connect) -> None:
@@ -50,7 +50,7 @@ async def test_other_clients_wait_on(broker: Broker, connect: Connect) -> None:
     await fetches(broker, others, "b")
     await asks_where_to_begin(asking, "a")
     await mine.answer(FetchResponse)
-    assert broker.parked_fetches.count == 1
+    assert broker.waiting_fetches.count == 1
 
 
 async def test_with_holds_off_a_fetch_waits_as_in_kafka(start_broker: MakeBroker) -> None:

@@ -9,18 +9,18 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.apis import fetch as fetch_api
-from kohort.broker.fetch_sessions import FetchSessions, Place, places_of
-from kohort.broker.parked_fetches import ParkedFetches
+from kohort.broker.fetch.sessions import FetchedPartition, FetchSessions, places_of
+from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.errors import ErrorCode
 from kohort.model import UUID
-from kohort.wire.delete_records import (
+from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 from tests.broker.test_records import batch, store
@@ -54,7 +54,7 @@ async def test_an_idle_session_of_a_thousand_partitions_reads_none_of_them(
     read: list[int] = []
     add = fetch_api._Gathered.add
 
-    def counted(self: fetch_api._Gathered, place: Place) -> object:
+    def counted(self: fetch_api._Gathered, place: FetchedPartition) -> object:
         read.append(place.wanted.partition)
         return add(self, place)
 
@@ -110,10 +110,10 @@ async def test_a_partition_that_a_session_forgot_is_not_answered(peer: Peer, bro
     assert answered(await peer.ask(request([], session, 2), V, FetchResponse)) == []
     # It does not wake a fetch that waits either, but what the session still has does.
     peer.send(request([], session, 3, wait_ms=60_000), V)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     async with talking_to(broker) as producer:
         await store(producer, batch(b"more news"), partition=1)
-        assert broker.parked_fetches.count == 1
+        assert broker.waiting_fetches.count == 1
         await store(producer, batch(b"news"), partition=0)
     assert answered(await peer.answer(FetchResponse)) == [0]
 
@@ -168,13 +168,13 @@ def test_a_fetch_that_was_answered_takes_no_news_from_the_next(why: str) -> None
         assert session
         peer.send(request([], session, 1, wait_ms=1_000), V)
         await peer.writer.drain()
-        await eventually(lambda: world.broker.parked_fetches.count == 1)
+        await eventually(lambda: world.broker.waiting_fetches.count == 1)
         async with talking_to(world.broker) as other:
             await store(other, batch(b"news"), partition=0)
             assert answered(await peer.answer(FetchResponse)) == [0]
             await delete_before(other, 1, partition=1)
         if why == "its client is to be answered soon":
-            world.broker.parked_fetches.end_soon(("/127.0.0.1", "peer"))
+            world.broker.waiting_fetches.end_soon(("/127.0.0.1", "peer"))
             await asyncio.sleep(0.1)
         else:
             await asyncio.sleep(2)
@@ -190,7 +190,7 @@ async def test_a_fetch_without_a_session_leaves_nothing_to_watch(peer: Peer, bro
         FetchRequest(max_wait_ms=10, min_bytes=1, session_epoch=-1, topics=wanted(0, 1)), V, FetchResponse
     )
     assert answered(answer) == [0, 1]
-    assert not broker.parked_fetches._open and not broker.parked_fetches._watches
+    assert not broker.waiting_fetches._open and not broker.waiting_fetches._watches
 
 
 async def test_a_session_that_forgets_everything_ends(peer: Peer, broker: Broker) -> None:
@@ -214,7 +214,7 @@ async def test_the_later_of_two_requests_of_a_session_counts(broker: Broker, pee
     # A client that gave up waiting, and whose first request was only late.
     session = await begin(peer, 0)
     peer.send(request([], session, 1, wait_ms=60_000), V)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     peer.send(request([], session, 2, wait_ms=10), V)
     assert (await peer.answer(FetchResponse)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert (await peer.answer(FetchResponse)).error_code == ErrorCode.NONE
@@ -241,9 +241,9 @@ async def test_a_session_outlives_its_connection(connect: Connect, broker: Broke
     first = await connect()
     session = await begin(first, 0)
     first.send(request([], session, 1, wait_ms=60_000), V)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     first.writer.close()
-    await until(lambda: broker.parked_fetches.count == 0)
+    await until(lambda: broker.waiting_fetches.count == 0)
     second = await connect()
     assert (await second.ask(request([], session, 2), V, FetchResponse)).session_id == session
 
@@ -266,14 +266,14 @@ async def test_closing_a_session_leaves_nothing_to_watch(peer: Peer, broker: Bro
     assert len(broker.fetch_sessions) == 1
     await peer.ask(request(wanted(0), session, -1), V, FetchResponse)
     assert len(broker.fetch_sessions) == 0
-    assert broker.parked_fetches._watches == {}
-    assert broker.parked_fetches._open == {}
+    assert broker.waiting_fetches._watches == {}
+    assert broker.waiting_fetches._open == {}
 
 
 async def test_a_stopping_broker_answers_a_session_that_waits(peer: Peer, broker: Broker) -> None:
     session = await begin(peer, 0)
     peer.send(request([], session, 1, wait_ms=60_000), V)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     await broker.stop()
     assert (await peer.answer(FetchResponse)).error_code == ErrorCode.NONE
 
@@ -295,7 +295,7 @@ class Ids:
 
 
 def sessions(slots: int) -> FetchSessions:
-    return FetchSessions(slots, ParkedFetches(ends_early=False), Ids())
+    return FetchSessions(slots, WaitingFetches(ends_early=False), Ids())
 
 
 def opened(kept: FetchSessions, size: int, now: int) -> int | None:
@@ -335,7 +335,7 @@ def test_an_idle_session_is_evicted_whatever_its_size() -> None:
 
 
 def test_all_sessions_together_remember_a_million_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kohort.broker.fetch_sessions._MOST_PLACES", 10)
+    monkeypatch.setattr("kohort.broker.fetch.sessions._MOST_PLACES", 10)
     kept = sessions(5)
     assert opened(kept, 8, 0) == 1
     assert opened(kept, 3, 0) is None
@@ -353,3 +353,56 @@ def test_epochs_begin_again_after_the_last() -> None:
     session.epoch = 0x7FFF_FFFF
     assert is_there(kept, 1, 0x7FFF_FFFF, 0)
     assert is_there(kept, 1, 1, 0)
+
+
+def test_a_broker_without_slots_opens_no_session() -> None:
+    assert opened(sessions(0), 1, 0) is None
+
+
+def test_a_session_is_old_or_idle_only_after_two_minutes() -> None:
+    kept = sessions(1)
+    assert opened(kept, 1, 0) == 1
+    assert opened(kept, 9, 2 * MINUTE) is None
+    assert opened(kept, 9, 2 * MINUTE + 1) == 2
+    assert is_there(kept, 2, 1, 4 * MINUTE)
+    assert opened(kept, 10, 4 * MINUTE + 1) is None, "the other is two minutes old, and no more"
+    assert opened(kept, 10, 4 * MINUTE + 2) == 3
+
+
+def test_a_session_may_have_the_last_place_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.fetch.sessions._MOST_PLACES", 3)
+    kept = sessions(5)
+    assert opened(kept, 2, 0) == 1
+    assert not isinstance(kept.resume(request(wanted(2), 1, 1), V, 0), ErrorCode)
+    assert isinstance(kept.resume(request(wanted(3), 1, 2), V, 0), ErrorCode)
+
+
+def test_a_session_has_an_id_of_its_own_which_is_not_0() -> None:
+    drawn = iter([0, 5, 0, 5, 1 << 31 | 5, 7])
+    kept = FetchSessions(5, WaitingFetches(ends_early=False), lambda: UUID(int=next(drawn)))
+    assert (opened(kept, 1, 0), opened(kept, 1, 0)) == (5, 7)
+
+
+async def test_a_partition_without_records_is_told_when_a_session_gets_it(peer: Peer) -> None:
+    session = await begin(peer, 0)
+    assert answered(await peer.ask(request(wanted(1), session, 1), V, FetchResponse)) == [1]
+    assert answered(await peer.ask(request([], session, 2), V, FetchResponse)) == []
+
+
+async def test_a_session_by_ids_tells_topics_apart(peer: Peer, broker: Broker) -> None:
+    ids = [broker.topics.create(name, 1).topic_id for name in ("one", "two")]
+
+    def by_id(*topic_ids: UUID) -> list[FetchTopic]:
+        one = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        return [FetchTopic(topic_id=topic_id, partitions=[one]) for topic_id in topic_ids]
+
+    version = 13
+    joined = await peer.ask(request(by_id(*ids)), version, FetchResponse)
+    assert [topic.topic_id for topic in joined.responses] == ids
+    forgets = request([], joined.session_id, 1)
+    forgets.forgotten_topics_data = [ForgottenTopic(topic_id=ids[0], partitions=[0])]
+    assert (await peer.ask(forgets, version, FetchResponse)).responses == []
+    for name in ("one", "two"):
+        await store(peer, batch(b"news"), topic=name)
+    told = await peer.ask(request([], joined.session_id, 2), version, FetchResponse)
+    assert [topic.topic_id for topic in told.responses] == ids[1:]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.file_sending import FileSending
+from kohort.broker.net.file_sending import FileSending
 from kohort.errors import ErrorCode
 from kohort.log import FileSlice, FileStore, PartitionLog
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 from tests.log.logs import append, flush, topic_in

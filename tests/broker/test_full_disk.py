@@ -13,26 +13,30 @@ from kohort.log import MemoryStore, Topic
 from kohort.log.api import Pending
 from kohort.model import UUID
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.incremental_alter_configs import (
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import talking_to
 

@@ -4,8 +4,12 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.conftest import QUICK, Connect, MakeBroker
 from tests.broker.peer import Peer, until
 
@@ -46,7 +50,7 @@ async def grow(peer: Peer) -> None:
 async def test_a_fetch_that_waits_is_answered_so_at_once_and_the_next_as_ever(broker: Broker, connect: Connect) -> None:
     reader, admin = await connect(), await connect()
     reader.send(fetch(max_wait_ms=15_000), 12)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     await grow(admin)
     told = codes(await reader.answer(FetchResponse))
     assert sorted(told.values()) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -74,4 +78,4 @@ async def test_nor_is_anybody_where_heartbeats_are_not_held(start_broker: MakeBr
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK))
     topic = broker.topics.create("orders", 2)
     broker.grow_topic(topic, 4)
-    assert broker.growths.count == 0
+    assert broker.new_partitions.count == 0

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.wire.codec import encode
 from kohort.wire.header import request_header
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.peer import Peer
 from tests.broker.virtual import VirtualBroker, in_virtual_time
 
@@ -71,6 +71,41 @@ def test_the_clock_begins_with_the_request_that_is_not_whole() -> None:
         began = world.loop.time()
         peer.writer.write(first[5:] + second[:5])
         assert await answered(peer, 1) == [1]
+        assert await peer.closed()
+        assert TIMEOUT_S < world.loop.time() - began < TIMEOUT_S + 3
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize("topics", [1, 1_000], ids=["a small request", "a request larger than a read"])
+def test_time_in_which_the_broker_reads_nothing_does_not_count(topics: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        whole = request(1, topics)
+        middle = 3 * len(whole) // 4
+        peer.writer.write(whole[:middle])
+        await asyncio.sleep(0.9 * TIMEOUT_S)
+        (connection,) = world.broker.sockets._connections
+        connection.throttle()  # as when the log has too much to write
+        await asyncio.sleep(3 * TIMEOUT_S)
+        connection.unthrottle()
+        await asyncio.sleep(0.9 * TIMEOUT_S)
+        peer.writer.write(whole[middle:])
+        assert await answered(peer, 1) == [1]
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize("topics", [1, 1_000], ids=["a small request", "a request larger than a read"])
+def test_the_clock_begins_anew_when_the_broker_reads_again(topics: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        whole = request(1, topics)
+        peer.writer.write(whole[: 3 * len(whole) // 4])
+        await asyncio.sleep(1.0)
+        (connection,) = world.broker.sockets._connections
+        connection.throttle()
+        await asyncio.sleep(3 * TIMEOUT_S)
+        connection.unthrottle()
+        began = world.loop.time()
         assert await peer.closed()
         assert TIMEOUT_S < world.loop.time() - began < TIMEOUT_S + 3
 

@@ -8,29 +8,33 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
-from kohort.wire.delete_records import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.describe_topic_partitions import (
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from kohort.wire.incremental_alter_configs import (
+from kohort.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 from tests.broker.test_consumer_groups import AT_ONCE, beat, told

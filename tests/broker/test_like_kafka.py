@@ -6,15 +6,20 @@ import pytest
 
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.conftest import Connect
 from tests.broker.peer import Peer, until
 
@@ -47,10 +52,10 @@ async def test_a_long_poll_outlives_the_deletion_of_another_topic(peer: Peer, co
     broker.topics.create("payments", 1)
     wanted = FetchTopic(topic="orders", partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
     peer.send(FetchRequest(max_wait_ms=15_000, min_bytes=1, topics=[wanted]), 12)
-    await until(lambda: broker.parked_fetches.count == 1)
+    await until(lambda: broker.waiting_fetches.count == 1)
     other = await connect()
     await other.ask(DeleteTopicsRequest(topic_names=["payments"]), 5, DeleteTopicsResponse)
-    assert broker.parked_fetches.count == 1
+    assert broker.waiting_fetches.count == 1
     await other.ask(DeleteTopicsRequest(topic_names=["orders"]), 5, DeleteTopicsResponse)
     answer = await peer.answer(FetchResponse)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

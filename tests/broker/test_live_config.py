@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import BrokerOptions
-from kohort.broker.config import SETTINGS
-from kohort.broker.live_config import LiveConfig, Setter, Source
+from kohort.broker.config.dynamic import DynamicConfig, Setter, Source
+from kohort.broker.config.static import SETTINGS
 from kohort.errors import ConfigError
 from kohort.log import FileStore, MemoryStore
 from tests.broker.conftest import MakeBroker
@@ -17,7 +17,7 @@ NAME = "message.max.bytes"
 
 
 def test_the_brokers_own_change_counts_before_that_for_all_before_what_it_was_started_with() -> None:
-    config = LiveConfig({NAME: "1"})
+    config = DynamicConfig({NAME: "1"})
     config.change(Source.ALL_BROKERS, {NAME: "2"})
     assert config.current.number(NAME) == 2
     config.change(Source.BROKER, {NAME: "3"})
@@ -44,7 +44,7 @@ def test_the_brokers_own_change_counts_before_that_for_all_before_what_it_was_st
     ],
 )
 def test_a_change_that_cannot_be_made_changes_nothing(changes: dict[str, str], sentence: str) -> None:
-    config = LiveConfig({})
+    config = DynamicConfig({})
     with pytest.raises(ConfigError, match=sentence):
         config.change(Source.BROKER, changes | {"max.connections": "7"})
     assert config.current.number("max.connections") == SETTINGS["max.connections"].default
@@ -61,7 +61,7 @@ async def test_what_was_changed_counts_after_a_restart_over_what_the_start_says(
     await first.stop()
     again = await start_broker(options)
     assert (again.config.number(NAME), again.rules.max_batch_bytes(again.topics.create("t"))) == (2000, 2000)
-    assert again.live_config.setters(NAME)[0] == Setter(source, NAME, "2000")
+    assert again.dynamic_config.setters(NAME)[0] == Setter(source, NAME, "2000")
     again.change_config(source, {})
     await again.stop()
     assert (await start_broker(options)).config.number(NAME) == 5000
@@ -84,7 +84,7 @@ async def test_a_kept_setting_that_is_none_any_more_stops_no_broker(
     store.keep_configs("broker", "1", {"gone.setting": "1", NAME: "2000", "num.partitions": "3"})
     broker = await start_broker(BrokerOptions(port=0), store)
     assert broker.config.number(NAME) == 2000
-    assert dict(broker.live_config.changed(Source.BROKER)) == {NAME: "2000"}
+    assert dict(broker.dynamic_config.changed(Source.BROKER)) == {NAME: "2000"}
     assert caplog.text.count("does not count any more") == 2
 
 

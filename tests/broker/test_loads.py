@@ -10,12 +10,12 @@ import pytest
 
 from kohort.assignor.server import MemberView, TopicShape
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config import parse_config
-from kohort.broker.group_configs import check_group_configs
+from kohort.broker.config.groups import check_group_configs
+from kohort.broker.config.static import parse_config
 from kohort.errors import ConfigError
 from kohort.model import UUID
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to, until
 from tests.broker.test_alter_configs import GROUP, SET, alter, resource
@@ -147,11 +147,11 @@ async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_coun
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (ASSIGNOR, "best", "consumer.assignor cannot be 'best'; group.consumer.assignors of this broker has uniform"),
-        (WEIGHTS, "app-1", "takes ID=WEIGHT"),
-        (WEIGHTS, "app-1=-1", "takes ID=WEIGHT"),
-        (WEIGHTS, "=5", "takes ID=WEIGHT"),
-        (WEIGHTS, "a=1,b=nan", "takes ID=WEIGHT"),
+        (ASSIGNOR, "best", "consumer.assignor must be one of uniform, .* not 'best'"),
+        (WEIGHTS, "app-1", "must be a list of ID=WEIGHT"),
+        (WEIGHTS, "app-1=-1", "must be a list of ID=WEIGHT"),
+        (WEIGHTS, "=5", "must be a list of ID=WEIGHT"),
+        (WEIGHTS, "a=1,b=nan", "must be a list of ID=WEIGHT"),
     ],
 )
 def test_what_a_group_cannot_have_is_refused(name: str, text: str, said: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.peer import Peer, connected
 from tests.broker.test_consumer_groups import beat
 from tests.broker.test_disconnect_grace import classic_member, consumer_member, members
@@ -28,7 +28,7 @@ def test_a_member_that_comes_back_within_its_grace_stays() -> None:
         async with connected(AT) as first:
             member_id, generation = await classic_member(first, "g")
         await eventually(lambda: world.broker.connections == 1)
-        assert world.broker.presence._connections == {}, "a closed connection is not kept"
+        assert world.broker.member_connections._connections == {}, "a closed connection is not kept"
         await asyncio.sleep(1)
         request = HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation)
         assert (await peer.ask(request, 3, HeartbeatResponse)).error_code == ErrorCode.NONE
@@ -73,6 +73,7 @@ def test_a_connection_does_not_remember_members_that_left() -> None:
             assert (await beat(peer, "g", f"m{number}", -1)).error_code == ErrorCode.NONE
         (connection,) = world.broker.sockets
         assert len(connection.members) < 20
+        assert len(world.broker.member_connections._connections) < 20
 
     in_virtual_time(steps, SETTINGS)
 
@@ -93,5 +94,46 @@ def test_members_that_share_a_connection_are_looked_at_a_few_times_each(monkeypa
             await consumer_member(peer, "g", f"m{number}")
         assert len(looks) == 200
         assert looks.total() < 4 * 200
+
+    in_virtual_time(steps, SETTINGS)
+
+
+@pytest.mark.parametrize(("lost", "groups", "stay"), [(10, 3, True), (9, 3, False), (10, 2, False)])
+def test_ten_members_of_three_groups_that_are_lost_at_once_are_taken_for_a_gateways(
+    lost: int, groups: int, stay: bool
+) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with AsyncExitStack() as open_ones:
+            for number in range(lost):
+                one = await open_ones.enter_async_context(connected(AT))
+                await consumer_member(one, f"g{number % groups}", f"m{number}")
+        await asyncio.sleep(5)
+        left = sum(len(members(world.broker, f"g{group}")) for group in range(groups))
+        assert left == (lost if stay else 0)
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_a_member_of_two_groups_on_one_connection_is_lost_to_the_one_that_it_was_last_heard_of_in() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with connected(AT) as first:
+            await consumer_member(first, "before", "m")
+            epoch = await consumer_member(first, "after", "m")
+            assert (await beat(peer, "before", "m", epoch)).error_code == ErrorCode.NONE
+        await asyncio.sleep(10)
+        assert members(world.broker, "before") == {"m"}
+        assert members(world.broker, "after") == set()
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_a_connection_of_nobody_closes_like_any_other() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        await consumer_member(peer, "g", "m")
+        assert (await beat(peer, "g", "m", -1)).error_code == ErrorCode.NONE
+        (connection,) = world.broker.sockets
+        world.broker.member_connections.lost(connection)
+        assert world.broker.member_connections._connections == {}
+        world.broker.member_connections.lost(connection)
 
     in_virtual_time(steps, SETTINGS)

@@ -14,13 +14,13 @@ from kohort.coordinator import tells_nothing
 from kohort.errors import ErrorCode
 from kohort.log import MemoryStore
 from kohort.log.api import Pending
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.broker.conftest import QUICK, Connect, MakeBroker
 from tests.broker.peer import Peer, until
 from tests.broker.test_consumer_groups import beat

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kohort import Admin, Cluster, Membership, NewTopic
 from kohort.broker import BrokerOptions
+from kohort.client import MembershipKeywords
 from tests.broker.conftest import QUICK, MakeBroker
 
 AT_ONCE = {**QUICK, "group.consumer.assignment.interval.ms": "0"}
@@ -31,7 +32,7 @@ async def test_a_broker_that_was_told_no_rack_has_none(start_broker: MakeBroker)
 
 async def test_the_assignors_weigh_which_partitions_are_near(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings={**AT_ONCE, "broker.rack": "a"}))
-    options = {"group_protocol": "consumer", "group_remote_assignor": "rack"}
+    options: MembershipKeywords = {"group_protocol": "consumer", "group_remote_assignor": "rack"}
     async with Cluster.of(f"127.0.0.1:{broker.port}") as cluster:
         async with Admin(bootstrap_servers=f"127.0.0.1:{broker.port}") as admin:
             await admin.create_topics([NewTopic("orders", 4)])

@@ -5,18 +5,23 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import UUID
-from kohort.wire.batch import seal
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from kohort.wire.produce import (
+from kohort.wire.batches.batch import seal
+from kohort.wire.batches.records import HEADER_SIZE, Buffer, Codec, Record, decode_records, encode_batch, read_header
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kohort.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.records import HEADER_SIZE, Buffer, Codec, Record, decode_records, encode_batch, read_header
 from tests.broker.conftest import Connect
 from tests.broker.peer import Peer, until
 
@@ -251,7 +256,7 @@ async def test_two_hundred_waiting_fetches_leave_nothing_behind_when_their_peers
     for each in peers:
         each.send(fetch(wait_ms=60_000), 11)
     (await connect()).send(fetch(wait_ms=0), 11)
-    await until(lambda: broker.parked_fetches.count == 200)
+    await until(lambda: broker.waiting_fetches.count == 200)
     for each in peers:
         each.writer.close()
-    await until(lambda: broker.parked_fetches.count == 0)
+    await until(lambda: broker.waiting_fetches.count == 0)

@@ -2,21 +2,25 @@
 
 import pytest
 
-from kohort.broker.refusals import refusal
+from kohort.broker.groups.error_answers import refusal
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message, encode
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.leave_group import LeaveGroupRequest
-from kohort.wire.list_groups import ListGroupsRequest
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.wire.offset_delete import OffsetDeleteRequest
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.messages.offset_delete import OffsetDeleteRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from kohort.wire.messages.sync_group import SyncGroupRequest
 
 COMMIT = OffsetCommitRequest(
     topics=[OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(partition_index=3)])]

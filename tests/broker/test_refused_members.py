@@ -7,10 +7,10 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.records import batches, decode_records
+from kohort.wire.batches.records import batches, decode_records
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 from tests.broker.test_consumer_groups import AT_ONCE, beat

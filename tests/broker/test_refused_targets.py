@@ -10,7 +10,7 @@ import pytest
 
 from kohort import Admin, Consumer
 from kohort.broker import Broker, BrokerOptions
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 from tests.client.own_assignor import FirstTakesAll
 
 
@@ -54,6 +54,6 @@ async def test_the_broker_warns_of_it_and_its_own_assignor_computes_after_the_re
                     by_logger.setdefault(record.name.split(".")[1], []).append(record.getMessage())
             assert {name: len(lines) for name, lines in by_logger.items()} == {"broker": 1, "client": 1}
             [line] = by_logger["broker"]
-            assert "group=g" in line and "assignor=leaves-out" in line and "members keep the last target" in line
+            assert "group=g" in line and "assignor=leaves-out" in line and "members keep the last target until" in line
             async with Admin(bootstrap_servers=address) as admin:
                 assert (await admin.describe_groups(["g"]))["g"].assignor == "uniform"

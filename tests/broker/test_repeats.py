@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.connection import Connection
+from kohort.broker.net.connection import ClientConnection
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.header import read_response_header, request_header
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.header import read_response_header, request_header
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.list_groups import ListGroupsRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, talking_to
 
 SETTINGS = {**QUICK, "group.consumer.assignment.interval.ms": "0"}
 
 
-async def ask(peer: Peer, request: Message, version: int, client_id: str = "app") -> bytes:
+async def ask(peer: Peer, request: Message, version: int, client_id: str | None = "app") -> bytes:
     """One request, and the very bytes of its answer; the correlation id is the same for all."""
     peer.send_frame(request_header(request.KEY, version, 7, client_id) + encode(request, version))
     return await peer.receive_frame()
@@ -125,13 +125,13 @@ async def test_who_comes_back_to_its_first_client_id_is_known_by_it(broker: Brok
     join = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="a", rebalance_timeout_ms=60_000, subscribed_topic_names=[], topic_partitions=[]
     )
-    for client_id in ("app", "other", "app"):
+    for client_id in ("app", "other", "app", None, "app"):
         await ask(peer, join, 1, client_id)
         described = await peer.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, ConsumerGroupDescribeResponse)
-        assert [member.client_id for member in described.groups[0].members] == [client_id]
+        assert [member.client_id for member in described.groups[0].members] == [client_id or ""]
 
 
-def connections(broker: Broker) -> list[Connection]:
+def connections(broker: Broker) -> list[ClientConnection]:
     return list(broker.sockets)
 
 

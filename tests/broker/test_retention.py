@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.live_config import Source
+from kohort.broker.config.dynamic import Source
 from kohort.log import PartitionLog
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.batches.records import Record, encode_batch
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import until
 

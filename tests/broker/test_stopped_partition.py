@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.groups import group_partition
+from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.log import FileStore
 from kohort.log.sync_choice import SyncChoice
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.offset_commit import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 

@@ -1,9 +1,15 @@
 """Timers: each key fires once, at its last time."""
 
 import asyncio
+from collections.abc import Callable
+from random import Random
 
-from kohort.broker.timers import Timers
+import pytest
+
+from kohort.broker.groups.timers import Timers
 from kohort.model import Millis
+from kohort.sim.world.loop import Agenda, VirtualLoop
+from kohort.sim.world.network import Network
 
 
 class Clock:
@@ -56,3 +62,141 @@ async def test_what_is_set_again_and_again_does_not_pile_up() -> None:
             timers.set(key, 1_000_000 + round_, lambda now: None)
     assert len(timers._heap) < 200
     timers.close()
+
+
+class Virtual:
+    """Timers in virtual time, which notes what fires and when."""
+
+    def __init__(self, kind: type[Timers] = Timers) -> None:
+        self.agenda = Agenda(1_000.0)
+        network = Network(self.agenda, Random(1), lambda end, data: None)
+        self.loop = VirtualLoop(self.agenda, "timers", network)
+        self.timers = kind(self.loop, self.now)
+        self.fired: list[tuple[str, Millis]] = []
+
+    def now(self) -> Millis:
+        return round(self.loop.time() * 1000)
+
+    def set(self, name: str, after: Millis) -> None:
+        self.timers.set(name, self.now() + after, self.fires(name))
+
+    def fires(self, name: str) -> Callable[[Millis], None]:
+        def note(now: Millis) -> None:
+            assert now == self.now()
+            self.fired.append((name, now - 1_000_000))
+
+        return note
+
+    def let_pass(self, milliseconds: Millis) -> None:
+        self.agenda.run(self.agenda.now + milliseconds / 1000)
+
+
+def test_each_timer_fires_at_its_time() -> None:
+    world = Virtual()
+    world.set("late", 3_600_000)
+    world.set("early", 5)
+    world.set("between", 60_000)
+    world.set("with it", 60_000)
+    world.set("first", 1)
+    world.let_pass(7_200_000)
+    assert world.fired == [
+        ("first", 1), ("early", 5), ("between", 60_000), ("with it", 60_000), ("late", 3_600_000)
+    ]  # fmt: skip
+    world.set("again", 100)
+    world.let_pass(1_000)
+    assert world.fired[-1] == ("again", 7_200_100)
+    assert not world.timers._due
+
+
+def test_what_is_due_fires_before_what_fires_may_set() -> None:
+    world = Virtual()
+    world.timers.set("one", world.now() + 10, lambda now: world.set("later", 10))
+    world.set("two", 20)
+    world.let_pass(100)
+    assert world.fired == [("two", 20), ("later", 20)]
+
+
+def test_an_earlier_timer_takes_the_place_of_the_one_that_is_awaited() -> None:
+    world = Virtual()
+    world.set("late", 1_000)
+    awaited = world.timers._handle
+    world.set("early", 10)
+    assert awaited is not None and awaited.cancelled()
+    world.let_pass(2_000)
+    assert world.fired == [("early", 10), ("late", 1_000)]
+
+
+def test_nothing_fires_after_the_end() -> None:
+    Virtual().timers.close()
+    world = Virtual()
+    world.set("a", 10)
+    awaited = world.timers._handle
+    world.timers.close()
+    assert awaited is not None and awaited.cancelled()
+    world.timers.set("ends all", world.now() + 10, lambda now: world.timers.close())
+    world.set("with it", 10)
+    world.let_pass(1_000)
+    assert world.fired == []
+    assert world.timers._handle is None
+
+
+class Counted(Timers):
+    """Counts how often all entries are looked at."""
+
+    looks = 0
+
+    def _drop_stale(self) -> None:
+        self.looks += 1
+        super()._drop_stale()
+
+
+def test_those_that_were_set_again_and_again_fire_once_each_at_their_last_time() -> None:
+    world = Virtual(Counted)
+    for round_ in range(100):
+        for name in "dcba":
+            world.set(name, 1_000 + round_ + 200 * "dcba".index(name))
+    assert isinstance(world.timers, Counted)
+    assert 1 <= world.timers.looks <= 400 / 16, "once for many"
+    world.let_pass(10_000)
+    assert world.fired == [("d", 1_099), ("c", 1_299), ("b", 1_499), ("a", 1_699)]
+
+
+def test_timers_that_are_all_of_use_are_not_looked_at_each_time() -> None:
+    world = Virtual(Counted)
+    for number in range(1_000):
+        world.set(f"{number}", 1_000 + number)
+    for number in range(10):
+        world.timers.set(f"{number}", None, lambda now: None)
+    assert isinstance(world.timers, Counted)
+    assert world.timers.looks == 0
+    few = Virtual(Counted)
+    for _ in range(60):
+        few.set("one", 10)
+    assert isinstance(few.timers, Counted)
+    assert few.timers.looks == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_timers_that_are_set_again_and_again_take_no_other_along(seed: int) -> None:
+    world, random = Virtual(Counted), Random(seed)
+    last: dict[str, Millis] = {}
+    for number in range(40):
+        for busy in range(9):
+            name = f"busy {busy % 3}"
+            last[name] = random.randrange(1, 10_000)
+            world.set(name, last[name])
+        last[f"{number}"] = random.randrange(1, 10_000)
+        world.set(f"{number}", last[f"{number}"])
+    assert isinstance(world.timers, Counted)
+    assert world.timers.looks
+    world.let_pass(10_000)
+    assert dict(world.fired) == last
+    assert [at for _, at in world.fired] == sorted(last.values())
+
+
+def test_what_is_overdue_fires_at_once() -> None:
+    world = Virtual()
+    world.set("now", 0)
+    world.set("before", -1_000)
+    world.let_pass(0)
+    assert world.fired == [("before", 0), ("now", 0)]

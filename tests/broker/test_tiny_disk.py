@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.offset_commit import (
+from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import Peer
 
 _MOUNTED = """

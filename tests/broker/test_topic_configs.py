@@ -5,15 +5,20 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.describe_configs import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import Peer
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7

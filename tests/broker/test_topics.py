@@ -5,15 +5,15 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import UUID
-from kohort.wire.create_topics import (
+from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from tests.broker.peer import Peer
 
 

@@ -17,14 +17,14 @@ from typing import NamedTuple
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
-from kohort.sim.application import Application, Habits
-from kohort.sim.consumer_checks import Past, check_consumer_group
-from kohort.sim.durable_state import group_of, same
-from kohort.sim.ledger import Ledger
-from kohort.sim.shadow import Shadow
-from kohort.sim.violation import Violation
-from kohort.wire.group_bytes import decode_key
-from kohort.wire.records import BatchHeader, batches, decode_records
+from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group
+from kohort.sim.checks.durable_state import group_of, same
+from kohort.sim.checks.ledger import Ledger
+from kohort.sim.checks.shadow import Shadow
+from kohort.sim.checks.violation import Violation
+from kohort.sim.world.application import Application, ApplicationSettings
+from kohort.wire.batches.records import BatchHeader, batches, decode_records
+from kohort.wire.group_log.group_bytes import decode_key
 from tests.chaos.history import Entry
 
 _SLACK: Millis = 50
@@ -137,7 +137,7 @@ class _Shard:
     def __init__(self, ledger: Ledger, topics: Mapping[UUID, str]) -> None:
         self._shadow = Shadow(ledger)
         self._topics = topics
-        self._pasts: defaultdict[str, Past] = defaultdict(Past)
+        self._pasts: defaultdict[str, GroupHistory] = defaultdict(GroupHistory)
         self._at: Millis = 0
         self._failed = False
 
@@ -183,7 +183,7 @@ def _group_of(key: bytes) -> str:
 
 
 def _application(group: str, name: str) -> Application:
-    return Application(name, Habits(group, (_TOPIC,)), "", Ledger(), 0)
+    return Application(name, ApplicationSettings(group, (_TOPIC,)), "", Ledger(), 0)
 
 
 def _tp(partition: int) -> TopicPartition:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kohort.log.cluster import ClusterImage
 from kohort.log.postgres import BadDatabase
-from kohort.log.postgres.home import read_image
+from kohort.log.postgres.cluster_state import read_image
 from tests.chaos.history import History
 from tests.cluster.postgres import PostgresServer, running_postgres
 from tests.cluster.wire import Wire, wire_to

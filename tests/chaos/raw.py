@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from kohort.errors import ErrorCode
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
-from kohort.wire.records import batches
+from kohort.wire.batches.records import batches
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from tests.broker.peer import Peer, connected
 
 _AT_ONCE = 1 << 20

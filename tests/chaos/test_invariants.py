@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from kohort.model import TopicPartition
+from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.group_bytes import encode_key, encode_value
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -26,7 +26,7 @@ from kohort.wire.group_records import (
     OffsetCommitValue,
     TopicPartitions,
 )
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from tests.chaos.history import Entry
 from tests.chaos.invariants import violations
 

@@ -9,7 +9,7 @@ import pytest
 
 from kohort import NewTopic, blocking
 from kohort.cli.group_explain import explain, told
-from kohort.client.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.model import TopicPartition
 from tests.cli.conftest import Run
 from tests.cli.test_group_commands import member

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -57,7 +59,7 @@ COMMANDS: dict[str, Row] = {
     "consume": Row(("orders", "--bootstrap", MUTE), code=0),
     "consume ": Row(("orders-{name}", "--bootstrap", BROKER, "--group", "g-{name}", "--from-beginning"), "hello", 0),
     "rebalances": Row(("--bootstrap", MUTE)),
-    "sim": Row(("--minutes", "5", "--jobs", "2"), " seeds, "),
+    "sim": Row(("--minutes", "5", "--jobs", "2"), " worlds, "),
     "sim ": Row(("--model", "9"), "1 events deep"),
     "lab": Row(("bounce", "--broker", "kohort", "--members", "2", "--out", HOME), "repetition 1"),
     "analyse": Row(("--bootstrap", BROKER, "--out", HOME), "starting Spark"),
@@ -166,6 +168,12 @@ class Command:
             self.process.send_signal(number)
         return sent
 
+    def is_interruptible(self) -> bool:
+        """Whether it has taken over SIGTERM, which Python leaves to the system."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+        return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
     def left(self) -> list[str]:
         """The command lines of processes that it started and that are still there."""
         found = []
@@ -268,6 +276,37 @@ def test_a_signal_ends_what_spark_does(
         ended(command, command.interrupt(number), name, 128 + number)
 
 
+CHILDREN = ("lab", "demo", "analyse")
+"""Commands that start processes from their beginning on."""
+
+MOMENTS_S = (0.0, 0.05, 0.15, 0.4, 0.8, 1.5, 3.0)
+"""After a command took the signals over; a random part of the next step is added."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", CHILDREN)
+def test_ctrl_c_twice_at_any_early_moment_is_tidy(kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str) -> None:
+    dice = random.Random()
+    for number, (moment, following) in enumerate(itertools.pairwise(MOMENTS_S)):
+        at, gap = dice.uniform(moment, following), dice.choice((0.0, dice.uniform(0.0, 0.3)))
+        home = tmp_path / str(number)
+        home.mkdir()
+        words = {"mute": mute.address, "broker": kohort_broker.bootstrap, "home": str(home / "home"), "name": "none"}
+        command = Command([name, *(one.format(**words) for one in COMMANDS[name].arguments)], home)
+        try:
+            command.until(command.is_interruptible)
+            time.sleep(at)  # the moment is what is tried
+            since = command.interrupt(signal.SIGINT)
+            time.sleep(gap)
+            with contextlib.suppress(ProcessLookupError):
+                command.interrupt(signal.SIGINT)
+            ended(command, since, name, 128 + signal.SIGINT, twice=True)
+        except AssertionError as problem:
+            raise AssertionError(f"Ctrl-C after {at:.3f} s and {gap:.3f} s later") from problem
+        finally:
+            command.end()
+
+
 def test_a_consumer_whose_broker_is_dead_ends_as_soon(mute: Mute, tmp_path: Path) -> None:
     with kohort_to_kill() as broker, busy("consume ", broker, mute, tmp_path) as command:
         broker.process.kill()
@@ -323,6 +362,33 @@ def test_what_does_not_end_is_ended(limit: str, signals: int) -> None:
             assert process.stdout.readline().strip() == word
             process.send_signal(signal.SIGTERM)
         assert process.wait(20.0) == 128 + signal.SIGTERM
+        assert process.stderr.read() == ""
+
+
+NEVER_TAKEN_APART = """
+import asyncio, sys, time
+import kohort.cli.app
+from kohort import cli, interruption
+class Module:
+    def __del__(self, sleep=time.sleep):
+        sleep(60)
+kept = Module()
+async def work():
+    print("busy", flush=True)
+    await asyncio.sleep(60)
+kohort.cli.app.run = lambda arguments: interruption.run(work())
+cli.main()
+"""
+
+
+def test_a_command_that_a_signal_ends_does_not_wait_for_python_to_take_its_modules_apart() -> None:
+    command = [sys.executable, "-c", NEVER_TAKEN_APART]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().strip() == "busy"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20.0) == 128 + signal.SIGINT
         assert process.stderr.read() == ""
 
 

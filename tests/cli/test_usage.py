@@ -78,7 +78,7 @@ def test_every_command_explains_itself_with_an_example(run: Run, command: str) -
         ("group remove-member x m --all", "Say whom: either member ids, --instance ID, or --all"),
         ("group reset-offsets x --to-earliest", "Say which offsets: either --topic TOPIC"),
         ("group reset-offsets x --to-earliest --topic t --all-topics", "Say which offsets: either --topic TOPIC"),
-        ("group reset-offsets x --topic t", "It is not said where to: give one of --to-earliest, "),
+        ("group reset-offsets x --topic t", "No target given: give one of --to-earliest, "),
         (
             "group reset-offsets x --topic t --to-latest --shift-by 0",
             "--to-latest and --shift-by contradict each other",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from kohort.assignor import RebalanceProtocol
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 class FirstTakesAll:

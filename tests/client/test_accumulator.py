@@ -9,11 +9,11 @@ import pytest
 
 from kohort import KafkaError, TopicPartition
 from kohort.client import ConcurrentUseError
-from kohort.client.accumulator import Accumulator
-from kohort.client.batches import Delivery, PartitionQueue
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.options import ProducerOptions, read_options
-from kohort.client.undelivered import Failures
+from kohort.client.produce.accumulator import Accumulator
+from kohort.client.produce.batches import Delivery, PartitionQueue
+from kohort.client.produce.failed_deliveries import Failures
 from kohort.errors import ErrorCode
 
 _FREE = 10_000

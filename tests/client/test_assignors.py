@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import pytest
 
 from kohort import Admin, Cluster, ErrorCode, KafkaError, Membership, TopicPartition
-from kohort.client import Phase
+from kohort.client import MembershipKeywords, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka
@@ -23,7 +23,7 @@ async def cluster(any_broker: Broker) -> AsyncIterator[Cluster]:
         yield made
 
 
-def options(assignors: str, **more: Any) -> dict[str, Any]:
+def options(assignors: str, **more: Unpack[MembershipKeywords]) -> MembershipKeywords:
     return {"partition_assignment_strategy": assignors, "heartbeat_interval_ms": 200, **more}
 
 
@@ -101,7 +101,7 @@ async def test_a_users_own_assignor_computes_under_the_consumer_protocol_too(
     any_broker: Broker, cluster: Cluster, admin: Admin, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(3)
-    computing = {"group_protocol": "consumer", "group_local_assignors": OWN}
+    computing: MembershipKeywords = {"group_protocol": "consumer", "group_local_assignors": OWN}
     if isinstance(any_broker, ApacheKafka):
         with pytest.raises(KafkaError, match="leave group_local_assignors out") as raised:
             await Membership.join(cluster, fresh, [topic], computing)

@@ -119,6 +119,46 @@ async def test_closing_does_not_wait_for_a_topic_that_was_deleted(
         assert [(one.topic, at and at.offset) for one, at in (await admin.group_offsets(fresh)).items()] == [(kept, 3)]
 
 
+LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT = 13, 68
+
+
+@pytest.mark.parametrize(("way", "goodbye"), [("classic", LEAVE_GROUP), ("consumer", CONSUMER_GROUP_HEARTBEAT)])
+async def test_closing_shares_its_time_between_the_last_commit_and_the_goodbye(way: str, goodbye: int) -> None:
+    revoked: list[TopicPartition] = []
+    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
+        broker.topics.create("t", 1)
+        bootstrap = f"127.0.0.1:{link.port}"
+        await fill(bootstrap, "t", 5)
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
+        consumer = Consumer("t", bootstrap_servers=bootstrap, group_protocol=way, on_revoked=revoked.extend, **options)
+        await take(consumer, 5)
+        link.held[OFFSET_COMMIT] = link.held[goodbye] = asyncio.Event()
+        async with asyncio.timeout(9):  # twice the time would be 10 s
+            await consumer.close(timeout=5.0)
+        assert revoked == [TopicPartition("t", 0)]
+        assert link.asked[goodbye] > 0
+        link.held.clear()
+
+
+async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_and_the_goodbye_is_sent() -> None:
+    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
+        broker.topics.create("t", 1)
+        went_on = asyncio.Event()
+
+        async def revoked(_: object) -> None:
+            await went_on.wait()
+
+        consumer = Consumer("t", bootstrap_servers=f"127.0.0.1:{link.port}", group_id="g", on_revoked=revoked)
+        while not consumer.assignment:
+            await consumer.poll(timeout=0.05)
+        closing = asyncio.create_task(consumer.close(timeout=0.2))
+        done, _ = await asyncio.wait([closing], timeout=1.0)  # the limit is over, and the callback is not
+        assert not done
+        went_on.set()
+        await closing
+        assert link.asked[LEAVE_GROUP] == 1
+
+
 async def test_a_commit_that_was_under_way_when_the_partition_went_says_nothing_when_it_is_back() -> None:
     here = TopicPartition("t", 0)
     async with linked_broker() as (broker, link):

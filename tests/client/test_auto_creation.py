@@ -11,7 +11,7 @@ import pytest
 from kohort import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from kohort.client import OffsetSpec
 from kohort.errors import ErrorCode
-from kohort.wire.metadata import MetadataRequest
+from kohort.wire.messages.metadata import MetadataRequest
 from tests.client.conftest import NewTopicName
 from tests.client.link import linked_broker
 from tests.interop.broker import Broker

@@ -25,11 +25,11 @@ from kohort import (
 )
 from kohort.client import NotAssignedError, NotKafkaError
 from kohort.wire.api import APIS
-from kohort.wire.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.codec import Message, encode
-from kohort.wire.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.header import read_request_header, response_header
-from kohort.wire.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker

@@ -78,7 +78,7 @@ def test_threads_share_a_producer(any_broker: Broker, fresh: str) -> None:
 
 def test_errors_come_out_where_they_belong(any_broker: Broker, fresh: str) -> None:
     with pytest.raises(ConfigError, match="did you mean group_id"):
-        Consumer(bootstrap_servers=any_broker.bootstrap, groupid="g")
+        Consumer(bootstrap_servers=any_broker.bootstrap, groupid="g")  # type: ignore[call-arg]
     with Producer(bootstrap_servers=any_broker.bootstrap, max_block_ms=300) as producer:
         refused = producer.send("no/topic", b"x")
         with pytest.raises(KafkaError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Cluster, CommitFailedError, Consumer, Membership, NewTopic, Producer, TopicPartition
-from kohort.client import Phase
+from kohort.client import MembershipKeywords, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
@@ -30,7 +30,7 @@ def shared(total: int, *members: Membership) -> bool:
 
 
 async def test_what_moves_is_given_up_committed_and_then_taken_over(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
     told: list[str] = []
@@ -63,7 +63,7 @@ async def test_what_moves_is_given_up_committed_and_then_taken_over(
 
 
 async def test_a_member_that_dies_is_replaced_when_its_session_is_over(
-    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    any_broker: Broker, cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
     its_own = Cluster.of(any_broker.bootstrap)
@@ -77,7 +77,7 @@ async def test_a_member_that_dies_is_replaced_when_its_session_is_over(
 
 
 async def test_a_static_member_that_comes_back_finds_its_partitions_and_nobody_is_bothered(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
     told: list[str] = []
@@ -102,10 +102,10 @@ async def test_a_static_member_that_comes_back_finds_its_partitions_and_nobody_i
 
 
 async def test_added_partitions_are_shared_out(
-    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(2)
-    soon = {**protocol, "metadata_max_age_ms": 300}
+    soon: MembershipKeywords = {**protocol, "metadata_max_age_ms": 300}
     one = await Membership.join(cluster, fresh, [topic], soon)
     two = await Membership.join(cluster, fresh, [topic], soon)
     await eventually(lambda: shared(2, one, two))
@@ -117,7 +117,7 @@ async def test_added_partitions_are_shared_out(
 
 
 async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
-    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(2)
     told: list[str] = []
@@ -140,7 +140,11 @@ async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
 
 
 async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_comes_back(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str, caplog: pytest.LogCaptureFixture
+    cluster: Cluster,
+    protocol: MembershipKeywords,
+    new_topic: NewTopicName,
+    fresh: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = await new_topic(4)
     told: list[str] = []
@@ -179,14 +183,14 @@ async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_co
 async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
     any_broker: Broker,
     cluster: Cluster,
-    protocol: dict[str, Any],
+    protocol: MembershipKeywords,
     new_topic: NewTopicName,
     fresh: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = await new_topic(4)
     gone: list[TopicPartition] = []
-    options = {**protocol, "group_id": fresh, "max_poll_interval_ms": 1_000}
+    options: dict[str, Any] = {**protocol, "group_id": fresh, "max_poll_interval_ms": 1_000}
     async with Consumer(bootstrap_servers=any_broker.bootstrap, **options) as sleeping:
         sleeping.subscribe(
             [topic],
@@ -206,7 +210,7 @@ async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
 
 
 async def test_a_callback_that_fails_is_told_by_poll_and_the_group_goes_on(
-    any_broker: Broker, cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    any_broker: Broker, cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
 
@@ -231,7 +235,7 @@ async def test_a_callback_that_fails_is_told_by_poll_and_the_group_goes_on(
 
 
 async def test_commits_count_while_others_come_and_go(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(6)
     one = await Membership.join(cluster, fresh, [topic], protocol)
@@ -266,7 +270,7 @@ async def test_commits_count_while_others_come_and_go(
 
 
 async def test_a_changed_subscription_brings_and_takes_topics(
-    cluster: Cluster, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     first, second = await new_topic(2), await new_topic(1)
     member = await Membership.join(cluster, fresh, [first], protocol)
@@ -285,13 +289,13 @@ async def test_a_changed_subscription_brings_and_takes_topics(
 
 
 async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
-    any_broker: Broker, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    any_broker: Broker, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(1)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         for n in range(5):
             await (await producer.send(topic, b"old %d" % n))
-    options = {
+    options: dict[str, Any] = {
         **protocol,
         "group_id": fresh,
         "auto_offset_reset": "earliest",
@@ -316,7 +320,7 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
 
 
 async def test_a_member_that_left_does_not_create_its_deleted_topic_again(
-    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     # Its cluster goes on asking for metadata, and a broker creates the topics that a client asks for.
     topic = await new_topic()
@@ -328,7 +332,7 @@ async def test_a_member_that_left_does_not_create_its_deleted_topic_again(
 
 
 async def test_a_thousand_partitions_are_shared_and_committed(
-    cluster: Cluster, admin: Admin, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str
+    cluster: Cluster, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(1_000)
     one = await Membership.join(cluster, fresh, [topic], protocol)

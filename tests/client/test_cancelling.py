@@ -19,7 +19,7 @@ from kohort import (
     Producer,
     TopicPartition,
 )
-from kohort.client import ClosedError, ConfigKind
+from kohort.client import ClosedError, ConfigKind, MembershipKeywords
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
@@ -85,7 +85,7 @@ async def until_nobody_is_left(admin: Admin, group_id: str) -> None:
 
 async def test_joining_committing_and_leaving(
     any_broker: Broker,
-    protocol: dict[str, Any],
+    protocol: MembershipKeywords,
     new_topic: NewTopicName,
     fresh: str,
     admin: Admin,
@@ -110,7 +110,7 @@ async def test_joining_committing_and_leaving(
 
 async def test_consuming_and_closing(
     any_broker: Broker,
-    protocol: dict[str, Any],
+    protocol: MembershipKeywords,
     new_topic: NewTopicName,
     fresh: str,
     admin: Admin,

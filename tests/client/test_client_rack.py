@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
-from kohort.wire.fetch import FetchRequest, FetchResponse
-from kohort.wire.metadata import MetadataResponse, MetadataResponseBroker
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse
+from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.client.conftest import eventually
 from tests.client.link import Link, another_link, linked_broker
 from tests.client.test_consumer import fill, take
@@ -115,14 +115,71 @@ async def test_an_error_of_the_follower_leads_back_to_the_leader(
     caplog.set_level(logging.WARNING, "kohort.client")
     async with two_racks() as racks, racks.consumer() as consumer:
         racks.follower.change[FETCH] = refuse
+        await consumer.partitions_for("t")
+        before = racks.leader.asked[METADATA]
         consumer.assign([HERE])
         # An offset that only the follower does not have resets nothing: all five are read.
         assert [record.offset for record in await take(consumer, 5)] == list(range(5))
         assert racks.racks[0] == "b" and set(racks.racks[1:]) == {""}  # it would send us back at once
-    [line] = [record.getMessage() for record in caplog.records]
-    assert line.startswith(
-        f"fetched from the leader again: partition=t-0: its replica at broker 7 answered {code.name}"
-    )
+        asked = racks.leader.asked[METADATA] + racks.follower.asked[METADATA]
+        assert asked > before  # the follower may be none any more
+    assert [record.getMessage() for record in caplog.records] == [
+        f"fetched from the leader again: broker 7 answered {code.name}: {code.sentence}: t-0"
+    ]
+
+
+async def test_a_follower_that_dies_is_one_line_whatever_is_read_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kohort.client.consume.read_replicas")
+    caplog.set_level(logging.WARNING, "kohort.client.consume.fetch_errors")
+    async with two_racks() as racks:
+        async with Admin(bootstrap_servers=f"127.0.0.1:{racks.leader.port}") as admin:
+            await admin.create_topics([NewTopic("many", 20)])
+        async with racks.consumer() as consumer:
+            consumer.assign([TopicPartition("many", number) for number in range(20)])
+            await eventually(lambda: racks.follower.asked[FETCH] > 3)
+            [racks.follower_port] = free_ports(1)
+            racks.follower.cut_at[FETCH] = [False] * 10
+            await eventually(lambda: len(racks.racks) > 10)
+    assert 1 <= len(caplog.records) <= 2  # two fetches at a broker
+    named = [record.getMessage() for record in caplog.records]
+    assert all(line.startswith("fetched from the leader again: broker 7 failed: ") for line in named)
+
+
+async def test_a_leader_that_names_itself_is_read_from() -> None:
+    def itself(answer: FetchResponse, client: str | None) -> None:
+        if racks.racks[-1] == "b":
+            for topic in answer.responses:
+                for one in topic.partitions:
+                    one.preferred_read_replica, one.records = 1, None
+
+    async with two_racks() as racks, racks.consumer() as consumer:
+        racks.leader.change[FETCH] = itself
+        consumer.assign([HERE])
+        assert len(await take(consumer, 5)) == 5
+        assert racks.racks[:2] == ["b", ""]
+
+
+async def test_records_that_come_with_the_name_of_a_follower_count() -> None:
+    def both(answer: FetchResponse, client: str | None) -> None:
+        for topic in answer.responses:
+            for one in topic.partitions:
+                one.preferred_read_replica = FOLLOWER
+
+    async with two_racks() as racks, racks.consumer() as consumer:
+        racks.leader.change[FETCH] = both
+        racks.follower.held[FETCH] = asyncio.Event()  # it never answers
+        consumer.assign([HERE])
+        assert len(await take(consumer, 5)) == 5
+
+
+async def test_the_leader_of_a_quiet_partition_is_asked_for_a_follower_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.client.consume.read_replicas._AVOIDS_S", 0.3)
+    async with two_racks() as racks, racks.consumer() as consumer:
+        racks.follower.cut_at[FETCH] = [False]
+        consumer.assign([HERE])
+        assert len(await take(consumer, 5)) == 5
+        await eventually(lambda: racks.racks[-1] == "b")
+        assert set(racks.racks[1:3]) == {""}
 
 
 async def test_a_follower_that_cannot_be_reached_leads_back_to_the_leader() -> None:
@@ -161,7 +218,7 @@ async def test_with_two_apache_kafka_brokers_of_which_one_dies(
             consumer.assign([here])
             assert len(await take(consumer, 100)) == 100
             [line] = lines(caplog, "fetched from a follower")
-            assert f"partition={here} broker=2 " in line
+            assert "broker=2 " in line and str(here) in line
             second.process.kill()
             consumer.seek(here, 0)
             # Long before the controller notices, which takes 9 s: the leader would send us back there until then.

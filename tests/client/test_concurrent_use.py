@@ -82,15 +82,20 @@ FORK = """
             lambda: next(consumer),
             lambda: consumer.commit_nowait(),
             lambda: consumer.lags(),
+            lambda: consumer.paused,
+            lambda: consumer.assignment,
+            lambda: consumer.state,
+            admin.close,
+            producer.close,
+            consumer.close,
         ]
         for use in uses:
             try:
                 use()
             except ConcurrentUseError as error:
                 print(error, flush=True)
-        for client in (admin, producer, consumer):
-            client.close()
-        sys.exit(7)
+        with admin, producer, consumer:
+            sys.exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     delivery.result()
     producer.send(topic, b"after").result()
@@ -106,7 +111,7 @@ def test_a_client_is_of_no_use_after_a_fork_and_its_parent_goes_on(any_broker: B
     ran = subprocess.run([*command, any_broker.bootstrap, fresh], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr) == (0, "")
     *told, last = ran.stdout.splitlines()
-    assert len(told) == 7
+    assert len(told) == 13
     assert all("was made before the process forked" in line and "make another here" in line for line in told)
     assert last == "[b'on its way', b'after']"
 

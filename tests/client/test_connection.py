@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from kohort import Cluster, ErrorCode, KafkaError
-from kohort.client.connection import Connection
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from kohort.client.net.connection import BrokerConnection
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.interop.broker import Broker
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -37,8 +37,8 @@ async def serve() -> AsyncIterator[Callable[[Handler], Awaitable[int]]]:
         await server.wait_closed()
 
 
-async def connect(port: int, request_timeout_ms: int = 5_000) -> Connection:
-    return await Connection.connect(
+async def connect(port: int, request_timeout_ms: int = 5_000) -> BrokerConnection:
+    return await BrokerConnection.connect(
         "127.0.0.1", port, client_id="test", request_timeout_ms=request_timeout_ms, setup_timeout_ms=1_000
     )
 

@@ -21,12 +21,12 @@ from kohort import (
     SubscriptionPattern,
     TopicPartition,
 )
-from kohort.client import Phase
+from kohort.client import MembershipKeywords, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kohort import kohort_to_kill
 
-CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
+CONSUMER: MembershipKeywords = {"group_protocol": "consumer"}
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_a_second_member_with_a_live_instance_id_is_told_so(
     cluster: Cluster, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(1)
-    static = {**CONSUMER, "group_instance_id": "i"}
+    static: MembershipKeywords = {**CONSUMER, "group_instance_id": "i"}
     first = await Membership.join(cluster, fresh, [topic], static)
     with pytest.raises(KafkaError) as raised:
         await Membership.join(cluster, fresh, [topic], static)
@@ -112,7 +112,7 @@ async def test_members_of_both_protocols_share_a_group_while_it_migrates(
     cluster: Cluster, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
-    classic = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 200}
+    classic: MembershipKeywords = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 200}
 
     def shared(*members: Membership) -> bool:
         sizes = [len(member.assignment) for member in members]
@@ -138,7 +138,8 @@ async def test_what_belongs_to_the_other_protocol_is_refused_in_a_sentence(clust
         ("partition_assignment_strategy", "range"),
     ):
         with pytest.raises(ConfigError, match=f"{option} does not apply with group_protocol consumer, where the brok"):
-            await Membership.join(cluster, "g", ["t"], {**CONSUMER, option: value})
+            refused: Any = {**CONSUMER, option: value}
+            await Membership.join(cluster, "g", ["t"], refused)
     with pytest.raises(ConfigError, match="group_remote_assignor does not apply with group_protocol classic"):
         await Membership.join(cluster, "g", ["t"], {"group_remote_assignor": "uniform"})
     with pytest.raises(ConfigError, match="SubscriptionPattern needs group_protocol consumer"):
@@ -151,7 +152,7 @@ async def test_a_pattern_that_the_client_matches_works_as_well(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:
     first = await new_topic(2)
-    soon = {**CONSUMER, "group_id": fresh, "metadata_max_age_ms": 300}
+    soon: dict[str, Any] = {**CONSUMER, "group_id": fresh, "metadata_max_age_ms": 300}
     async with Consumer(bootstrap_servers=any_broker.bootstrap, **soon) as consumer:
         consumer.subscribe(re.compile(f"{fresh}-.*"))
         while len(consumer.assignment) != 2:

@@ -12,9 +12,9 @@ import pytest
 
 from kohort import Consumer, ErrorCode, KafkaError, TopicPartition
 from kohort.client import CommitFailedError
-from kohort.client.committed import commit_outside
 from kohort.client.error_table import REACTIONS, Operation, Reaction
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.client.membership.committed import commit_outside
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.client.link import linked_broker
 
 CODES: list[ErrorCode] = [code for code in ErrorCode if code is not ErrorCode.NONE]

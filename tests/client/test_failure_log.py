@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kohort.client.failure_log import NEVER, FailureLog
+from kohort.client.net.failure_log import NEVER, FailureLog
 from kohort.errors import ErrorCode
 
 _log = logging.getLogger("kohort.tests.failure_log")

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Cluster, Consumer, Membership, Producer, TopicPartition
-from kohort.client import KohortError
+from kohort.client import KohortError, MembershipKeywords
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
-COOPERATIVE: dict[str, Any] = {
+COOPERATIVE: MembershipKeywords = {
     "partition_assignment_strategy": "cooperative-sticky",
     "heartbeat_interval_ms": 100,
     # A member id whose answer got lost holds rebalances up until its session would have ended: Kafka's own weakness.

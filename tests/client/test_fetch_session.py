@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from kohort import ErrorCode, TopicPartition
-from kohort.client.fetch_session import FetchSession, Wanted
+from kohort.client.consume.fetch_session import FetchRequestPartition, FetchSession
 from kohort.client.options import ConsumerOptions, read_options
-from kohort.wire.fetch import FetchRequest
+from kohort.wire.messages.fetch import FetchRequest
 
 ID, OTHER_ID = UUID(int=1), UUID(int=2)
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -18,8 +18,8 @@ def session(isolation_level: str = "read_uncommitted") -> FetchSession:
     return FetchSession(read_options(ConsumerOptions, options))
 
 
-def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> Wanted:
-    return Wanted(topic_id, offset, leader_epoch)
+def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> FetchRequestPartition:
+    return FetchRequestPartition(topic_id, offset, leader_epoch)
 
 
 def told(request: FetchRequest) -> tuple[int, int, dict[TopicPartition, int], list[tuple[UUID, int]]]:

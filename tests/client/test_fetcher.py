@@ -10,11 +10,11 @@ import pytest
 
 from kohort import Consumer, Producer, TopicPartition
 from kohort.client import Cluster
-from kohort.client.fetcher import Fetcher
+from kohort.client.consume.fetcher import Fetcher
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.log.memory import MemoryMedium
-from kohort.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from kohort.wire.records import BatchError
+from kohort.wire.batches.records import BatchError
+from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.client.conftest import eventually
 from tests.client.link import linked_broker
 

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, Membership, TopicPartition
-from kohort.client import ClosedError, Phase
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.client import ClosedError, MembershipKeywords, Phase
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 
-COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 200}
+COOPERATIVE: MembershipKeywords = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 200}
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ async def test_of_two_with_one_instance_id_the_older_ends(
     cluster: Cluster, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic()
-    static = {**COOPERATIVE, "group_instance_id": "i"}
+    static: MembershipKeywords = {**COOPERATIVE, "group_instance_id": "i"}
     lost: list[TopicPartition] = []
     one = await Membership.join(cluster, fresh, [topic], static, on_lost=lost.extend)
     two = await Membership.join(cluster, fresh, [topic], static)

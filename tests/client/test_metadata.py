@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.client import ClusterMetadata
 from kohort.model import TopicPartition
-from kohort.wire.metadata import (
+from kohort.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

@@ -11,13 +11,13 @@ import pytest
 from crc32c import crc32c
 
 from kohort import ErrorCode, KafkaError, OffsetSpec, TopicPartition
-from kohort.client.compiled import ColumnChunk
-from kohort.client.partition import PartitionState
-from kohort.client.unpacking import Chunk, PlainChunk
-from kohort.columns.page import PagePool
+from kohort.client.consume.compiled import ColumnChunk
+from kohort.client.consume.partition import PartitionState
+from kohort.client.consume.unpacking import Chunk, PlainChunk
+from kohort.columns.page import BufferPool
 from kohort.columns.schema import SCHEMA
-from kohort.wire.fetch import AbortedTransaction
-from kohort.wire.records import BatchError, Codec, Record, encode_batch
+from kohort.wire.batches.records import BatchError, Codec, Record, encode_batch
+from kohort.wire.messages.fetch import AbortedTransaction
 
 HERE = TopicPartition("t", 0)
 
@@ -29,7 +29,7 @@ def plain(data: bytes, aborted: Sequence[AbortedTransaction], *, check_crc: bool
 
 
 def by_columns(data: bytes, aborted: Sequence[AbortedTransaction], *, check_crc: bool = True) -> Chunk:
-    return ColumnChunk(HERE, data, aborted, check_crc=check_crc, pages=PagePool())
+    return ColumnChunk(HERE, data, aborted, check_crc=check_crc, pages=BufferPool())
 
 
 both = pytest.mark.parametrize("chunk", [plain, by_columns])

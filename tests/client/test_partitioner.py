@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as peers_murmur2
 
 from kohort import Admin, NewTopic, Producer
-from kohort.client.partitioner import _CACHED_KEYS, Partitioner, murmur2
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
+from kohort.client.produce.partitioner import _CACHED_KEYS, Partitioner, murmur2
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.client.link import linked_broker
 
 
@@ -82,8 +82,10 @@ async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> Non
     def no_leader(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
-                if partition.partition_index in (0, 2):
+                if partition.partition_index == 0:
                     partition.leader_id = -1
+                elif partition.partition_index == 2:
+                    partition.leader_id = 99  # which is no broker that the cluster has now
 
     async with linked_broker() as (_, link):
         address = f"127.0.0.1:{link.port}"

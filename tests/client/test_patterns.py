@@ -8,10 +8,10 @@ from typing import Any
 
 from kohort import Admin, Consumer, NewTopic, TopicPartition, blocking
 from kohort.client import ClusterMetadata, Phase
-from kohort.client.matching import matching_topics
+from kohort.client.consume.topic_patterns import matching_topics
 from kohort.errors import ErrorCode
 from kohort.recorder import JOURNAL_TOPIC
-from kohort.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
@@ -31,7 +31,7 @@ def known(*names: str) -> MetadataResponse:
 
 
 def test_whole_names_match() -> None:
-    metadata = ClusterMetadata().merged(known("a", "ab", "b"), of_all=())
+    metadata = ClusterMetadata().merged(known("a", "ab", "b"), of_all=True)
     assert matching_topics(metadata, re.compile("a|b"), internal=False) == {"a", "b"}
 
 
@@ -59,7 +59,9 @@ async def test_a_pattern_matches_the_clusters_own_topics_only_on_demand(
 
 def test_what_an_answer_of_all_topics_leaves_out_does_not_exist() -> None:
     # A consumer that waited for such a topic to be told of would ask again and again.
-    metadata = ClusterMetadata().merged(known("a", "gone"), of_all=()).merged(known("a"), of_all={"never", "a"})
+    metadata = (
+        ClusterMetadata().merged(known("a", "gone"), of_all=True).merged(known("a"), asked={"never", "a"}, of_all=True)
+    )
     assert {name: topic.error for name, topic in metadata.topics.items()} == {
         "a": ErrorCode.NONE,
         "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kohort import Consumer, ErrorCode, Producer, TopicPartition
-from kohort.client.committed import commit_outside
-from kohort.client.partition import PartitionState
-from kohort.client.position_lookups import PositionLookups
-from kohort.wire.metadata import MetadataResponse
-from kohort.wire.offset_fetch import OffsetFetchResponse
-from kohort.wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from kohort.client.consume.partition import PartitionState
+from kohort.client.consume.position_lookups import PositionLookups
+from kohort.client.membership.committed import commit_outside
+from kohort.wire.messages.metadata import MetadataResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchResponse
+from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 from tests.client.test_consumer import fill, take
@@ -135,6 +135,23 @@ async def test_a_seek_during_a_look_up_is_not_overwritten(key: int) -> None:
             assert (await take(consumer, 1))[0].offset == 3
             await consumer.partitions_for("t")  # answered on the look-up's connection, behind it
             assert await consumer.position(ZERO) == 10
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+async def test_a_seek_right_after_a_reset_of_several_partitions_leaves_the_others_to_be_read(gives_up: bool) -> None:
+    # The look-up of both is a task that has not begun when the reset of one of them is withdrawn.
+    async with linked_broker() as (broker, link):
+        broker.topics.create("t", 2)
+        await fill(f"127.0.0.1:{link.port}", "t", 4, 2)
+        async with consumer_at(link) as consumer:
+            consumer.assign([ZERO, ONE])
+            assert len(await take(consumer, 4)) == 4
+            consumer.seek_to_beginning()
+            if gives_up:
+                consumer.assign([ONE])
+            else:
+                consumer.seek(ZERO, 2)
+            assert [(record.partition, record.offset) for record in await take(consumer, 2)] == [(1, 0), (1, 1)]
 
 
 async def test_a_seek_during_the_check_of_a_new_leader_is_not_overwritten() -> None:

@@ -128,8 +128,8 @@ async def test_a_batch_that_the_broker_refuses_fails_alone(any_broker: Broker, n
 
 
 async def test_a_topic_that_does_not_exist(any_broker: Broker, fresh: str) -> None:
-    options = {"bootstrap_servers": any_broker.bootstrap, "max_block_ms": 500, "allow_auto_create_topics": False}
-    async with Producer(**options) as producer:
+    at = any_broker.bootstrap
+    async with Producer(bootstrap_servers=at, max_block_ms=500, allow_auto_create_topics=False) as producer:
         with pytest.raises(KafkaError) as raised:
             await producer.send(fresh, b"x")
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -9,7 +9,7 @@ import pytest
 
 from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.connection import Connection
+from kohort.broker.net.connection import ClientConnection
 
 HEARTBEATS = {12, 68}
 """The keys of both protocols' heartbeats."""
@@ -30,10 +30,10 @@ class CountingBroker(Broker):
         super().__init__(options)
         self.requests: Counter[int] = Counter()
 
-    def new_dispatch(self) -> Callable[[Connection, bytes], None]:
+    def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         dispatch = super().new_dispatch()
 
-        def counted(connection: Connection, frame: bytes) -> None:
+        def counted(connection: ClientConnection, frame: bytes) -> None:
             self.requests[int.from_bytes(frame[:2], "big")] += 1
             dispatch(connection, frame)
 

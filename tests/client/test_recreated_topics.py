@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from kohort import Admin, CommitFailedError, Consumer, ErrorCode, NewTopic, OffsetAndMetadata, TopicPartition
-from kohort.client.cluster import Cluster
-from kohort.client.committed import committed_offsets
-from kohort.client.versions import version_for
-from kohort.model import UUID
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.client.membership.committed import commit_outside, committed_offsets
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.versions import version_for
+from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kohort.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from tests.client.link import linked_broker
 from tests.client.test_consumer import fill
 from tests.interop.broker import Broker
 
+OFFSET_FETCH = 9
 BY_HAND: dict[str, Any] = {"allow_auto_create_topics": False}
 """Else whoever asks for the topic between its deletion and its creation makes it."""
 
@@ -80,6 +87,44 @@ async def test_nothing_is_committed_for_a_topic_that_is_gone(any_broker: Broker,
             while (found := await committed_offsets(cluster, fresh, [here, there]))[here] is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)  # until the coordinator has heard of it; nobody tells
         assert found == {here: None, there: OffsetAndMetadata(7)}
+
+
+async def test_a_coordinator_that_knows_only_the_topic_before_is_not_asked_by_name() -> None:
+    # It answered a name with the offset of the topic that had it before, and the new topic was read from there.
+    here, others = TopicPartition("t", 0), TopicPartition("u", 0)
+    asked: list[bool] = []
+
+    def lag(answer: OffsetFetchResponse, client: str | None) -> None:
+        topic = next(one for one in answer.groups[0].topics if one.topic_id == renewed.topic_id)
+        topic.partitions[0].error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        del link.change[OFFSET_FETCH]
+
+    def by_id(request: OffsetFetchRequest) -> None:
+        asked.append(all(topic.topic_id != NO_TOPIC_ID for group in request.groups for topic in group.topics or ()))
+
+    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
+        broker.topics.create("u", 1)
+        renewed = broker.topics.create("t", 1)
+        await cluster.refresh(["t", "u"])
+        await commit_outside(cluster, "g", {here: 5, others: 7})
+        link.watch[OFFSET_FETCH], link.change[OFFSET_FETCH] = by_id, lag
+        found = await committed_offsets(cluster, "g", [here, others])
+    assert found == {here: OffsetAndMetadata(5), others: OffsetAndMetadata(7)}
+    assert asked == [True, True]
+
+
+async def test_offsets_are_asked_for_by_the_id_of_the_topic_that_has_the_name_now() -> None:
+    # The client looks this name up only now, so its metadata still has the ID of the topic before.
+    here = TopicPartition("t", 0)
+    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
+        before = broker.topics.create("t", 1)
+        await cluster.refresh(["t"])
+        broker.topics.delete(before)
+        broker.topics.create("t", 1)
+        async with Cluster.of(f"127.0.0.1:{link.port}") as other:
+            await other.refresh(["t"])
+            await commit_outside(other, "g", {here: 5})
+        assert await committed_offsets(cluster, "g", [here]) == {here: OffsetAndMetadata(5)}
 
 
 async def test_a_topic_made_anew_is_read_from_where_the_policy_says(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kohort import Consumer, ErrorCode, TopicPartition
-from kohort.client.failure_log import FailureLog
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.client.net.failure_log import FailureLog
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.client.conftest import eventually
 from tests.client.link import linked_broker
 from tests.client.test_consumer import fill, take
@@ -130,7 +130,8 @@ async def test_a_coordinator_that_cannot_work_is_logged_once_and_auto_commits_th
                 while link.asked[OFFSET_COMMIT] < 20 or len(said(caplog, "auto commit failed: group=g: ")) < 1:
                     await consumer.poll(timeout=0.05)
             assert len(said(caplog, "no coordinator: group=g: ")) == 1
-            assert len(said(caplog, "auto commit failed: group=g: ")) == 1
+            # On a slow machine a request may also time out: that is another reason, and another line.
+            assert len([line for line in said(caplog, "auto commit failed: group=g: ") if code.name in line]) == 1
             link.change.clear()
             async with asyncio.timeout(20):
                 while not said(caplog, "auto commit works again after "):

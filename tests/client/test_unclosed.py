@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
+from types import CodeType, FrameType
 
 import pytest
 
 from kohort import Admin, Consumer, Membership, Producer, blocking
-from kohort.client import Cluster, unclosed
+from kohort.client import Cluster
+from kohort.client.blocking.loop import BlockingClient, LoopThread
+from kohort.client.produce import unclosed
 from tests.client.conftest import eventually
 from tests.client.test_producer import read
 from tests.interop.broker import Broker
@@ -155,7 +160,7 @@ def test_what_cannot_be_written_when_a_program_ends_is_counted_on_standard_error
     text = f"""
     import asyncio, os, signal, sys
     from kohort{".blocking" if kind == "blocking" else ""} import Producer
-    from kohort.client import unclosed
+    from kohort.client.produce import unclosed
     unclosed.PATIENCE_S = 0.5
     async def main():
         pass
@@ -192,7 +197,7 @@ def test_the_end_waits_for_a_bounded_time() -> None:
     text = """
     import sys, time
     from kohort.blocking import Producer
-    from kohort.client import unclosed
+    from kohort.client.produce import unclosed
     unclosed.PATIENCE_S = 0.3
     producer = Producer(bootstrap_servers="127.0.0.1:1")
     producer.send("t", b"x")
@@ -209,7 +214,7 @@ async def test_a_producer_that_is_dropped_while_its_loop_runs_writes_what_it_has
 ) -> None:
     producer = Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=60_000)
     sent = [await producer.send(fresh, b"%d" % n) for n in range(10)]
-    with pytest.warns(ResourceWarning, match="unclosed <kohort.client.producer.Producer"):
+    with pytest.warns(ResourceWarning, match="unclosed <kohort.client.produce.producer.Producer"):
         del producer
         gc.collect()
     async with asyncio.timeout(20):
@@ -257,7 +262,7 @@ def test_a_client_that_is_garbage_unclosed_warns(any_broker: Broker, fresh: str,
     async def main() -> None:
         await CLIENTS[kind](any_broker.bootstrap, fresh)  # type: ignore[misc]
 
-    with pytest.warns(ResourceWarning, match=rf"unclosed <kohort\.client\.\w+\.{kind} "):
+    with pytest.warns(ResourceWarning, match=rf"unclosed <kohort\.client\.[\w.]+\.{kind} "):
         asyncio.run(main())
         gc.collect()
     gc.collect()  # the transports, which the warning held
@@ -279,3 +284,49 @@ async def test_closed_clients_are_forgotten(any_broker: Broker, fresh: str) -> N
         await producer.send(fresh, b"x")
         assert len(unclosed._open) == 1
     assert not unclosed._open
+
+
+class _Interrupts:
+    """Ctrl-C before the n-th line of a constructor."""
+
+    def __init__(self, code: set[CodeType], line: int) -> None:
+        self._code = code
+        self._left = line
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> _Interrupts | None:
+        if frame.f_code not in self._code:
+            return None
+        if event == "line":
+            self._left -= 1
+            if self._left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of a half that has no connection yet; Python hides it
+@pytest.mark.parametrize("client", [blocking.Admin, blocking.Consumer, blocking.Producer])
+def test_a_blocking_client_whose_constructor_is_interrupted_says_nothing_and_leaves_no_thread(
+    client: type[blocking.Admin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: unraisable.append(told.exc_value))
+    code = {client.__init__.__code__, BlockingClient.__init__.__code__, LoopThread.__init__.__code__}
+    tracing = sys.gettrace()
+    for line in itertools.count(1):
+        threads = set(threading.enumerate())
+        sys.settrace(_Interrupts(code, line))
+        try:
+            made = client(bootstrap_servers="127.0.0.1:1")
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(tracing)
+        gc.collect()
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(10.0)
+            assert not thread.is_alive(), line
+        assert unraisable == [], line
+    made.close()
+    assert line > 10

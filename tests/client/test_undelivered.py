@@ -8,19 +8,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kohort import Admin, KafkaError, NewTopic, Producer, TopicPartition, blocking
 from kohort.client import ClosedError, DeliveryFailedError, InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KohortError
-from kohort.wire.metadata import MetadataResponse
+from kohort.wire.messages.metadata import MetadataResponse
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 from tests.interop.kohort import kohort_to_kill
 
-LOGGER = "kohort.client.undelivered"
+LOGGER = "kohort.client.produce.failed_deliveries"
 _METADATA = 3
 
 
@@ -198,8 +199,8 @@ def test_a_held_delivery_is_logged_when_it_is_dropped(
 
 
 def test_without_its_topic_all_records_fail_together(any_broker: Broker, fresh: str, small: str) -> None:
-    options = {"bootstrap_servers": any_broker.bootstrap, "max_block_ms": 400, "allow_auto_create_topics": False}
-    with blocking.Producer(**options) as producer:
+    at = any_broker.bootstrap
+    with blocking.Producer(bootstrap_servers=at, max_block_ms=400, allow_auto_create_topics=False) as producer:
         lost = [producer.send(f"{fresh}-missing", b"x") for _ in range(50)]
         kept = producer.send(small, b"x")
         began = time.monotonic()
@@ -214,7 +215,7 @@ def test_without_its_topic_all_records_fail_together(any_broker: Broker, fresh: 
 
 
 async def test_a_topic_that_the_broker_does_not_know_is_the_reason_though_its_next_answer_is_late(fresh: str) -> None:
-    options = {"max_block_ms": 300, "allow_auto_create_topics": False, "retry_backoff_ms": 1}
+    options: dict[str, Any] = {"max_block_ms": 300, "allow_auto_create_topics": False, "retry_backoff_ms": 1}
     async with linked_broker() as (_, link):
 
         def hold(answer: MetadataResponse, _client: str | None) -> None:

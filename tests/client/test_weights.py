@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from kohort import Cluster, ConfigError, Consumer, KohortError, Membership, blocking
-from kohort.client import Phase
+from kohort.client import MembershipKeywords, Phase
 from kohort.client.options import GroupOptions, read_options
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka
 
-CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
-WEIGHTED: dict[str, Any] = {**CONSUMER, "group_remote_assignor": "weighted"}
+CONSUMER: MembershipKeywords = {"group_protocol": "consumer"}
+WEIGHTED: MembershipKeywords = {**CONSUMER, "group_remote_assignor": "weighted"}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_a_consumer_is_drained_and_comes_back(any_broker: Broker, new_topi
     if isinstance(any_broker, ApacheKafka):
         return  # it drains nobody: see above for what is logged
     topic = await new_topic(4)
-    options = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh, **CONSUMER}
+    options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh, **CONSUMER}
     async with Consumer(topic, **options) as one, Consumer(topic, **options) as two:
 
         async def until(first: int, second: int) -> None:
@@ -68,8 +68,8 @@ async def test_a_consumer_is_drained_and_comes_back(any_broker: Broker, new_topi
 
 
 def test_the_blocking_consumer_has_a_weight_too(any_broker: Broker, fresh: str) -> None:
-    options = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh, **CONSUMER}
-    with blocking.Consumer(**options, group_member_weight="2.5") as consumer:
+    options: dict[str, Any] = {**CONSUMER, "bootstrap_servers": any_broker.bootstrap, "group_member_weight": "2.5"}
+    with blocking.Consumer(group_id=fresh, **options) as consumer:
         with pytest.raises(KohortError, match="subscribe first"):
             consumer.set_weight(1)
         consumer.subscribe([fresh])

@@ -15,7 +15,7 @@ import pytest
 
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import read_image
-from kohort.log.postgres.home import read_image as read_from_database
+from kohort.log.postgres.cluster_state import read_image as read_from_database
 from tests.cluster.postgres import PostgresServer, postgres
 from tests.interop.kohort import kohort
 from tests.interop.process import ServerProcess, until

@@ -34,7 +34,8 @@ class PostgresServer:
         if self._user is not None:
             shutil.chown(home, self._user)
         command = [program("initdb"), "-D", str(self._data), "-U", "kohort", "-A", "trust", "--no-sync"]
-        subprocess.run(command, check=True, capture_output=True, user=self._user, cwd=home)
+        made = subprocess.run(command, capture_output=True, text=True, user=self._user, cwd=home)
+        assert made.returncode == 0, made.stderr
 
     def dsn(self, database: str = "postgres") -> str:
         return f"host={self._home} user=kohort dbname={database}"

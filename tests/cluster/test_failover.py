@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Consumer, ConsumerRecord, NewTopic, OffsetSpec, Producer, TopicPartition
-from kohort.broker.groups import group_partition
+from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.lab.apache_kafka import free_ports
 from kohort.log.cluster.image import OFFSETS_TOPIC
 from kohort.log.cluster.locks import FileLock
-from kohort.wire.current_leader import LeaderIdAndEpoch
-from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.current_leader import LeaderIdAndEpoch
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import connected
 from tests.cluster.conftest import RunningCluster, StartCluster
 from tests.interop.process import until

@@ -12,12 +12,20 @@ from confluent_kafka import Consumer, TopicPartition
 
 import kohort
 from kohort.broker import Broker
-from kohort.broker.config import RACK_AWARE
+from kohort.broker.cluster.directory import DirectoryCluster
+from kohort.broker.config.static import RACK_AWARE
 from kohort.errors import ErrorCode
-from kohort.log.cluster.marks import NAME, Mark, MarkReader, MarkWriter
+from kohort.log.cluster.marks import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
 from kohort.model import UUID
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
-from kohort.wire.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from tests.broker.peer import Peer, talking_to
 from tests.cluster.test_replicated_topics import assigned, brokers, create, reassign
 from tests.cluster.test_shared_broker import leaders, so
@@ -94,7 +102,7 @@ async def test_a_fetch_that_waits_at_a_follower_is_answered_when_the_leader_has_
         async with talking_to(first) as leader, talking_to(second) as follower:
             await fetch(leader, request(0, "r2"))
             waiting = asyncio.create_task(fetch(follower, request(1, "r2", wait_ms=30_000)))
-            await so(lambda: second.parked_fetches.count == 1)
+            await so(lambda: second.waiting_fetches.count == 1)
             await write(first, 1)
             assert values(await waiting) == [b"1"]
 
@@ -120,6 +128,73 @@ async def test_a_follower_serves_what_lies_in_many_segments_and_what_was_removed
             assert values(await fetch(follower, request(39, "r2"))) == [b"39" * 100]
 
 
+async def test_a_reader_in_the_leaders_rack_reads_from_the_leader_though_a_replica_is_there_too(tmp_path: Path) -> None:
+    selector = {"replica_selector_class": RACK_AWARE}
+    async with brokers(tmp_path, 2, racks=("r1", "r1"), **selector) as (first, _), talking_to(first) as leader:
+        await create(leader, assigned("orders", [1, 2]))
+        await write(first, 1)
+        assert (await fetch(leader, request(0, "r1"))).preferred_read_replica == LEADER
+
+
+async def test_a_follower_serves_nothing_behind_the_high_watermark(tmp_path: Path) -> None:
+    # What is on the disk there may be lost in a crash.
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _):
+        await write(first, 5)
+        async with talking_to(first) as leader, talking_to(second) as follower:
+            await fetch(leader, request(0, "r2"))
+            topic, log = first.topics.all()["orders"], first.partition("orders", 0)
+            assert log is not None
+            marks = PublishedOffsetsWriter(tmp_path / "orders-0")
+            marks.write(PublishedOffsets(topic.topic_id, log.leader_epoch, 0, 2))  # as before the others were durable
+            assert values(await fetch(follower, request(0, "r2"))) == [b"0", b"1"]
+            assert values(await fetch(follower, request(2, "r2"))) == []
+            marks.write(PublishedOffsets(topic.topic_id, log.leader_epoch, 0, 4))
+            assert values(await fetch(follower, request(1, "r2"))) == [b"1", b"2", b"3"]
+            marks.close()
+
+
+async def test_followers_know_what_is_durable_before_any_client_does(tmp_path: Path) -> None:
+    async with in_racks(tmp_path, [1, 2]) as (first, _, _), talking_to(first) as leader:
+        await write(first, 1)
+        await fetch(leader, request(0, "r2"))
+        assert isinstance(first.leadership, DirectoryCluster)
+        first.leadership.look_every_s = 3_600  # a look would tell them, too
+        await asyncio.sleep(0.1)  # the look that is due
+        await write(first, 3)
+        marks = PublishedOffsetsReader(tmp_path / "orders-0")
+        mark = marks.read()
+        assert mark is not None and mark.stable_offset == 4
+        marks.close()
+
+
+async def test_a_follower_reads_the_segment_that_compaction_has_put_in_the_place_of_another(tmp_path: Path) -> None:
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _):
+        await write(first, 3)
+        async with talking_to(first) as leader, talking_to(second) as follower:
+            await fetch(leader, request(0, "r2"))
+            assert len(values(await fetch(follower, request(0, "r2")))) == 3
+            segment = tmp_path / "orders-0" / f"{0:020d}.log"
+            whole = segment.read_bytes()
+            (tmp_path / "cleaned").write_bytes(whole[len(whole) // 3 * 2 :])  # three batches of one size
+            (tmp_path / "cleaned").replace(segment)
+            assert values(await fetch(follower, request(0, "r2"))) == [b"2"]
+
+
+async def test_a_segment_that_is_gone_when_it_is_opened_is_looked_for_again(tmp_path: Path) -> None:
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _):
+        await write(first, 3)
+        async with talking_to(first) as leader, talking_to(second) as follower:
+            await fetch(leader, request(0, "r2"))
+            gone = tmp_path / "orders-0" / f"{2:020d}.log"
+            gone.symlink_to("nothing")  # listed, and not there
+            read = await fetch(follower, request(2, "r2"))
+            assert (read.error_code, values(read)) == (ErrorCode.NONE, [])
+            waiting = asyncio.create_task(fetch(follower, request(2, "r2", wait_ms=30_000)))
+            await so(lambda: second.waiting_fetches.count == 1)
+            gone.unlink()
+            assert values(await waiting) == [b"2"]
+
+
 async def test_a_follower_says_that_it_may_not_serve_until_the_leader_has_sent_somebody_to_it(tmp_path: Path) -> None:
     async with in_racks(tmp_path, [1, 2]) as (first, second, _), talking_to(second) as follower:
         await write(first, 1)
@@ -141,7 +216,7 @@ async def test_a_follower_stops_serving_when_the_leader_changes(tmp_path: Path) 
             again = request(1, "r2")
             goes_on.topics = again.topics
             waiting = asyncio.create_task(follower.ask(goes_on, 12, FetchResponse))
-            await so(lambda: second.parked_fetches.count == 1)
+            await so(lambda: second.waiting_fetches.count == 1)
             assert await reassign(leader, "orders", {0: [3, 2]}) == [ErrorCode.NONE]
             (topic,) = (await waiting).responses
             assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -266,10 +341,10 @@ async def test_javas_consumer_reads_from_the_follower_in_its_rack(tmp_path: Path
 
 
 def test_a_mark_that_is_damaged_or_half_written_says_nothing(tmp_path: Path) -> None:
-    writer = MarkWriter(tmp_path)
-    mark = Mark(UUID(int=5), 3, 1, 9)
+    writer = PublishedOffsetsWriter(tmp_path)
+    mark = PublishedOffsets(UUID(int=5), 3, 1, 9)
     writer.write(mark)
-    reader = MarkReader(tmp_path)
+    reader = PublishedOffsetsReader(tmp_path)
     assert reader.read() == mark
     whole = (tmp_path / NAME).read_bytes()
     for at in range(len(whole)):

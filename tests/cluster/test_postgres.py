@@ -17,10 +17,10 @@ from kohort.errors import ErrorCode
 from kohort.log.cluster import Leader, PartitionId
 from kohort.log.partition import SegmentedLog
 from kohort.log.postgres import ClusterDatabase, PostgresStore
-from kohort.log.postgres.home import read_image
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.log.postgres.cluster_state import read_image
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import connected
 from tests.cluster.conftest import StartCluster
 from tests.cluster.postgres import PostgresServer, running_postgres

@@ -6,13 +6,15 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.log.cluster import ClusterDirectory, Node
 from kohort.log.cluster.processes import NotTheSameProcess, ProcessIdentity, end, this_process
 
@@ -92,6 +94,91 @@ async def test_a_broker_leaves_alone_what_it_cannot_tell_from_others_and_says_so
             assert await asyncio.to_thread(process.wait, 30) == -9
     finally:
         still.close()
+
+
+class Watch:
+    """How broker 1 looks after broker 2, by a clock of the test's own; nobody is ended."""
+
+    LEASE_S = 1.0
+
+    def __init__(self, broker: Broker) -> None:
+        assert isinstance(broker.leadership, DirectoryCluster)
+        self.shared = broker.leadership
+        self.now = 1_000.0
+        self.ended: list[ProcessIdentity] = []
+        self.reachable = True
+        self.shared.clock = lambda: self.now
+        self.shared.kill = self._end
+        self.shared._directory.now_ms = lambda: int(self.now * 1000)
+
+    def _end(self, process: ProcessIdentity) -> None:
+        self.ended.append(process)
+        if not self.reachable:
+            raise NotTheSameProcess("it is elsewhere")
+
+    def look_for(self, seconds: float) -> None:
+        """Look every tenth of a second."""
+        for _ in range(round(seconds * 10)):
+            self.shared._look_after_others()
+            self.now += 0.1
+
+
+@asynccontextmanager
+async def watched(path: Path, change: Change) -> AsyncIterator[tuple[Watch, ClusterDirectory]]:
+    """Broker 1, which looks only when it is told to, and the hold of broker 2, which says nothing by itself."""
+    settings = {"broker.session.timeout.ms": str(int(Watch.LEASE_S * 1000))}
+    async with Broker(BrokerOptions(port=0, data=path, shared=True, settings=settings)) as broker:
+        watch = Watch(broker)
+        assert watch.shared._task is not None
+        watch.shared._task.cancel()
+        still = ClusterDirectory(path, 2, process=change(this_process()))
+        still.now_ms = lambda: int(watch.now * 1000)
+        try:
+            still.change(lambda image: image.joined(Node(2, "127.0.0.1", 1, None)))
+            watch.shared._store.follow(watch.shared._directory.read())
+            still.beat()
+            yield watch, still
+        finally:
+            still.close()
+
+
+@pytest.mark.parametrize(
+    "change", [lambda one: replace(one, process_id=1), lambda one: replace(one, boot_id="another")], ids=["here", "far"]
+)
+async def test_a_broker_is_ended_when_its_lease_is_over_and_not_before(tmp_path: Path, change: Change) -> None:
+    async with watched(tmp_path, change) as (watch, still):
+        watch.look_for(0.9)
+        assert watch.ended == []
+        still.beat()
+        watch.look_for(0.9)
+        assert watch.ended == []
+        watch.look_for(0.4)
+        assert watch.ended == [still.process]
+
+
+async def test_a_clock_of_another_machine_is_not_compared_with_this_ones(tmp_path: Path) -> None:
+    async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
+        still.now_ms = lambda: 5  # it started a moment ago
+        still.beat()
+        watch.look_for(0.9)
+        assert watch.ended == []
+
+
+async def test_a_broker_of_the_same_process_is_never_ended(tmp_path: Path) -> None:
+    async with watched(tmp_path, lambda one: one) as (watch, _):
+        watch.look_for(5.0)
+        assert watch.ended == []
+
+
+async def test_a_broker_that_stands_still_again_is_named_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
+        watch.reachable = False
+        for number in range(1, 3):
+            watch.look_for(5.0)
+            assert len(watch.ended) > number and len(complaints(caplog)) == number
+            still.beat()
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:

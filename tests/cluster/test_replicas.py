@@ -55,6 +55,25 @@ def test_a_topic_with_more_replicas_than_brokers_is_not_made() -> None:
         image_of(2).created(Topic(ORDERS, "orders", 1), Placement(3))
 
 
+def test_a_broker_that_is_away_counts_for_replicas_and_is_the_last_of_them() -> None:
+    image = image_of(4).gone(4).created(Topic(ORDERS, "orders", 3), Placement(4))
+    assert leaders(image) == [1, 2, 3]
+    assert [(len(set(one)), one[3]) for one in image.replicas[ORDERS]] == [(4, 4)] * 3
+    assert told_replicas(image, at(0))[:3] == ((1, 2, 3, 4), (1, 2, 3), (4,))
+    assert told_replicas(image.joined(node(4)), at(0)).in_sync == (1, 2, 3, 4)
+    three = image_of(4).gone(4).created(Topic(ORDERS, "orders", 3), Placement(3))
+    assert all(4 not in one for one in three.replicas[ORDERS]), "brokers that live are preferred"
+    again = decode_image(encode_image(image.gone(1)))
+    assert again.registered == {1, 2, 3, 4}
+    with pytest.raises(TooFewBrokers, match="5 replicas need 5 brokers, and there are 4"):
+        again.created(Topic(UUID(int=78), "bills", 1), Placement(5))
+
+
+def test_what_is_missing_is_shared_by_the_brokers_that_are_away() -> None:
+    image = image_of(4).gone(3).gone(4).created(Topic(ORDERS, "orders", 4), Placement(3))
+    assert Counter(one[2] for one in image.replicas[ORDERS]) == {3: 2, 4: 2}
+
+
 def test_the_first_replica_that_lives_takes_over_and_the_preferred_one_leads_again_when_it_is_back() -> None:
     image = replicated(4, [1, 3, 2], [2, 1, 3], [3, 2, 1])
     without = image.gone(1)

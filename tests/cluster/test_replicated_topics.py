@@ -10,44 +10,50 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.shared import Shared
+from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import PartitionId
 from kohort.log.partition import SegmentedLog
-from kohort.wire.alter_partition_reassignments import (
+from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from kohort.wire.create_partitions import (
+from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from kohort.wire.create_topics import (
+from kohort.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kohort.wire.describe_topic_partitions import (
+from kohort.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from kohort.wire.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
-from kohort.wire.list_partition_reassignments import (
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,
 )
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import Peer, talking_to
 from tests.cluster.test_shared_broker import SETTINGS, leaders, so
 
@@ -153,6 +159,29 @@ async def test_a_replication_factor_over_the_number_of_brokers_is_refused_as_in_
         assert leaders(running[0], "bills") == [2, 1]
 
 
+async def test_a_topic_gets_all_its_replicas_while_a_broker_is_away(tmp_path: Path) -> None:
+    # As in Kafka: a program that asks for three replicas works while one of three brokers restarts.
+    async with brokers(tmp_path) as running, talking_to(running[0]) as peer:
+        await create(peer, topic("bills", 3, partitions=1))
+        await running[2].stop()
+        await so(lambda: len(running[0].leadership.nodes) == 2)
+        assert await create(peer, topic("orders", 3)) == (ErrorCode.NONE, 3)
+        for one in (await told(peer, "orders")).partitions:
+            assert (sorted(one.replica_nodes), sorted(one.isr_nodes)) == ([1, 2, 3], [1, 2])
+            assert one.offline_replicas == [3]
+            assert one.leader_id in (1, 2)
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="bills", count=2, assignments=None)])
+        assert (await peer.ask(more, 3, CreatePartitionsResponse)).results[0].error_code == ErrorCode.NONE
+        assert await create(peer, topic("more", 4)) == (ErrorCode.INVALID_REPLICATION_FACTOR, -1)
+        assert await create(peer, assigned("late", [3, 1])) == (ErrorCode.NONE, 2)
+        assert await create(peer, assigned("never", [3])) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1)
+        assert await reassign(peer, "orders", {0: [3, 2, 1]}) == [ErrorCode.NONE]
+        async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True, node_id=3, settings=SETTINGS)):
+            await so(lambda: len(running[0].leadership.nodes) == 3)
+            for one in (await told(peer, "orders")).partitions:
+                assert sorted(one.isr_nodes) == [1, 2, 3]
+
+
 async def test_a_topic_that_is_made_by_asking_for_it_has_the_default_replication_factor(tmp_path: Path) -> None:
     async with brokers(tmp_path, 2, default_replication_factor="2") as running, talking_to(running[0]) as peer:
         (one,) = (await told(peer, "orders")).partitions
@@ -177,6 +206,50 @@ async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: P
         answer = await told(peer, "orders")
         assert answer.partitions[1].replica_nodes == [3, 1]
         assert [len(one.replica_nodes) for one in answer.partitions] == [2, 2, 2, 2]
+
+
+async def test_what_another_broker_has_just_changed_is_not_undone(tmp_path: Path) -> None:
+    # An administrator's requests go to any broker, one right after the answer to the other.
+    async with brokers(tmp_path, 2) as (first, second), talking_to(first) as one, talking_to(second) as other:
+        await create(one, topic("orders", 2, partitions=1))
+        await so(lambda: second.topics.named("orders") is not None)
+        for broker in (first, second):
+            assert isinstance(broker.leadership, DirectoryCluster)
+            broker.leadership.look_every_s = 3_600  # they follow nothing by themselves
+        await asyncio.sleep(0.1)  # the look that is due
+        assert await set_config(one, 2, "orders", "retention.ms", "1000") == ErrorCode.NONE
+        assert await set_config(other, 2, "orders", "segment.ms", "2000") == ErrorCode.NONE
+        assert await set_config(one, 4, "", "message.max.bytes", "3000") == ErrorCode.NONE
+        assert await set_config(other, 4, "", "log.retention.ms", "4000") == ErrorCode.NONE
+        assert await set_config(one, 32, "g", "consumer.session.timeout.ms", "50000") == ErrorCode.NONE
+        assert await set_config(other, 32, "g", "consumer.heartbeat.interval.ms", "6000") == ErrorCode.NONE
+        assert await set_config(one, 2, "orders", "flush.ms", "5") == ErrorCode.NONE
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=2, assignments=None)])
+        assert (await other.ask(more, 3, CreatePartitionsResponse)).results[0].error_code == ErrorCode.NONE
+        assert await set_config(one, 2, "orders", "preallocate", "false") == ErrorCode.NONE
+        assert isinstance(first.store, ClusterStore)
+        kept = first.store.image.named("orders")
+        assert kept is not None
+        assert kept.partitions == 2
+        assert kept.configs == {
+            "retention.ms": "1000",
+            "segment.ms": "2000",
+            "flush.ms": "5",
+            "preallocate": "false",
+        }
+        assert first.store.image.configs["broker"][""] == {"message.max.bytes": "3000", "log.retention.ms": "4000"}
+        assert set(first.store.image.configs["group"]["g"]) == {
+            "consumer.session.timeout.ms",
+            "consumer.heartbeat.interval.ms",
+        }
+
+
+async def set_config(peer: Peer, kind: int, name: str, key: str, value: str) -> int:
+    change = AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=[AlterableConfig(name=key, config_operation=0, value=value)]
+    )
+    answer = await peer.ask(IncrementalAlterConfigsRequest(resources=[change]), 1, IncrementalAlterConfigsResponse)
+    return answer.responses[0].error_code
 
 
 async def test_a_reassignment_moves_leadership_and_is_listed_until_it_has(tmp_path: Path) -> None:
@@ -211,6 +284,22 @@ async def test_a_reassignment_that_cannot_be_is_refused_with_kafkas_codes(tmp_pa
         asked = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 9]) for name in ("orders", "none")]
         request = ListPartitionReassignmentsRequest(topics=asked)
         assert (await peer.ask(request, 0, ListPartitionReassignmentsResponse)).topics == []
+
+
+async def test_the_replicas_that_a_reassignment_aims_at_are_the_replication_factor(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as (first, _, _), talking_to(first) as peer:
+        await create(peer, assigned("orders", [1, 2]))
+        log = first.partition("orders", 0)
+        assert isinstance(log, SegmentedLog)
+        log.compacting = True  # so that the reassignment is in progress
+        assert await reassign(peer, "orders", {0: [3]}) == [ErrorCode.NONE]
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        assert await reassign(peer, "orders", {0: [3, 2]}, may_change_factor=False) == [code]
+        assert await reassign(peer, "orders", {0: [3, 2]}) == [ErrorCode.NONE]
+        assert await reassign(peer, "orders", {0: [3]}, may_change_factor=False) == [code]
+        assert await reassign(peer, "orders", {0: [3, 1, 2]}, may_change_factor=False) == [code]
+        assert await reassign(peer, "orders", {0: [2, 3]}, may_change_factor=False) == [ErrorCode.NONE]
+        log.compacting = False
 
 
 async def test_the_preferred_replica_is_elected(tmp_path: Path) -> None:
@@ -253,7 +342,10 @@ async def test_acks_of_all_need_as_many_replicas_in_sync_as_the_topic_says(tmp_p
         await so(lambda: 2 not in [node.node_id for node in running[0].leadership.nodes])
         assert await produce(peer, "orders", -1) == ErrorCode.NOT_ENOUGH_REPLICAS
         assert await produce(peer, "orders", 1) == ErrorCode.NONE
-        async with talking_to(running[leaders(running[0], "alone")[0] - 1]) as leader:
+        [node_id] = leaders(running[0], "alone")
+        led_by = running[node_id - 1]  # it may read that the topic was created later than the other broker
+        await so(lambda: leaders(led_by, "alone") == [node_id])
+        async with talking_to(led_by) as leader:
             assert await produce(leader, "alone", -1) == ErrorCode.NONE, "no more are needed than it has"
 
 
@@ -279,7 +371,7 @@ async def test_a_partition_that_is_compacted_is_given_when_that_is_over_though_t
         await create(peer, assigned("orders", [1, 2]))
         log = first.partition("orders", 0)
         assert isinstance(log, SegmentedLog)
-        assert isinstance(first.leadership, Shared)
+        assert isinstance(first.leadership, DirectoryCluster)
         log.compacting = True
         await reassign(peer, "orders", {0: [2, 1]})
         assert await elect(peer, "orders", [0]) == [ErrorCode.NONE]

@@ -12,27 +12,28 @@ import pytest
 
 from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.groups import group_partition
-from kohort.broker.topics import OFFSETS_TOPIC
+from kohort.broker.config.dynamic import Source
+from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import NOBODY, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.create_partitions import (
+from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from kohort.wire.create_topics import (
+from kohort.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.records import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.peer import talking_to
 from tests.broker.test_loads import ASSIGNOR, Members, changed
 
@@ -110,6 +111,16 @@ async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_p
         assert leaders(first, "orders") == [2, 2, 1, 2]
         await so(lambda: leaders(second, "orders") == [2, 2, 1, 2])
         assert second.partition("orders", 3) is not None
+
+
+async def test_a_setting_of_all_brokers_counts_at_each_until_it_is_deleted(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (first, second):
+        default = second.config.number("min.insync.replicas")
+        first.change_config(Source.ALL_BROKERS, {"min.insync.replicas": "2"})
+        await so(lambda: second.config.number("min.insync.replicas") == 2)
+        first.change_config(Source.ALL_BROKERS, {})
+        await so(lambda: second.config.number("min.insync.replicas") == default)
+        assert second.dynamic_config.changed(Source.ALL_BROKERS) == {}
 
 
 async def test_a_broker_that_leads_no_partition_of_the_journal_makes_itself_one(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.client.partitioner import murmur2
+from kohort.client.produce.partitioner import murmur2
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of, place_keys
-from kohort.wire.records import Codec, Record, check_batches, decode_records, pack_batch
+from kohort.wire.batches.records import Codec, Record, check_batches, decode_records, pack_batch
 
 LIMIT = 64 << 10
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

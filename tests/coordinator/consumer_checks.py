@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from kohort.coordinator import Timer
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.model import UUID, TopicPartition
-from kohort.wire.group_records import OffsetCommitValue
+from kohort.wire.group_log.group_records import OffsetCommitValue
 
 
 class Epochs:

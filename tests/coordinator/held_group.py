@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
-from kohort.coordinator import Behind, GroupConfig, GroupState
+from kohort.coordinator import GroupConfig, GroupState, WaitingRequest
 from kohort.errors import ErrorCode
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.shell import Shell
 
 RESTART = 800
@@ -81,7 +81,7 @@ class HeldGroup:
         self.answers.update(self.shell.handle(request, f"leave of {member_id}", 3).replies)
         self._tell()
 
-    def release(self, member_id: str, behind: Behind = Behind.REQUEST) -> None:
+    def release(self, member_id: str, behind: WaitingRequest = WaitingRequest.REQUEST) -> None:
         """The member sends a commit, or its next heartbeat, which waits behind the one that is held."""
         effects = self.shell.shard.release(member_id, behind, self.shell.now)
         self.answers.update(self.shell.apply(effects).replies)

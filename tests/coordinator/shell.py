@@ -18,14 +18,14 @@ from kohort.coordinator import (
     GroupSettings,
     GroupShard,
     GroupState,
-    Held,
+    HeldHeartbeat,
     MetadataImage,
     Record,
     RequestContext,
     Timer,
     Topic,
 )
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import (
     CollectingEnds,
     ExpressionRefresh,
@@ -43,9 +43,9 @@ from kohort.coordinator.timers import (
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_value
-from kohort.wire.group_records import OffsetCommitValue
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.coordinator import consumer_checks
 
 TOPIC_IDS = 10
@@ -117,7 +117,7 @@ class Shell:
         """Send a heartbeat that may be held: then its answer comes later."""
         self.expect(token, 0)
         answer = self.shard.heartbeat(request, self.now, token)
-        if isinstance(answer, Held):
+        if isinstance(answer, HeldHeartbeat):
             return Effects()
         return self.apply(Effects(replies={token: HeartbeatResponse(error_code=answer)}))
 

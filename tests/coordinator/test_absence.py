@@ -4,10 +4,10 @@ import pytest
 
 from kohort.coordinator import GroupConfig
 from kohort.coordinator.events import Cause, MemberGone
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.shell import Shell
 
 LEARNED = GroupConfig(initial_rebalance_delay_ms=0, disconnect_grace_ms=-1, heartbeat_hold_ms=9_000)

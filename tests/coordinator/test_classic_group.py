@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import GroupState
-from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.member import Member, protocols_of
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member, protocols_of
 from kohort.errors import ErrorCode
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.join_group import JoinGroupRequestProtocol
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequestProtocol
 
 
 def member(member_id: str, *protocols: str, instance_id: str | None = None, topics: tuple[str, ...] = ()) -> Member:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator import Behind, ClientKind, Held
-from kohort.coordinator.collecting import next_heartbeat_at
-from kohort.coordinator.holds import Holds
+from kohort.coordinator import ClientKind, HeldHeartbeat, WaitingRequest
+from kohort.coordinator.prompt.gathering import next_heartbeat_at
+from kohort.coordinator.prompt.holds import HeldHeartbeats
 from kohort.errors import ErrorCode
 from kohort.model import UUID
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.coordinator.held_group import HeldGroup
 
 RHYTHM = 3_000
@@ -27,7 +28,7 @@ def group_of(client: ClientKind, members: int = 4) -> HeldGroup:
     for _ in range(2):
         group.wait(RHYTHM)
         for member_id in group.members:
-            group.release(member_id, Behind.OWN_HEARTBEAT)
+            group.release(member_id, WaitingRequest.OWN_HEARTBEAT)
             group.beat(member_id)
     return group
 
@@ -111,7 +112,7 @@ def test_a_commit_while_the_last_is_awaited_is_no_reason_to_hear_before_the_othe
     group.wait(RHYTHM)
     for member_id in (late, leaver, *others, commits):
         group.wait(later_by if member_id == commits else 0)
-        group.release(member_id, Behind.OWN_HEARTBEAT)
+        group.release(member_id, WaitingRequest.OWN_HEARTBEAT)
         group.beat(member_id)
     group.wait(100)
     group.release(late)
@@ -145,10 +146,10 @@ def test_a_held_heartbeat_ends_with_its_generation() -> None:
 
 
 def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
-    holds = Holds()
+    holds = HeldHeartbeats()
     place = ("g", UUID(int=1), 0)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
-    held = Held("token", request, 1, since=0, until=5_000, waits_for=[place])
+    held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[place])
     holds.add(held)
     assert holds.anybody_waits
     holds.drop(held)
@@ -224,3 +225,53 @@ def test_a_generation_begins_the_count_of_refusals_anew() -> None:
         group.wait(900)
         group.release(member_id)
         assert group.answer_to(member_id) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_rhythm_grows_by_a_quarter_at_most_with_each_heartbeat_that_comes_late() -> None:
+    group = group_of(ClientKind.OTHER, members=1)
+    [member] = group.shell.shard.groups["g"].members.values()
+    group.release(member.member_id)
+    for gap, rhythm in ((3_500, 3_500), (6_000, 4_375), (3_000, 3_000)):
+        group.wait(gap)
+        group.beat(member.member_id)
+        assert member.rhythm_ms == rhythm
+        group.release(member.member_id)
+
+
+def test_the_heartbeat_of_a_classic_member_is_answered_at_once_after_its_group_became_a_consumer_group() -> None:
+    group = HeldGroup("cooperative-sticky").at_rest(members=1)
+    [member_id] = group.members
+    group.shell.set_topics({"t": 1})
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="c", rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["t"]
+    )
+    group.shell.handle(joining, "c joins", 1)
+    assert group.shell.shard.consumer_groups["g"].members.keys() == {member_id, "c"}
+    generation = group.shell.shard.consumer_groups["g"].members[member_id].epoch
+    group.wait(0)
+    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+    assert group.shell.beat(beat, "another").replies.keys() == {"another"}
+
+
+def test_a_member_is_waited_for_by_its_own_rhythm() -> None:
+    group = group_of(ClientKind.OTHER)
+    late, leaver, *others = group.members
+    group.release(late)
+    group.shell.shard.groups["g"].members[late].rhythm_ms = 5_000
+    group.leave(leaver)
+    group.wait(4_999)
+    assert group.told() == []
+    group.wait(1)
+    assert set(group.told()) == set(others)
+
+
+def test_a_member_of_which_no_rhythm_is_known_is_waited_for_by_that_of_most_clients() -> None:
+    group = group_of(ClientKind.OTHER)
+    late, leaver, *others = group.members
+    group.release(late)
+    group.shell.shard.groups["g"].members[late].rhythm_ms = 0
+    group.leave(leaver)
+    group.wait(2_999)
+    assert group.told() == []
+    group.wait(1)
+    assert set(group.told()) == set(others)

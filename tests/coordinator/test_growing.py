@@ -5,10 +5,10 @@ import pytest
 from kohort.coordinator import Effects, GroupConfig, GroupState
 from kohort.coordinator.events import Cause, RebalanceStarted
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from kohort.coordinator import GroupConfig
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.coordinator.shell import Shell
 
 

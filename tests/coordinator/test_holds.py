@@ -3,16 +3,19 @@
 import pytest
 
 from kohort.coordinator import (
-    Behind,
     ClientKind,
     Effects,
     GroupConfig,
     GroupSettings,
-    Held,
+    HeldHeartbeat,
     HoldsEnd,
+    WaitingRequest,
 )
-from kohort.coordinator.timers import SessionTimeout
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.coordinator.prompt.holds import HeldHeartbeats
+from kohort.coordinator.timers import SessionTimeout, TargetDue
+from kohort.model import UUID
+from kohort.wire.group_log.group_records import ConsumerGroupTargetAssignmentMetadataKey
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -47,7 +50,7 @@ def join(shell: Shell, member_id: str) -> int:
 def hold(shell: Shell, member_id: str, epoch: int) -> None:
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
     token = f"{member_id} at {shell.now}"
-    assert isinstance(shell.shard.quiet_heartbeat(beat, shell.now, token), Held)
+    assert isinstance(shell.shard.quiet_heartbeat(beat, shell.now, token), HeldHeartbeat)
     shell.expect(token, 1)
 
 
@@ -97,15 +100,15 @@ def interval_of(effects: Effects) -> int:
     return reply.heartbeat_interval_ms
 
 
-def release(shell: Shell, held: Held) -> int:
+def release(shell: Shell, held: HeldHeartbeat) -> int:
     """A commit comes behind it; the interval that its member is told."""
-    return interval_of(shell.shard.release(held.token, Behind.REQUEST, shell.now))
+    return interval_of(shell.shard.release(held.token, WaitingRequest.REQUEST, shell.now))
 
 
-def held_heartbeat(shell: Shell, epoch: int) -> Held:
+def held_heartbeat(shell: Shell, epoch: int) -> HeldHeartbeat:
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
     held = shell.shard.quiet_heartbeat(beat, shell.now, f"a at {shell.now}")
-    assert isinstance(held, Held)
+    assert isinstance(held, HeldHeartbeat)
     return held
 
 
@@ -251,3 +254,101 @@ def test_a_java_member_that_has_nothing_yet_waits_in_the_acknowledgement_of_that
     acknowledge(shell, "a", told, ClientKind.JAVA)
     won = tell(shell)["b"].assignment
     assert won is not None and len(won.topic_partitions[0].partitions) == 32
+
+
+def test_a_hold_is_no_longer_than_the_broker_allows() -> None:
+    shell = Shell(GroupConfig(heartbeat_hold_ms=1_000))
+    shell.set_topics({"orders": 1})
+    epoch = join(shell, "a")
+    shell.now += 120_000  # the group is quiet, and the interval the usual one
+    held = held_heartbeat(shell, epoch)
+    assert held.until - held.since == 1_000
+
+
+def test_nor_than_a_third_of_the_session() -> None:
+    shell = Shell(HOLDS, settings=GroupSettings(session_timeout_ms=12_000))
+    shell.set_topics({"orders": 1})
+    epoch = join(shell, "a")
+    shell.now += 120_000
+    held = held_heartbeat(shell, epoch)
+    assert held.until - held.since == 4_000
+
+
+def test_while_a_heartbeat_is_held_its_member_has_its_session_and_no_more(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    list(shell.wait(30_000))
+    hold(shell, "a", epoch)
+    # The timer that was set when it joined fires; the heartbeat has moved the end of the session.
+    shell.now += SESSION - 30_000
+    shell.apply(shell.shard.fire(SessionTimeout("g", "a"), shell.now))
+    at, _ = shell.timers[SessionTimeout("g", "a")]
+    assert at - shell.now == 30_000
+
+
+def test_while_the_target_is_up_to_date_a_hold_makes_nothing_due(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    owned = shell.shard.consumer_groups["g"].members["a"].assigned
+    reported = [TopicPartitions(topic_id=t, partitions=sorted(n)) for t, n in owned.by_topic.items()]
+    report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch, topic_partitions=reported)
+    shell.handle(report, "a reports", 1, may_hold=True)
+    silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+    assert not shell.handle(silent, "a beats", 1, may_hold=True).replies, "it is held"
+    assert TargetDue("g") not in shell.timers
+
+
+def test_a_member_that_owes_an_acknowledgement_is_asked_for_patience_twice_as_long_each_time(shell: Shell) -> None:
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_names=["orders"],
+    )
+    answers = [shell.handle(joining, "a joins", 1, may_hold=True).replies["a joins"]]
+    epoch = shell.shard.consumer_groups["g"].members["a"].epoch
+    for number in range(3):
+        silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+        answers.append(shell.handle(silent, number, 1, may_hold=True).replies[number])
+    assert [getattr(answer, "heartbeat_interval_ms") for answer in answers] == [100, 200, 400, 800]  # noqa: B009
+
+
+def test_only_one_member_computes_the_target_of_which_all_are_told(shell: Shell) -> None:
+    # What it brings about is on record before the next is told.
+    epochs = {}
+    for member_id in "abc":
+        join(shell, member_id)
+    list(shell.wait(2_000))
+    for _ in range(4):
+        for member_id in "abc":
+            member = shell.shard.consumer_groups["g"].members[member_id]
+            has = [TopicPartitions(topic_id=t, partitions=sorted(n)) for t, n in member.assigned.by_topic.items()]
+            beat = ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id=member_id, member_epoch=member.epoch, topic_partitions=has
+            )
+            shell.handle(beat, f"{member_id} reports", 1)
+            epochs[member_id] = shell.shard.consumer_groups["g"].members[member_id].epoch
+    for member_id, epoch in epochs.items():
+        hold(shell, member_id, epoch)
+    shell.set_topics({"orders": 67})
+    list(shell.wait(1_000))
+    written = []
+    while shell.shard.has_news:
+        effects = shell.shard.tell(shell.now)
+        written += [type(record.key) for record in effects.records]
+        shell.apply(effects)
+    assert written.count(ConsumerGroupTargetAssignmentMetadataKey) == 1
+
+
+def test_a_member_waits_for_what_it_was_last_found_to_wait_for() -> None:
+    holds = HeldHeartbeats()
+    before, now = ("g", UUID(int=1), 0), ("g", UUID(int=1), 1)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[before])
+    holds.add(held)
+    holds.wait_for(held, [now])
+    holds.freed("g", UUID(int=1), [0])
+    assert holds.next_news() is None
+    holds.freed("g", UUID(int=1), [1])
+    assert holds.next_news() is held
+    holds.drop(held)
+    assert not holds.anybody_waits

@@ -11,25 +11,25 @@ from hypothesis import strategies as st
 from kohort.coordinator import GroupConfig
 from kohort.model import UUID
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.list_groups import ListGroupsRequest
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kohort.wire.offset_delete import (
+from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
 
 int32 = st.integers(-(2**31), 2**31 - 1)

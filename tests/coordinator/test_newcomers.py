@@ -130,7 +130,9 @@ def test_a_short_rebalance_timeout_removes_nobody_for_the_wait(group: HeldGroup)
     (owner,) = group.members
     group.shell.shard.groups["g"].members[owner].rebalance_timeout_ms = MOMENT
     group.join()
-    group.wait(MOMENT // 2)
+    group.wait(MOMENT // 2 - 1)
+    assert not group.told()
+    group.wait(1)
     assert group.told() == [owner]
 
 
@@ -141,3 +143,61 @@ def test_where_no_heartbeat_is_held_nobody_waits() -> None:
     group.share()
     group.join()
     assert group.shell.shard.groups["g"].rebalance.gathers_until is None
+
+
+MINUTE = 60_000
+
+
+def leave_and_share(group: HeldGroup) -> None:
+    """One member leaves, and the others are at rest without it."""
+    group.leave(group.members[0])
+    group.share()
+    group.beat(*group.members)
+
+
+def join_and_share(group: HeldGroup) -> None:
+    group.join()
+    group.share()
+    group.beat(*group.members)
+
+
+def rest(group: HeldGroup, milliseconds: int) -> None:
+    """That time passes, and all members keep their sessions."""
+    for _ in range(milliseconds // MINUTE):
+        for _ in range(4):
+            for member_id in group.members:
+                group.release(member_id)
+            group.beat(*group.members)
+            group.wait(MINUTE // 4)
+
+
+def waits_for_more(group: HeldGroup) -> bool:
+    """Whether a newcomer is taken for one of several, and not for one that comes back."""
+    group.join()
+    return not group.told()
+
+
+def test_a_group_that_was_larger_long_ago_remembers_how_large_it_was_lately() -> None:
+    group = HeldGroup("cooperative-sticky").at_rest()
+    leave_and_share(group)
+    rest(group, 11 * MINUTE)
+    leave_and_share(group)
+    assert not waits_for_more(group), "the second that left may be back"
+
+
+def test_a_group_that_shrinks_step_by_step_remembers_how_large_it_was_before_the_first() -> None:
+    group = HeldGroup("cooperative-sticky").at_rest()
+    leave_and_share(group)
+    leave_and_share(group)
+    join_and_share(group)
+    assert not waits_for_more(group), "the first that left may be back"
+
+
+def test_a_group_that_is_as_large_again_remembers_it_from_then_on() -> None:
+    group = HeldGroup("cooperative-sticky").at_rest(members=2)
+    leave_and_share(group)
+    join_and_share(group)
+    rest(group, 9 * MINUTE)
+    leave_and_share(group)
+    rest(group, 6 * MINUTE)
+    assert not waits_for_more(group)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator import GroupConfig
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import TopicPartition
 from tests.coordinator.members import Member, World

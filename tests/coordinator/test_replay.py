@@ -7,10 +7,11 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator import GroupConfig, GroupShard, GroupState, Record
+from kohort.coordinator import GroupConfig, GroupShard, GroupState, Record, RequestContext
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
+from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import Message
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     GroupMetadataKey,
@@ -21,6 +22,7 @@ from kohort.wire.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tests.coordinator.shell import durable
 
 
@@ -130,3 +132,12 @@ def test_records_replayed_in_a_run_do_what_they_do_one_by_one(records: list[tupl
     in_a_run = shard_of()
     in_a_run.replay_all([Record(key, value) for key, value in records])
     assert durable(in_a_run) == durable(one_by_one)
+
+
+def test_offsets_without_a_topic_id_are_told_without_one_by_the_version_that_has_ids() -> None:
+    shard = shard_of(offset(5))
+    wanted = OffsetFetchRequestGroup(group_id="g", topics=None)
+    effects = shard.handle(OffsetFetchRequest(groups=[wanted]), RequestContext("token", 10), 0)
+    answer = effects.replies["token"]
+    assert isinstance(answer, OffsetFetchResponse)
+    assert [topic.topic_id for topic in answer.groups[0].topics] == [NO_TOPIC_ID]

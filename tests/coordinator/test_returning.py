@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from kohort.coordinator import GroupConfig, GroupState
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.shell import Shell
 
 DELAY = 3_000

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import GroupState
-from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.states import PREDECESSORS
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import PREDECESSORS
 
 # ClassicGroupState.validPreviousStates of Apache Kafka.
 ALLOWED = {

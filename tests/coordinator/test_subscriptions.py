@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.coordinator.classic.subscriptions import are_readable, assigned_partitions, change, owned_partitions
 from kohort.coordinator.events import Cause
-from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

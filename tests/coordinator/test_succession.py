@@ -2,10 +2,10 @@
 
 import pytest
 
-from kohort.coordinator import Behind
-from kohort.coordinator.succession import Succession
+from kohort.coordinator import WaitingRequest
+from kohort.coordinator.classic.restarting_members import RestartingMembers
 from kohort.errors import ErrorCode
-from kohort.wire.join_group import JoinGroupResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
 from tests.coordinator.held_group import RESTART, HeldGroup
 
 
@@ -74,7 +74,7 @@ def test_a_member_whose_next_heartbeat_comes_is_told_by_that_one_with_the_others
     # The Java client sends them by the clock, answered or not: with ten members somebody always does.
     leaver, punctual, other = group.members
     group.leave(leaver)
-    group.release(punctual, Behind.OWN_HEARTBEAT)
+    group.release(punctual, WaitingRequest.OWN_HEARTBEAT)
     assert group.answer_to(punctual) == ErrorCode.NONE
     group.beat(punctual)
     assert not group.told()
@@ -96,7 +96,9 @@ def test_a_short_rebalance_timeout_removes_nobody_who_was_not_told() -> None:
     for member in group.shell.shard.groups["g"].members.values():
         member.rebalance_timeout_ms = RESTART
     group.leave(group.members[0])
-    group.wait(RESTART // 2)
+    group.wait(RESTART // 2 - 1)
+    assert not group.told()
+    group.wait(1)
     survivors = group.members
     assert group.told() == survivors
     group.share()
@@ -104,8 +106,23 @@ def test_a_short_rebalance_timeout_removes_nobody_who_was_not_told() -> None:
     assert isinstance(group.answers[f"join of {survivors[-1]} at {group.shell.now}"], JoinGroupResponse)
 
 
+def test_a_wait_that_ends_before_the_successor_is_due_says_nothing_of_it(group: HeldGroup) -> None:
+    for member in group.shell.shard.groups["g"].members.values():
+        member.rebalance_timeout_ms = RESTART
+    group.leave(group.members[0])
+    group.wait(RESTART // 2)
+    group.share()
+    group.beat(*group.members)
+    group.wait(RESTART // 2)
+    group.join()  # as late as the one before
+    group.share()
+    group.beat(*group.members)
+    group.leave(group.members[0])
+    assert not group.told(), "its successor is awaited, too"
+
+
 def test_a_quick_successor_does_not_make_the_next_one_late() -> None:
-    succession = Succession()
+    succession = RestartingMembers()
     for takes in (2_000, 100):
         succession.left(0)
         succession.came(takes)
@@ -114,8 +131,24 @@ def test_a_quick_successor_does_not_make_the_next_one_late() -> None:
 
 
 def test_a_successor_is_awaited_for_three_seconds_at_most() -> None:
-    succession = Succession()
+    succession = RestartingMembers()
     succession.left(0)
     succession.came(2_900)
     succession.left(10_000)
     assert succession.until(10_000) == 13_000
+
+
+def test_a_rebalance_without_a_leave_says_nothing_of_successors(group: HeldGroup) -> None:
+    leader = group.shell.shard.groups["g"].leader_id
+    assert leader is not None
+    late, other = (one for one in group.members if one != leader)
+    group.release(late)
+    group.join(leader)  # it knows of something new
+    group.wait(4_000)
+    assert other in group.told(), "the late one is waited for no longer"
+    group.join(late)
+    group.join(other)
+    group.share()
+    group.beat(*group.members)
+    group.leave(group.members[0])
+    assert not group.told(), "a successor is expected as before"

@@ -36,8 +36,9 @@ def running_postgres() -> Iterator[str]:
         data = Path(home) / "data"
         if user is not None:
             shutil.chown(home, user)
-        made = [initdb, "-D", str(data), "-U", "kohort", "-A", "trust", "--no-sync", "--no-instructions"]
-        subprocess.run(made, check=True, capture_output=True, user=user, cwd=home)
+        create = [initdb, "-D", str(data), "-U", "kohort", "-A", "trust", "--no-sync", "--no-instructions"]
+        made = subprocess.run(create, capture_output=True, text=True, user=user, cwd=home)
+        assert made.returncode == 0, made.stderr
         command = [server, "-D", str(data), "-k", home, "-h", "", "-F", "-c", "max_connections=10"]
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=home

@@ -8,9 +8,11 @@ from random import Random
 
 from kohort.assignor.user_data import Claim, decode_claim, decode_generation, encode_claim, encode_generation
 from kohort.model import TopicPartition
-from kohort.wire import group_bytes
 from kohort.wire.codec import DecodeError, Message, encode
-from kohort.wire.consumer_protocol import (
+from kohort.wire.group_log import group_bytes
+from kohort.wire.group_log.decoding import decode_group_records
+from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key
+from kohort.wire.messages.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
@@ -18,8 +20,6 @@ from kohort.wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kohort.wire.group_bytes import decode_key, decode_value, encode_key
-from kohort.wire.group_log import decode_group_records
 from tests.fuzz.messages import filled
 from tests.fuzz.rules import Target
 

@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, decoder
 from kohort.wire.header import read_request_header
-from kohort.wire.produce import ProduceRequest
+from kohort.wire.messages.produce import ProduceRequest
 from tests.fuzz.frames import Frame, write_frames
 from tests.fuzz.messages import RECORDED
 from tests.interop.conversation import scenes

@@ -7,19 +7,19 @@ from functools import cache
 from random import Random
 
 from kohort.columns.decoder import Decoder, index_batches
-from kohort.columns.page import PAGE_BYTES, PagePool
+from kohort.columns.page import PAGE_BYTES, BufferPool
 from kohort.columns.schema import SCHEMA
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.batch import HEADER_SIZE, batches, check_batches, read_header, seal
-from kohort.wire.compression import FREE_INFLATED_BYTES, MAX_RATIO, BatchError, Codec, compress, decompress
-from kohort.wire.record_filter import scan_records, with_records
-from kohort.wire.record_pairs import decode_pairs
-from kohort.wire.records import Record, decode_records, encode_batch
+from kohort.wire.batches.batch import HEADER_SIZE, batches, check_batches, read_header, seal
+from kohort.wire.batches.compression import FREE_INFLATED_BYTES, MAX_RATIO, BatchError, Codec, compress, decompress
+from kohort.wire.batches.record_filter import scan_records, with_records
+from kohort.wire.batches.record_pairs import decode_pairs
+from kohort.wire.batches.records import Record, decode_records, encode_batch
 from tests.fuzz.rules import Target
 
 _TP = TopicPartition("orders", 3)
-_PAGES = PagePool()
+_PAGES = BufferPool()
 _PAGE_ROWS = 256
 _MOST_OFFSET = 2**62
 _CODEC_OF = {codec.value: codec for codec in Codec}

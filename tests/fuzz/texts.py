@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from kohort.broker.config import BrokerConfig, parse_config, read_settings
+from kohort.broker.config.static import BrokerConfig, parse_config, read_settings
 from kohort.coordinator.events import MemberFacts
 from kohort.errors import ConfigError, KohortError
 from kohort.recorder.record import MalformedRecord, PartitionChange, RebalanceRecord, Trigger

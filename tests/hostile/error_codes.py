@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.errors import ErrorCode as E
-from kohort.wire.api_versions import ApiVersionsRequest
-from kohort.wire.create_topics import CreatableReplicaAssignment, CreatableTopicConfig
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_cluster import DescribeClusterRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.find_coordinator import FindCoordinatorRequest
-from kohort.wire.list_config_resources import ListConfigResourcesRequest
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopicConfig
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.hostile.error_inputs import (
     Case,
     a_second_holder,

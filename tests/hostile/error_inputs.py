@@ -8,24 +8,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.errors import ErrorCode
-from kohort.wire.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from kohort.wire.alter_partition_reassignments import (
+from kohort.wire.codec import Struct
+from kohort.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from kohort.wire.codec import Struct
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from kohort.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.elect_leaders import ElectLeadersRequest, TopicPartitions
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.init_producer_id import InitProducerIdRequest
-from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.hostile.peer import Batch
 from tests.interop.conversation.members import UNKNOWN_ID, Member, running
 from tests.interop.conversation.play import warm_up

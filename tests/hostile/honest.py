@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.interop.crowd import HEARTBEAT, Crowd, Line
 from tests.interop.process import until
 

@@ -12,9 +12,17 @@ from pathlib import Path
 
 import crc32c
 
+from kohort.wire.messages.api_key import ApiKey
 from tests.interop.process import until
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 11, 12, 18, 19
+API_VERSIONS = ApiKey.API_VERSIONS
+CREATE_TOPICS = ApiKey.CREATE_TOPICS
+FETCH = ApiKey.FETCH
+HEARTBEAT = ApiKey.HEARTBEAT
+JOIN_GROUP = ApiKey.JOIN_GROUP
+LIST_OFFSETS = ApiKey.LIST_OFFSETS
+METADATA = ApiKey.METADATA
+PRODUCE = ApiKey.PRODUCE
 
 
 def string(text: str) -> bytes:

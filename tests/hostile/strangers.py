@@ -14,9 +14,9 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.hostile.peer import API_VERSIONS, HEARTBEAT, METADATA, PRODUCE, Batch, frame, request, string
 from tests.interop.crowd import SUBSCRIPTION, framed
 

@@ -19,6 +19,8 @@ from tests.interop.conversation.stage import Stage
 from tests.interop.kohort import running_kohort
 
 ROOT = Path(__file__).parents[2]
+LEFT_OUT = ("skip", "xfail", "mark.kafka", "mark.thorough")
+"""Marks of tests that prove nothing in each run of the suite."""
 
 
 def stage_at(broker: Broker) -> Stage:
@@ -71,14 +73,15 @@ def test_what_is_provoked_elsewhere_is_asserted_there(code: ErrorCode, where: st
 
 def codes_asserted_in(path: Path, test: str) -> set[ErrorCode]:
     """The codes by `ErrorCode.NAME` in what one test function asserts; empty where it only mentions them."""
-    found = [
-        node
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == test
-    ]
+    module = ast.parse(path.read_text(encoding="utf-8")).body
+    found = [node for node in module if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == test]
     assert found, f"{path} has no test {test}"
-    skipped = {ast.unparse(decorator) for decorator in found[0].decorator_list if "skip" in ast.unparse(decorator)}
-    assert not skipped, f"{test} does not run: {skipped}"
+    of_module = [
+        ast.unparse(node) for node in module if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)
+    ]
+    marks = [*of_module, *map(ast.unparse, found[0].decorator_list)]
+    left_out = [mark for mark in marks if any(word in mark for word in LEFT_OUT)]
+    assert not left_out, f"{test} does not always run: {left_out}"
     asserts = [node.test for node in ast.walk(found[0]) if isinstance(node, ast.Assert)]
     # `code != X` and `X not in codes` say that it does not arrive.
     positive = [

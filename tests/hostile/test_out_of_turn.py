@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.hostile.error_inputs import codes
 from tests.hostile.honest import honest_group
 from tests.hostile.peer import Peer
@@ -156,6 +156,7 @@ def test_a_subscription_of_a_hundred_megabytes_is_refused_and_forgotten(
     broker: KohortBroker, line: Line, group: str
 ) -> None:
     before = broker.process.rss_bytes()
+    # Kafka refuses it at SyncGroup, with the same code (tests/interop/test_large_subscriptions.py).
     for version in (3, JOIN):
         told = line.ask(join(f"{group}-large", metadata=bytes(100_000_000)), version, JoinGroupResponse)
         assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import pytest
 
-from kohort.broker.routes import SERVED
+from kohort.broker.apis.routes import SERVED
 from kohort.model import UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import EncodeError, Struct, encode
+from kohort.wire.codec.schema import ArrayOf, Blob, Fixed, Nested, Text, UuidType, WireType
 from kohort.wire.header import request_header
-from kohort.wire.schema import ArrayOf, Blob, Fixed, Nested, Text, UuidType, WireType
 from tests.hostile.peer import Peer, frame
 from tests.interop.kohort import KohortBroker, running_kohort
 

@@ -11,12 +11,12 @@ from typing import TypeVar
 from kohort.errors import ErrorCode
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.header import read_response_header, request_header
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
 """The versions that are spoken."""

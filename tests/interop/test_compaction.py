@@ -12,10 +12,15 @@ import kafka
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kohort.wire.records import Codec, Record, batches, decode_records, encode_batch
+from kohort.wire.batches.records import Codec, Record, batches, decode_records, encode_batch
+from kohort.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import Peer, connected
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort

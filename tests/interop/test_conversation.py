@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import need_jars
 from tests.interop.conversation import scenes
-from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_TRANSCRIPTS, Expected
+from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_OTHER_TESTS, Expected
 from tests.interop.conversation.play import Difference, differences, play
 from tests.interop.conversation.settings import KAFKAS_OWN, PARTS, PROMPT_OFF
 from tests.interop.conversation.stage import SCENES
@@ -58,5 +58,5 @@ def test_every_difference_is_told_to_users() -> None:
     text = Path(__file__).parents[2].joinpath("docs", "interop.md").read_text(encoding="utf-8")
     section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
     told = {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}
-    whys = [row.why for row in EXPECTED + AT_DEFAULTS] + list(SEEN_IN_TRANSCRIPTS)
+    whys = [row.why for row in EXPECTED + AT_DEFAULTS] + list(SEEN_IN_OTHER_TESTS)
     assert told == {" ".join(why.split()) for why in whys}

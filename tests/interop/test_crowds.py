@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.join_group import JoinGroupResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
 from tests.interop.crowd import JOIN, Crowd, Line, framed, share_of
 from tests.interop.kohort import KohortBroker, running_kohort
 from tests.interop.mixed.offsets_log import java_hash

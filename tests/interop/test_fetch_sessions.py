@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.fetch_sessions import FetchSession, FetchSessions
+from kohort.broker.fetch.sessions import FetchSession, FetchSessions
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.fetch import FetchRequest
+from kohort.wire.messages.fetch import FetchRequest
 from tests.interop.clients import CLIENTS, Client, Confluent
 from tests.interop.mixed.kinds import KINDS, Kind, Place
 from tests.interop.mixed.needs import need
@@ -108,5 +108,5 @@ async def _read(member: asyncio.subprocess.Process, count: int) -> list[str]:
 
 async def _until_it_waits(broker: Broker, reading: asyncio.Task[list[str]]) -> None:
     async with asyncio.timeout(60):
-        while not broker.parked_fetches.count and not reading.done():  # noqa: ASYNC110  a broker tells nobody
+        while not broker.waiting_fetches.count and not reading.done():  # noqa: ASYNC110  a broker tells nobody
             await asyncio.sleep(0.02)

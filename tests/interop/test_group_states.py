@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.hostile.error_inputs import World, codes
 from tests.interop.broker import Broker
 from tests.interop.conversation.stage import Stage

@@ -16,12 +16,12 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.clock import now_ms
-from kohort.broker.connection import Connection
+from kohort.broker.net.connection import ClientConnection
 from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.java_member import java_command
 from kohort.lab.member import CLIENTS, SPEAK
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.stage import Stage
+from kohort.lab.stage import LabGroup
 from kohort.lab.trial import Trial, prepare
 from kohort.model import Millis
 
@@ -54,14 +54,14 @@ class SeeingBroker(Broker):
         super().__init__(BrokerOptions(port=0, settings=SETTINGS))
         self.requests: Counter[tuple[str, int]] = Counter()
         """By client id and api key."""
-        self.came: set[Connection] = set()
+        self.came: set[ClientConnection] = set()
         """The connections on which something came."""
         self.now = lambda: now_ms() + self.ahead_ms
 
-    def new_dispatch(self) -> Callable[[Connection, bytes], None]:
+    def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         dispatch = super().new_dispatch()
 
-        def counted(connection: Connection, frame: bytes) -> None:
+        def counted(connection: ClientConnection, frame: bytes) -> None:
             dispatch(connection, frame)
             self.came.add(connection)
             self.requests[connection.client_id, int.from_bytes(frame[:2], "big")] += 1
@@ -96,7 +96,7 @@ async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, t
     async with broker:
         trial = Trial(scenario="held", broker="", client=client, protocol=protocol, partitions=4, commit_ms=500)
         order = await asyncio.to_thread(prepare, trial, f"127.0.0.1:{broker.port}")
-        stage = Stage(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
+        stage = LabGroup(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
         try:
             await asyncio.to_thread(rebalance, stage)
             await be_quiet(broker, stage, HEARTBEATS[68 if protocol == "consumer" else 12])
@@ -105,7 +105,7 @@ async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, t
         assert not complaints(tmp_path)
 
 
-def rebalance(stage: Stage) -> None:
+def rebalance(stage: LabGroup) -> None:
     """Three come, and one goes."""
     stage.begin_load()
     _, _, third = stage.start(3)
@@ -117,7 +117,7 @@ def rebalance(stage: Stage) -> None:
     stage.end_load()
 
 
-async def be_quiet(broker: SeeingBroker, stage: Stage, interval_s: float) -> None:
+async def be_quiet(broker: SeeingBroker, stage: LabGroup, interval_s: float) -> None:
     """Nothing happens: what do the members do meanwhile?"""
     broker.ahead_ms = RESTLESS_MS
     members = stage.members

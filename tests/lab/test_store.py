@@ -13,7 +13,7 @@ from kohort import blocking
 from kohort.client import NewTopic
 from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.clients.counts import Counts, MemoryCounts, checkpoint
-from kohort.lab.clients.rocks import RocksCounts, RocksShelf
+from kohort.lab.clients.rocks import RocksCounts, RocksCountStore
 from kohort.lab.clients.store import Store
 from kohort.lab.order import Order
 
@@ -97,11 +97,11 @@ def test_counts_of_another_changelog_are_forgotten(kind: str, tmp_path: Path) ->
 
 
 def test_a_key_is_never_taken_for_the_position(tmp_path: Path) -> None:
-    shelf = RocksShelf(tmp_path)
+    shelf = RocksCountStore(tmp_path)
     counts = shelf.open(3)
     counts.take({b"p": 4, b"": 2, b"k": 1}, 7)
     counts.close()
-    assert (shelf.kept(), RocksShelf(tmp_path).kept()) == ([], [3])
+    assert (shelf.kept(), RocksCountStore(tmp_path).kept()) == ([], [3])
     again = shelf.open(3)
     assert (again.position, [again.get(key) for key in (b"p", b"", b"k", b"kp")]) == (7, [4, 2, 1, None])
     again.close()

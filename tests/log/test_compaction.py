@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.log import Accepted, Duplicate, FileStore, LogStore, MemoryStore, PartitionLog
-from kohort.wire.records import Codec, Record, batches, decode_records, encode_batch, read_header
+from kohort.log.sidecar import decode_sidecar
+from kohort.wire.batches.records import Codec, Record, batches, decode_records, encode_batch, read_header
 from tests.log.logs import NOW, flush, records, topic_in
 
 DAY = 86_400_000
@@ -454,6 +455,9 @@ def test_a_sidecar_that_waits_to_be_written_does_not_describe_what_compaction_pu
     expected, size = records(log), segment.stat().st_size
     compact(store, log, NOW + DAY)
     assert segment.stat().st_size > size
+    sidecar = segment.with_suffix(".index")
+    told = decode_sidecar(sidecar.read_bytes(), 0, segment.stat().st_size) if sidecar.exists() else None
+    assert told is None or told.size == segment.stat().st_size
     store.abandon()
     again = FileStore(tmp_path / "data")
     assert records(the_log(again)) == expected

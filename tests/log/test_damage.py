@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.loading import load
+from kohort.broker.groups.loading import load
 from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, partition_files
-from kohort.wire.records import Record, batches, decode_records, read_header
+from kohort.wire.batches.records import Record, batches, decode_records, read_header
 from tests.log.logs import append, batch, flush, records, topic_in, values
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.log import FileStore, MemoryStore, PartitionLog
 from kohort.log.api import SyncFailed
-from kohort.log.queue import NEW_FILES, Taken
+from kohort.log.queue import NEW_FILES, PendingAppends
 from tests.log.logs import append, flush, topic_in, values
 
 WIDE = 3 * NEW_FILES + 1
@@ -37,13 +37,13 @@ def first_partition(store: FileStore) -> PartitionLog:
     return log
 
 
-def take(store: FileStore) -> Taken:
+def take(store: FileStore) -> PendingAppends:
     pending = store.take()
     assert pending is not None
     return pending
 
 
-def sync(store: FileStore) -> Taken:
+def sync(store: FileStore) -> PendingAppends:
     pending = take(store)
     store.sync(pending)
     store.settle(pending)

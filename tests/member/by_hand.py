@@ -11,7 +11,7 @@ from kohort.member import (
     Actions,
     CallbackDone,
     ClassicMember,
-    CommitAsked,
+    CommitRequested,
     CoordinatorFound,
     Event,
     MemberConfig,
@@ -25,22 +25,22 @@ from kohort.member import (
 )
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_protocol import (
     Assignment,
     Subscription,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 AnyRequest = TypeVar("AnyRequest", bound=Message)
@@ -106,7 +106,7 @@ class ByHand:
     def commit(self, *partitions: TopicPartition, offset: int = 5) -> int:
         self._commits += 1
         positions = {partition: OffsetAndMetadata(offset) for partition in partitions}
-        self.handle(CommitAsked(self._commits, positions, self.now + 60_000))
+        self.handle(CommitRequested(self._commits, positions, self.now + 60_000))
         return self._commits
 
     def answer_commit(self, codes: Mapping[TopicPartition, ErrorCode]) -> Actions:

@@ -7,12 +7,12 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.member import Phase, PollStarted, Subscribe
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.leave_group import LeaveGroupRequest
-from kohort.wire.offset_commit import OffsetCommitRequest
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.member.world import Host, World, tps
 
 EAGER = "range"

@@ -13,15 +13,15 @@ from kohort.member import (
     Phase,
     Subscribe,
 )
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_protocol import (
     Subscription,
 )
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.member.by_hand import T0, T1, ByHand, phase_of, rebalancing, stable
 from tests.member.world import tps
 

@@ -13,9 +13,10 @@ from kohort.member import (
     Phase,
     Subscribe,
 )
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.leave_group import LeaveGroupRequest
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
 )
 from tests.member.by_hand import T0, T1, ByHand, phase_of, rebalancing, stable
@@ -261,3 +262,17 @@ def test_a_topic_that_is_unknown_beside_a_commit_that_waits_for_the_rebalance_is
     hand.answer_commit({T0: ErrorCode.ILLEGAL_GENERATION, T1: ErrorCode.UNKNOWN_TOPIC_ID})
     assert hand.settled == {}
     assert hand.member.link.retry_at == hand.now + 100
+
+
+def test_a_commit_that_waits_for_the_coordinator_goes_out_although_the_consumer_subscribes_meanwhile() -> None:
+    hand = ByHand()
+    number = hand.commit(T0)
+    hand.start("t")
+    commit = hand.request(OffsetCommitRequest)
+    assert (commit.member_id, commit.generation_id_or_member_epoch) == ("", -1)
+    assert JoinGroupRequest not in hand.open  # as a member it could not commit this any more
+    hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID})  # the group has members
+    assert hand.settled == {number: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
+    hand.join()
+    hand.assign(T0)
+    assert hand.last.assign == frozenset({T0}) and hand.last.error is None

@@ -6,11 +6,11 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.member import CallbackDone, CoordinatorFound, Leave, MemberTimer, Phase, PollEnded, PollStarted, Subscribe
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from kohort.wire.offset_commit import OffsetCommitRequest
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.member.by_hand import T0, ByHand, phase_of, rebalancing, stable
 from tests.member.world import tps
 

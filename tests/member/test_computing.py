@@ -12,8 +12,8 @@ from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.coordinator.events import Refused
 from kohort.member import Weigh
 from kohort.model import TopicPartition
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 from tests.client.own_assignor import FirstTakesAll
 from tests.member.world import Host, World, tps
 

@@ -11,7 +11,7 @@ from kohort.assignor.range import RangeAssignor
 from kohort.errors import ErrorCode
 from kohort.member import (
     CallbackDone,
-    CommitAsked,
+    CommitRequested,
     ConsumerMember,
     ConsumerMemberConfig,
     CoordinatorFound,
@@ -26,7 +26,7 @@ from kohort.member import (
 )
 from kohort.member.consumer.phases import BEFORE
 from kohort.model import UUID, TopicPartition
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     Computation,
     ConsumerGroupHeartbeatRequest,
@@ -35,7 +35,7 @@ from kohort.wire.consumer_group_heartbeat import (
     TopicPartitions,
     TopicToAssign,
 )
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -260,7 +260,7 @@ def test_partitions_of_a_topic_that_was_made_anew_are_lost_and_won() -> None:
     world.add_partitions("u", 1)
     world.run(20_000)
     world.settle()
-    assert one.told == ["assigned 0,0", "lost 0", "assigned 0"]
+    assert one.told == ["assigned 0,0", "deleted 0", "assigned 0"]
     assert one.processing == tps("t", 0) | tps("u", 0)
 
 
@@ -325,7 +325,7 @@ def joined(epoch: int = 5) -> ConsumerMember:
 
 def test_a_commit_that_is_stale_goes_out_again_with_the_epoch_of_the_next_heartbeat() -> None:
     member = joined(epoch=5)
-    asked = CommitAsked(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000)
+    asked = CommitRequested(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000)
     [commit] = member.handle(asked, 200).send
     stale = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.STALE_MEMBER_EPOCH)
     refusal = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[stale])])
@@ -387,7 +387,7 @@ def test_a_classic_member_keeps_what_it_has_while_its_group_migrates_there_and_b
 def test_a_commit_of_a_member_that_the_group_does_not_know_fences_it_at_once() -> None:
     # Were it to wait for its next heartbeat, it would go on with what is another's by now.
     member = joined(epoch=5)
-    [commit] = member.handle(CommitAsked(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000), 200).send
+    [commit] = member.handle(CommitRequested(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000), 200).send
     unknown = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     refusal = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[unknown])])
     [join] = member.handle(Responded(commit.request, refusal), 210).send
@@ -477,7 +477,7 @@ def test_a_commit_is_given_up_when_the_epoch_was_stale_twenty_times() -> None:
     partition = TopicPartition("t", 0)
     stale = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.STALE_MEMBER_EPOCH)
     refusal = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[stale])])
-    actions = member.handle(CommitAsked(1, {partition: OffsetAndMetadata(7)}, 10_000), 200)
+    actions = member.handle(CommitRequested(1, {partition: OffsetAndMetadata(7)}, 10_000), 200)
     for attempt in range(1, 21):
         [commit] = actions.send
         assert isinstance(commit.message, OffsetCommitRequest), attempt

@@ -6,7 +6,7 @@ from kohort.assignor.range import RangeAssignor
 from kohort.member import (
     CallbackDone,
     ClassicMember,
-    CommitAsked,
+    CommitRequested,
     CoordinatorFound,
     Event,
     MemberConfig,
@@ -18,16 +18,16 @@ from kohort.member import (
     TimerFired,
 )
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, encode_assignment
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.consumer_protocol import Assignment, encode_assignment
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 PARTITION = TopicPartition("t", 0)
 INTERVAL = 3_000
@@ -57,7 +57,7 @@ class Held:
 
     def commit(self) -> None:
         self._commits += 1
-        self._handle(CommitAsked(self._commits, {PARTITION: OffsetAndMetadata(self._commits)}, self.now + 60_000))
+        self._handle(CommitRequested(self._commits, {PARTITION: OffsetAndMetadata(self._commits)}, self.now + 60_000))
 
     def _handle(self, event: Event) -> None:
         actions = self.member.handle(event, self.now)

@@ -47,6 +47,7 @@ def test_a_group_survives_whatever_happens(script: list[tuple[str, int, int]], a
     world.run(30_000)
     assert generation == (world.generation if "g" in world.shell.shard.groups else 0), "the group does not come to rest"
     for host in world.hosts:
+        assert not any("is wrong" in warning for warning in host.warnings), "a leader complains of its own assignor"
         if not host.stopped:
             assert len(host.settled) == len(host.asked), "a commit was never settled"
 

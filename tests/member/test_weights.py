@@ -9,7 +9,7 @@ from kohort.errors import ErrorCode
 from kohort.member import ConsumerMember, ConsumerMemberConfig, CoordinatorFound, Responded, Subscribe, Weigh
 from kohort.member.actions import Send
 from kohort.wire.codec import decode, encode
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

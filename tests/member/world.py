@@ -22,7 +22,7 @@ from kohort.member import (
     AnyMember,
     CallbackDone,
     ClassicMember,
-    CommitAsked,
+    CommitRequested,
     ConsumerMember,
     ConsumerMemberConfig,
     CoordinatorFound,
@@ -45,8 +45,8 @@ from kohort.member import (
 from kohort.model import Millis, TopicPartition
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.group_records import OffsetCommitValue
+from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.coordinator.shell import Shell
 
 GROUP = "g"
@@ -354,7 +354,7 @@ class Host:
         """Ask for a commit; `settled` gets its outcome under the number returned."""
         number = next(self._commits)
         positions = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
-        self.handle(CommitAsked(number, positions, self.world.now + within))
+        self.handle(CommitRequested(number, positions, self.world.now + within))
         return number
 
     def leave(self) -> None:
@@ -426,7 +426,7 @@ class Host:
             self.processing |= actions.assign
             self._begin_callback(lambda: None)
         if actions.lost is not None:
-            self.told.append(f"lost {_numbers(actions.lost)}")
+            self.told.append(f"{'deleted' if actions.deleted else 'lost'} {_numbers(actions.lost)}")
             self.processing -= actions.lost
             self._begin_callback(lambda: None)
         if actions.revoke is not None:

@@ -28,6 +28,8 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _LOGGERS = ("_log", "logging", "warnings", "print")
+_LOG_LEVELS = tuple(f"log.{level}" for level in ("debug", "info", "warning", "error", "exception"))
+"""A module's logger; a partition's log has other methods."""
 _NOT_MUTATED = ("__repr__", "__str__")
 
 
@@ -140,12 +142,15 @@ class _Planter(ast.NodeTransformer):
 def _never_mutated(node: ast.AST) -> bool:
     """Whether no test is expected to notice: log lines, messages, asserts and docstrings."""
     match node:
-        case ast.Assert() | ast.JoinedStr():
+        case ast.Assert() | ast.JoinedStr() | ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
             return True
         case ast.Expr(value=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call(func=function)):
-            return ast.unparse(function).split(".")[0].split("(")[0] in _LOGGERS or "_log." in ast.unparse(function)
+            called = ast.unparse(function)
+            return called.split(".")[0].split("(")[0] in _LOGGERS or "_log." in called or called in _LOG_LEVELS
     return False
 
 

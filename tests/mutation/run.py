@@ -43,17 +43,19 @@ PACKAGES = {
     "member": Package(("kohort/member/**/*.py",), ("tests/member",)),
     "client": Package(("kohort/client/**/*.py",), ("tests/client", "tests/member")),
     "broker": Package(
-        tuple(
-            f"kohort/broker/{name}.py"
-            for name in (
-                "shard", "presence", "fetch_sessions", "parked_fetches", "timers", "loading", "loads", "durability",
-                "groups", "outbox", "dispatch", "connection", "apis/fetch",
-            )
+        (
+            *(f"kohort/broker/{room}/*.py" for room in ("groups", "fetch", "net", "logs")),
+            "kohort/broker/apis/dispatch.py",
+            "kohort/broker/apis/fetch.py",
         ),
         ("tests/broker",),
     ),
     "spark": Package(
-        tuple(f"pyspark_kohort/{name}.py" for name in ("ledger", "stay", "plan", "sinks/fence")), ("tests/spark",)
+        tuple(
+            f"pyspark_kohort/{name}.py"
+            for name in ("member/ledger", "member/query_membership", "source/plan", "sinks/fence")
+        ),
+        ("tests/spark",),
     ),
     "analytics": Package(("kohort/analytics/timelines.py",), ("tests/analytics",)),
 }  # fmt: skip

@@ -1,14 +1,16 @@
 """Run the tests against mutants inside one pytest session.
 
 The session collects once. Then each mutant gets a child of its own by `fork`: the child replaces the code of one
-function, runs the tests that call that function (the quickest first) until one fails, and exits. Processes that a
-test starts find the same mutant through `site/sitecustomize.py`.
+function, runs the tests that call that function (the quickest first) until one fails, and exits. The system stops a
+test that does not end because of the mutant; that counts as a failure. Processes that a test starts find the same
+mutant through `site/sitecustomize.py`.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import faulthandler
 import inspect
 import json
 import os
@@ -17,7 +19,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -30,6 +32,9 @@ from tests.mutation.mutants import Mutant, mutated_code, mutated_tree
 SITE = Path(__file__).parent / "site"
 _EXIT_SURVIVED, _EXIT_KILLED, _EXIT_NOT_APPLIED = 0, 1, 2
 
+_TIMES = 10.0
+"""How many times its time without a mutant each test may take, in addition to what the session grants."""
+
 FunctionKey = tuple[str, str]
 """File name and qualified name of an outermost function."""
 
@@ -40,7 +45,7 @@ class Verdict:
 
     mutant: Mutant
     killed_by: str | None
-    """Node id of the test that failed, `timeout`, `not applicable`, or None if the mutant survived."""
+    """Node id of the failed test, `timeout`, `processor time`, `not applicable`, or None if the mutant survived."""
 
 
 @dataclass(slots=True)
@@ -57,14 +62,24 @@ class MutationSession:
     """A pytest plugin that replaces the run of the tests by one run per mutant."""
 
     def __init__(
-        self, mutants: Sequence[Mutant], *, workers: int, budget_s: float, report: Callable[[Verdict], None]
+        self,
+        mutants: Sequence[Mutant],
+        *,
+        workers: int,
+        budget_s: float,
+        report: Callable[[Verdict], None],
+        processor_s: float = 10.0,
     ) -> None:
-        """`budget_s` bounds what the chosen tests of one mutant may take, by their times without a mutant."""
+        """`budget_s` bounds what the chosen tests of one mutant may take, by their times without a mutant.
+
+        `processor_s` is what each test of a mutant may compute beyond ten times that; it may wait for three times that.
+        """
         self.problem: str | None = None
         self._mutants = mutants
         self._workers = workers
         self._budget_s = budget_s
         self._report = report
+        self._processor_s = processor_s
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -86,7 +101,7 @@ class MutationSession:
                     chosen = self._chosen(coverage, mutant)
                     if chosen:
                         limit = 30 + 10 * sum(coverage.seconds[index] for index in chosen)
-                        child = _start(session, mutant, chosen, limit)
+                        child = _start(session, mutant, chosen, self._bounds(coverage, chosen), limit)
                         running[child.pid] = child
                     else:
                         self._report(Verdict(mutant, None))
@@ -95,6 +110,11 @@ class MutationSession:
             for child in running.values():
                 child.kill()
         return True
+
+    def _bounds(self, coverage: Coverage, chosen: Sequence[int]) -> dict[int, _Bound]:
+        """Return what each of these tests may take."""
+        granted, times = self._processor_s, {index: _TIMES * coverage.seconds[index] for index in chosen}
+        return {index: _Bound(granted + time, 3 * granted + time) for index, time in times.items()}
 
     def _chosen(self, coverage: Coverage, mutant: Mutant) -> list[int]:
         calls = set(coverage.tests.get((str(mutant.path.resolve()), mutant.function), ()))
@@ -114,6 +134,7 @@ class MutationSession:
         for pid, child in list(running.items()):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
+                child.kill_what_it_started()
                 del running[pid]
                 self._report(Verdict(child.mutant, child.killed_by(os.waitstatus_to_exitcode(status))))
             elif time.monotonic() > child.until:
@@ -121,6 +142,22 @@ class MutationSession:
                 del running[pid]
                 self._report(Verdict(child.mutant, "timeout"))
         time.sleep(0.02)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    processor_s: float
+    wall_s: float
+
+    def set(self) -> None:
+        """Have the system end this process if it takes more from now on.
+
+        A test's own limit does not suffice: a loop without an end in a callback swallows what a signal handler raises.
+        Processes that the test starts inherit neither bound; they are killed after this one has ended.
+        """
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, self.processor_s)
+        faulthandler.dump_traceback_later(self.wall_s, exit=True, file=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +172,17 @@ class _Running:
             told = pipe.read()
         if exit_code == _EXIT_SURVIVED:
             return None
+        if exit_code == -signal.SIGPROF:
+            return "processor time"
         return "not applicable" if exit_code == _EXIT_NOT_APPLIED else told or f"exit code {exit_code}"
 
-    def kill(self) -> None:
+    def kill_what_it_started(self) -> None:
+        # A child that the system stops ends none of the processes that its tests started.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.kill_what_it_started()
         os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
             os.close(self.pipe)
@@ -171,11 +214,13 @@ def _child(work: Callable[[int], int], writing: int) -> NoReturn:
         os._exit(code)
 
 
-def _start(session: pytest.Session, mutant: Mutant, chosen: Sequence[int], limit_s: float) -> _Running:
+def _start(
+    session: pytest.Session, mutant: Mutant, chosen: Sequence[int], bounds: Mapping[int, _Bound], limit_s: float
+) -> _Running:
     def work(pipe: int) -> int:
         if not _plant(mutant):
             return _EXIT_NOT_APPLIED
-        failed = _run(session, chosen, stop_at_first=True)
+        failed = _run(session, chosen, stop_at_first=True, on_each=lambda index: bounds[index].set())
         if failed:
             os.write(pipe, session.items[failed[0]].nodeid.encode())
         return _EXIT_KILLED if failed else _EXIT_SURVIVED
@@ -274,7 +319,8 @@ def _observe(session: pytest.Session) -> dict[str, object]:
         "failed": failed,
         "starts_processes": sorted(starts),
         "seconds": seconds,
-        "calls": [sorted({_key(code) for code in codes}) for codes in calls],
+        # A thread that a test left behind is still profiled and adds to its set: a copy is made in one step.
+        "calls": [sorted({_key(code) for code in codes.copy()}) for codes in calls],
     }
 
 

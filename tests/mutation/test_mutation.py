@@ -77,17 +77,48 @@ def test_a_mutant_survives_only_where_no_test_fails(tmp_path: Path, left_out: st
         TESTS.replace(left_out, "" if left_out.startswith("and") else "True"), encoding="utf-8"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = src\n", encoding="utf-8")
+    lines, output = tried(tmp_path)
+    assert len(lines) == 8, output
+    assert sum(line.startswith("survived") for line in lines) == survivors, output
+
+
+LOOP = '''"""A module."""
+
+def drained(items: list[int]) -> int:
+    """Count them."""
+    count = 0
+    while items:
+        items.pop()
+        count += 1
+    return count
+'''
+
+
+def test_a_mutant_that_never_ends_is_noticed(tmp_path: Path) -> None:
+    shop = tmp_path / "src" / "shop"
+    shop.mkdir(parents=True)
+    (shop / "__init__.py").touch()
+    (shop / "account.py").write_text(LOOP, encoding="utf-8")
+    test = "from shop.account import drained\ndef test_it():\n    assert drained([1, 2]) == 2\n"
+    (tmp_path / "test_account.py").write_text(test, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = src\n", encoding="utf-8")
+    lines, output = tried(tmp_path)
+    ended = [line for line in lines if line.endswith("items.pop()  ->  pass")]
+    assert len(ended) == 1 and ended[0].startswith("killed by processor time "), output
+
+
+def tried(folder: Path) -> tuple[list[str], str]:
+    """Try every mutant of the module in that folder; return what became of each, and the whole output."""
     # A process of its own: the session imports the module and forks.
     done = subprocess.run(
-        [sys.executable, "-c", f"from tests.mutation.test_mutation import main; main({str(tmp_path)!r})"],
+        [sys.executable, "-c", f"from tests.mutation.test_mutation import main; main({str(folder)!r})"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=100,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith(("killed", "survived"))]
-    assert len(lines) == 8, done.stdout + done.stderr
-    assert sum(line.startswith("survived") for line in lines) == survivors, done.stdout
+    return lines, done.stdout + done.stderr
 
 
 def main(folder: str) -> None:
@@ -98,7 +129,7 @@ def main(folder: str) -> None:
     os.environ["PYTHONPATH"] = f"{folder}/src"
     verdicts: list[Verdict] = []
     found: list[Mutant] = mutants(Path(folder, "src", "shop", "account.py"))
-    session = MutationSession(found, workers=2, budget_s=20, report=verdicts.append)
+    session = MutationSession(found, workers=2, budget_s=20, report=verdicts.append, processor_s=2)
     pytest.main([folder, "-q", "-p", "no:cacheprovider", "--rootdir", folder], plugins=[session])
     for verdict in verdicts:
         print("survived" if verdict.killed_by is None else f"killed by {verdict.killed_by}", verdict.mutant)

@@ -15,7 +15,7 @@ from kohort.coordinator.events import (
 )
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import Journal, RebalanceRecord
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 
 HOST = "127.0.0.1"
 

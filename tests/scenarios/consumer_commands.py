@@ -14,8 +14,8 @@ from kohort.coordinator import Effects
 from kohort.errors import ErrorCode
 from kohort.model import UUID, TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,

@@ -12,9 +12,7 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.errors import ErrorCode
 from kohort.model import UUID, TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -28,6 +26,8 @@ from kohort.wire.group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.scenarios.hearing import listing
 
 Names = Mapping[UUID, str]

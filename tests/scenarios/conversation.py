@@ -18,36 +18,36 @@ from kohort.coordinator import Effects, GroupConfig, GroupSettings, MigrationPol
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, encode
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_protocol import (
     Assignment,
     ConsumerProtocolPartitions,
     ConsumerProtocolSubscription,
     encode_assignment,
 )
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.list_groups import ListGroupsRequest
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kohort.wire.offset_delete import (
+from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from kohort.wire.offset_fetch import (
+from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
 from tests.scenarios import consumer_hearing, hearing
 from tests.scenarios.consumer_commands import ConsumerCommands, Topics

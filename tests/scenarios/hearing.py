@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kohort.coordinator import Effects, GroupEvent
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.events import (
     AssignmentMade,
     GroupEpochBumped,
@@ -21,18 +21,18 @@ from kohort.coordinator.events import (
 )
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
-from kohort.wire.consumer_protocol import decode_assignment
-from kohort.wire.delete_groups import DeleteGroupsResponse
-from kohort.wire.describe_groups import DescribeGroupsResponse
-from kohort.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from kohort.wire.heartbeat import HeartbeatResponse
-from kohort.wire.join_group import JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupResponse
-from kohort.wire.list_groups import ListGroupsResponse
-from kohort.wire.offset_commit import OffsetCommitResponse
-from kohort.wire.offset_delete import OffsetDeleteResponse
-from kohort.wire.offset_fetch import OffsetFetchResponse
-from kohort.wire.sync_group import SyncGroupResponse
+from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.consumer_protocol import decode_assignment
+from kohort.wire.messages.delete_groups import DeleteGroupsResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsResponse
+from kohort.wire.messages.heartbeat import HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupResponse
+from kohort.wire.messages.list_groups import ListGroupsResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_delete import OffsetDeleteResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchResponse
+from kohort.wire.messages.sync_group import SyncGroupResponse
 
 
 def listing(partitions: Any) -> str:

@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 from kohort.coordinator import GroupSettings
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from kohort.wire.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.interop.kafka import Unavailable, jars, running_kafka
 from tests.interop.kohort import running_kohort
 from tests.scenarios.conversation import Conversation, milliseconds
+from tests.scenarios.explained import explained
 from tests.scenarios.wire_coordinator import Rehearsal, WireCoordinator
 
 FOLDER = Path(__file__).parent
@@ -136,6 +137,10 @@ class Played:
     def is_same(self) -> bool:
         return self.actual == self.expected
 
+    def explained(self, name: str) -> str:
+        """What differs; assert's own text leaves out most of it."""
+        return explained(name, "\n".join(self.expected), "\n".join(self.actual))
+
     @property
     def proves_nothing(self) -> bool:
         """Whether it differs only in plays for which the machine was late."""
@@ -172,8 +177,8 @@ def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[s
             for command in commands:
                 rehearsed.play(command)
                 told += conversation.play(command)
-            expected += [*commands, *ours.heard(heard)]
-            actual += [*commands, *theirs.heard(told)]
+            expected += [*commands, "----", *ours.heard(heard), ""]
+            actual += [*commands, "----", *theirs.heard(told), ""]
     except ConnectionError as error:
         actual.append(str(error))
     finally:
@@ -247,8 +252,8 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: C
     check(played, remark)
     if name in DIFFERENT:
         assert not played.is_same, f"no longer different: {DIFFERENT[name]}"
-    else:
-        assert played.actual == played.expected
+    elif not played.is_same:
+        pytest.fail(played.explained(name), pytrace=False)
 
 
 @pytest.mark.interop
@@ -258,4 +263,13 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: C
 def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, Played], remark: Callable[[str], None]) -> None:
     played = our_broker_says[name]
     check(played, remark)
-    assert played.actual == played.expected
+    if not played.is_same:
+        pytest.fail(played.explained(name), pytrace=False)
+
+
+def test_a_difference_on_a_broker_is_shown_whole_and_its_first_line_first() -> None:
+    expected = ["join a", "----", "a: one", "", "heartbeat a", "----", "a heartbeat: ok", ""] * 5
+    actual = [line.replace("a heartbeat: ok", "a heartbeat: UNKNOWN_MEMBER_ID") for line in expected]
+    first, diff = Played(expected, actual).explained("x.txt").split("\n\n", 1)
+    assert first.splitlines()[-2:] == ["  expected: a heartbeat: ok", "  heard:    a heartbeat: UNKNOWN_MEMBER_ID"]
+    assert diff.count("+a heartbeat: UNKNOWN_MEMBER_ID") == 5

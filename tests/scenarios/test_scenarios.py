@@ -6,12 +6,12 @@ commands before one `----` are played one after the other.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios.conversation import Conversation
+from tests.scenarios.explained import explained
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(path.name for path in FOLDER.glob("*.txt"))
@@ -48,30 +48,6 @@ def test_the_transcript_is_what_happens(name: str, pytestconfig: pytest.Config) 
         path.write_text(now, encoding="utf-8")
     elif now != text:
         pytest.fail(explained(name, text, now), pytrace=False)
-
-
-def explained(name: str, expected: str, heard: str) -> str:
-    """Return the first difference of two transcripts with the commands before it, and then the whole diff."""
-    left, right = expected.splitlines(), heard.splitlines()
-    number = next(
-        (n for n, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), min(len(left), len(right))
-    )
-    begin = next((n + 1 for n in range(number - 1, -1, -1) if not left[n]), 0)
-    diff = difflib.unified_diff(left, right, f"{name}: expected", f"{name}: heard", lineterm="", n=3)
-    return "\n".join(
-        [
-            f"{name}, line {number + 1}",
-            *(f"    {line}" for line in left[begin:number]),
-            f"  expected: {_line(left, number)}",
-            f"  heard:    {_line(right, number)}",
-            "",
-            *diff,
-        ]
-    )
-
-
-def _line(lines: list[str], number: int) -> str:
-    return lines[number] if number < len(lines) else "(the transcript ends here)"
 
 
 def test_a_transcript_that_says_otherwise_fails() -> None:

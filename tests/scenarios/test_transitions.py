@@ -6,8 +6,8 @@ from itertools import chain
 
 import pytest
 
-from kohort.coordinator.classic_group import ClassicGroup
-from kohort.coordinator.states import PREDECESSORS, GroupState
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import PREDECESSORS, GroupState
 from tests.scenarios.test_scenarios import FOLDER, SCENARIOS, played
 
 

@@ -19,20 +19,24 @@ from kohort.coordinator import Effects
 from kohort.model import UUID, Millis
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, Member
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.wire.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.header import read_response_header, request_header
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.list_groups import ListGroupsResponse
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+)
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.list_groups import ListGroupsResponse
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.shell import Shell
 
 PARKED_AFTER = 0.15

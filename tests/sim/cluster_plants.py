@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from kohort.broker.following import Following
-from kohort.broker.groups import Groups
+from kohort.broker.cluster.following import ClusterFollower
+from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.log.cluster import ClusterDirectory
 from tests.sim.planting import plant
 
@@ -20,10 +20,10 @@ def a_broker_that_lives_is_taken_for_dead(patch: MonkeyPatch) -> None:
 
 @plant("S9", "S7", "S10", "S13", "L2", hint=16)
 def a_shard_that_is_given_away_goes_on_serving(patch: MonkeyPatch) -> None:
-    def keep(self: Groups, partitions: Iterable[int]) -> None:
+    def keep(self: GroupCoordinator, partitions: Iterable[int]) -> None:
         pass
 
-    patch.setattr(Groups, "give_up", keep)
+    patch.setattr(GroupCoordinator, "give_up", keep)
 
 
 @plant("L1", "L2", "L6", "S3", hint=2)
@@ -31,4 +31,4 @@ def what_a_broker_is_given_is_never_loaded(patch: MonkeyPatch) -> None:
     def nothing(self: Any, before: Any, image: Any) -> None:
         pass
 
-    patch.setattr(Following, "_lead_more", nothing)
+    patch.setattr(ClusterFollower, "_lead_more", nothing)

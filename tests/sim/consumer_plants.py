@@ -8,11 +8,12 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import firing, offsets
-from kohort.coordinator.consumer import admission, beat
+from kohort.coordinator import timer_firing
+from kohort.coordinator.consumer import admission, member_update
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconcile import reconcile
+from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from tests.sim.planting import plant
 
@@ -28,22 +29,22 @@ def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
         facts["owned"] = NOTHING if facts["owned"] is None else facts["owned"]
         return reconcile(*arguments, **facts)
 
-    patch.setattr(beat, "reconcile", trusting)
+    patch.setattr(member_update, "reconcile", trusting)
 
 
 @plant("L3", hint=3)
 def a_silent_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
-    patch.setattr(firing, "consumer_session_timed_out", lambda *arguments: None)
+    patch.setattr(timer_firing, "consumer_session_timed_out", lambda *arguments: None)
 
 
 @plant("S6", "S7", "S8", hint=5)
 def a_commit_of_an_old_epoch_is_taken(patch: MonkeyPatch) -> None:
-    patch.setattr(offsets, "commit_refusal", lambda *arguments: ErrorCode.NONE)
+    patch.setattr(commit_fetch, "commit_refusal", lambda *arguments: ErrorCode.NONE)
 
 
 @plant("S2", "S3", "L1", "L5", hint=10)
 def who_joins_a_consumer_group_does_not_bump_its_epoch(patch: MonkeyPatch) -> None:
-    patch.setattr(beat, "bump", lambda groups, group, why, out, changes=None: group.epoch)
+    patch.setattr(member_update, "bump", lambda groups, group, why, out, changes=None: group.epoch)
 
 
 @plant("S5", hint=5)
@@ -63,9 +64,11 @@ def whoever_owns_too_much_may_send_the_epoch_before(patch: MonkeyPatch) -> None:
 
 @plant("S12", hint=3)
 def a_static_member_that_returns_bumps_the_group_epoch(patch: MonkeyPatch) -> None:
-    real = beat.Beat._calls_for_a_target
+    real = member_update.MemberUpdate._calls_for_a_target
     patch.setattr(
-        beat.Beat, "_calls_for_a_target", lambda self: self.before.member_id != self.after.member_id or real(self)
+        member_update.MemberUpdate,
+        "_calls_for_a_target",
+        lambda self: self.before.member_id != self.after.member_id or real(self),
     )
 
 

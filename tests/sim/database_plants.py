@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from pytest import MonkeyPatch
 
-from kohort.broker.lease import Lease
+from kohort.broker.cluster.lease import Lease
 from kohort.log.cluster.unsure import Writer
 from tests.sim.planting import plant
 

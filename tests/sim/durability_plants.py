@@ -6,14 +6,16 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from kohort.broker.shard import Shard
-from kohort.coordinator import expiry, join, offsets
+from kohort.broker.groups.shard import Shard
 from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.classic import join
 from kohort.coordinator.consumer.owners import Owners
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.offsets import commit_fetch, expiry
+from kohort.errors import ErrorCode
 from kohort.log.memory import MemoryStore
-from kohort.sim.disk import DiskStore
-from kohort.wire.offset_commit import OffsetCommitRequest
+from kohort.sim.world.disk import DiskStore
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
 
 
@@ -62,7 +64,7 @@ def a_static_members_new_id_is_not_written_at_all(patch: MonkeyPatch) -> None:
 
 @plant("S7", "S8")
 def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
-    real = offsets.commit
+    real = commit_fetch.commit
 
     def careless(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
         for topic in request.topics:
@@ -81,7 +83,7 @@ def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
 @plant("S7", "S11", hint=3)
 def what_was_committed_for_a_deleted_topic_is_read_for_the_next(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "forget_topics", lambda *arguments: None)
-    patch.setattr(offsets, "_is_of_another_topic", lambda stored, wanted: False)  # KAFKA-19154
+    patch.setattr(commit_fetch, "_is_of_another_topic", lambda stored, wanted: False)  # KAFKA-19154
 
 
 @plant("S10", "S1", hint=3)
@@ -108,3 +110,15 @@ def a_load_forgets_how_many_ask_for_an_assignor(patch: MonkeyPatch) -> None:
         return out
 
     patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
+
+
+@plant("L8", hint=5)
+def who_leads_again_never_ends_what_it_holds(patch: MonkeyPatch) -> None:
+    real = Shard.resign
+
+    def keep(self: Shard, *code: ErrorCode) -> None:
+        ends_at = self._holds_end_at
+        real(self, *code)
+        self._holds_end_at = ends_at
+
+    patch.setattr(Shard, "resign", keep)

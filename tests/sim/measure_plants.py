@@ -1,6 +1,7 @@
 """How many worlds, and how much processor time, it takes until each planted bug is found.
 
-python -m tests.sim.measure_plants --most 100 --first 0 a_broker_answers_without_a_lease ...
+python -m tests.sim.measure_plants --most 100 --runs 3 --first 0 a_broker_answers_without_a_lease ...
+python -m tests.sim.measure_plants --choose variants ...    # by kohort.sim.exploring, instead of seed after seed
 python -m tests.sim.measure_plants --hints    # after a change of how worlds are drawn: which hints are stale
 """
 
@@ -12,24 +13,44 @@ import time
 from pytest import MonkeyPatch
 
 from kohort.sim import World, draw
+from kohort.sim.exploring import Exploring, plan_of
 from tests.sim import test_plants
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT
 
 assert test_plants  # it fills PLANTS
 
+_APART = 1_000
+"""How far apart the first seeds of runs are."""
 
-def measure(name: str, first: int, most: int) -> str:
-    """A line: the worlds and the CPU seconds until that bug was found, or what was spent in vain."""
-    started = time.process_time()
+
+_VARIANTS = {"seeds": None, "kinds": 0.0, "variants": 0.5}
+"""How worlds are chosen: how many of them are variants; None for seed after seed."""
+
+
+def measure(name: str, first: int, most: int, runs: int, variants: float | None) -> str:
+    """A line: of how many runs found that bug, and the worlds, thousands of events and CPU seconds for each find.
+
+    A run ends with its first violation, or after `most` worlds. Events do not depend on what else the machine does.
+    """
+    found, worlds, events, started = [], 0, 0, time.process_time()
     with MonkeyPatch.context() as patch:
         PLANTS[name].put(patch)
-        for number in range(most):
-            violation = World(draw(first + number, SHORT)).run().violation
-            if violation is not None:
-                spent = time.process_time() - started
-                return f"{name} | {number + 1} | {spent:.1f} | {violation.invariant}"
-    return f"{name} | more than {most} | {time.process_time() - started:.1f} |"
+        for run in range(runs):
+            begin = first + run * _APART
+            exploring = None if variants is None else Exploring(begin, SHORT, variants=variants)
+            for number in range(most):
+                world = str(begin + number) if exploring is None else exploring.next()
+                outcome = World(plan_of(world, SHORT)).run()
+                worlds, events = worlds + 1, events + outcome.events
+                if exploring is not None:
+                    exploring.ran(world, outcome.orders)
+                if outcome.violation is not None:
+                    found.append(outcome.violation.invariant)
+                    break
+    spent, finds = time.process_time() - started, max(len(found), 1)
+    figures = f"{worlds / finds:.1f} | {events / finds / 1_000:.0f} | {spent / finds:.1f}"
+    return f"{name} | {len(found)} of {runs} | {figures} | {' '.join(found)}"
 
 
 def check_hint(name: str) -> str:
@@ -48,11 +69,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(PLANTS))
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--most", type=int, default=100, help="worlds for each bug at most")
+    parser.add_argument("--most", type=int, default=100, help="worlds for each run at most")
+    parser.add_argument("--runs", type=int, default=3, help="runs for each bug, each from other seeds")
+    parser.add_argument("--choose", choices=_VARIANTS, default="seeds", help="how worlds are chosen")
     parser.add_argument("--hints", action="store_true", help="run only the world of each bug's hint")
     given = parser.parse_args()
     for name in given.names:
-        line = check_hint(name) if given.hints else measure(name, given.first, given.most)
+        variants = _VARIANTS[given.choose]
+        line = check_hint(name) if given.hints else measure(name, given.first, given.most, given.runs, variants)
         print(line, flush=True)
 
 

@@ -8,17 +8,20 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
+from kohort.assignor import sticky, uniform
 from kohort.assignor.range import RangeAssignor
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import classic_group, offsets
+from kohort.assignor.user_data import decode_claim
 from kohort.coordinator import shard as coordinator_shard
-from kohort.coordinator.consumer import beat, target
+from kohort.coordinator.classic import group as classic_group
+from kohort.coordinator.consumer import member_update, target
 from kohort.coordinator.effects import Record
+from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.member.classic import member as classic_member
 from kohort.member.classic import standing
-from kohort.wire.consumer_protocol import Assignment
-from kohort.wire.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.consumer_protocol import Assignment
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
 
 
@@ -58,13 +61,13 @@ def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
 
 @plant("S1")
 def an_eager_member_joins_with_its_hands_full(patch: MonkeyPatch) -> None:
-    real = standing.Standing.prepare
+    real = standing.ClassicState.prepare
 
     def hasty(self: Any, reason: str) -> None:
         real(self, reason)
         self.callbacks.forget_waiting()
 
-    patch.setattr(standing.Standing, "prepare", hasty)
+    patch.setattr(standing.ClassicState, "prepare", hasty)
 
 
 @plant("L5", "S7", hint=1)
@@ -74,7 +77,7 @@ def commits_are_not_sent(patch: MonkeyPatch) -> None:
 
 @plant("S11")
 def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
-    real = offsets.commit
+    real = commit_fetch.commit
 
     def eager(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
         for topic in request.topics:
@@ -87,14 +90,14 @@ def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
 
 @plant("S8", "S7", hint=6)
 def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
-    real = offsets._position
+    real = commit_fetch._position
 
     def oldest(index: int, record: Record | None, topic_id: Any) -> Any:
         first = _first.setdefault(id(record.key), record) if record is not None else None
         return real(index, first, topic_id)
 
     _first: dict[int, Record] = {}
-    patch.setattr(offsets, "_position", oldest)
+    patch.setattr(commit_fetch, "_position", oldest)
 
 
 @plant("S13", hint=2)
@@ -120,6 +123,26 @@ def an_assignor_gives_all_to_one_member(patch: MonkeyPatch) -> None:
     patch.setattr(RangeAssignor, "assign", greedy)
 
 
+@plant("S2", hint=2)
+def an_assignor_gives_partitions_that_do_not_exist(patch: MonkeyPatch) -> None:
+    real = RangeAssignor.assign
+
+    def inventive(self: Any, counts: Mapping[str, int], subscriptions: Any, instance_ids: Any) -> Any:
+        return real(self, {topic: count + 1 for topic, count in counts.items()}, subscriptions, instance_ids)
+
+    patch.setattr(RangeAssignor, "assign", inventive)
+
+
+@plant("S3", hint=120)
+def a_sticky_assignor_believes_what_members_said_before_the_target(patch: MonkeyPatch) -> None:
+    patch.setattr(sticky, "_last", lambda subscription: decode_claim(subscription.user_data))
+
+
+@plant("S3", hint=9)
+def a_sticky_assignor_forgets_who_had_what(patch: MonkeyPatch) -> None:
+    patch.setattr(uniform, "_keep", lambda owned, quota, spare: {one: [] for one in sorted(owned)})
+
+
 @plant("S3", hint=5)
 def nobody_gives_up_a_partition_for_a_newcomer(patch: MonkeyPatch) -> None:
     patch.setattr(UniformPlan, "_level", lambda self: None)
@@ -135,4 +158,4 @@ def a_target_is_computed_as_if_nobody_had_anything(patch: MonkeyPatch) -> None:
         return real(groups, group, *rest)
 
     patch.setattr(UniformPlan, "restore", lambda self, targets: None)
-    patch.setattr(beat, "update_target", afresh)
+    patch.setattr(member_update, "update_target", afresh)

@@ -6,18 +6,20 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from kohort.broker import shard as broker_shard
 from kohort.broker.apis import find_coordinator
-from kohort.broker.refusals import refusal
-from kohort.coordinator import join, join_phase, membership, offsets, sessions
+from kohort.broker.groups import shard as broker_shard
+from kohort.broker.groups.error_answers import refusal
 from kohort.coordinator import shard as coordinator_shard
-from kohort.coordinator import sync as syncing
+from kohort.coordinator.classic import group as classic_group
+from kohort.coordinator.classic import join, join_phase, membership, sessions
+from kohort.coordinator.classic import sync as syncing
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import Cause, Why
-from kohort.coordinator.states import GroupState
+from kohort.coordinator.events import Cause, RebalanceReason
+from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
-from kohort.wire.find_coordinator import Coordinator
-from kohort.wire.group_records import GroupMetadataKey
+from kohort.wire.group_log.group_records import GroupMetadataKey
+from kohort.wire.messages.find_coordinator import Coordinator
 from tests.sim.planting import plant
 
 # Who may do what
@@ -25,19 +27,19 @@ from tests.sim.planting import plant
 
 @plant("S6", "S8", hint=14)
 def a_commit_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
-    patch.setattr(offsets, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
+    patch.setattr(commit_fetch, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
 
 
-@plant("S11", hint=25)
+@plant("S11", "S14")
 def a_commit_before_the_rebalance_is_refused(patch: MonkeyPatch) -> None:
-    real = offsets._commit_refusal
+    real = commit_fetch._commit_refusal
 
     def strict(group: Any, request: Any, context: Any) -> ErrorCode:
         code: ErrorCode = real(group, request, context)
         prepares = group is not None and group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if code is ErrorCode.NONE and prepares else code
 
-    patch.setattr(offsets, "_commit_refusal", strict)
+    patch.setattr(commit_fetch, "_commit_refusal", strict)
 
 
 @plant("S5")
@@ -52,7 +54,7 @@ def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> Non
     def as_another(groups: Any, group: Any, instance_id: str, one: Any, out: Effects) -> None:
         old_id = group.static_ids.get(instance_id)
         if old_id is not None:
-            membership._remove(groups, group, Why(Cause.STATIC_MEMBER_RETURNED, old_id), out)
+            membership._remove(groups, group, RebalanceReason(Cause.STATIC_MEMBER_RETURNED, old_id), out)
         real(groups, group, instance_id, one, out)
 
     patch.setattr(join, "_join_static", as_another)
@@ -97,6 +99,17 @@ def the_shell_refuses_with_a_wrong_error_code(patch: MonkeyPatch) -> None:
         return refusal(request, version, wrong)
 
     patch.setattr(broker_shard, "refusal", other)
+
+
+@plant("S14")
+def a_member_without_an_instance_id_is_fenced_by_it(patch: MonkeyPatch) -> None:
+    real = classic_group.ClassicGroup.check_member
+
+    def rude(self: Any, member_id: str, instance_id: str | None) -> ErrorCode:
+        code: ErrorCode = real(self, member_id, instance_id)
+        return ErrorCode.FENCED_INSTANCE_ID if code is ErrorCode.UNKNOWN_MEMBER_ID else code
+
+    patch.setattr(classic_group.ClassicGroup, "check_member", rude)
 
 
 # Rebalances
@@ -172,7 +185,7 @@ def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
         out: Effects = real(self, now)
         for group in self.groups.values():
             if group.members:
-                join_phase.begin_and_proceed(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
+                join_phase.begin_and_proceed(self._groups, group, RebalanceReason(Cause.GROUP_TOO_LARGE), now, out)
         return out
 
     patch.setattr(coordinator_shard.GroupShard, "loaded", busy)
@@ -184,3 +197,8 @@ def no_coordinator_is_ever_named(patch: MonkeyPatch) -> None:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     patch.setattr(find_coordinator, "_find", nobody)
+
+
+@plant("L4", hint=4)
+def a_refused_join_of_a_full_group_ends_no_wait(patch: MonkeyPatch) -> None:
+    patch.setattr(join, "complete_if_all_joined", lambda *arguments: None)

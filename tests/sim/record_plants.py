@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from pytest import MonkeyPatch
 
 from kohort.broker.apis import produce
-from kohort.broker.fetch_sessions import FetchSession
-from kohort.client.cluster import Cluster
-from kohort.client.partition import PartitionState
-from kohort.client.positioner import Positioner
+from kohort.broker.fetch.sessions import FetchSession
+from kohort.client.consume import position_lookups
+from kohort.client.consume.partition import PartitionState
+from kohort.client.consume.position_lookups import Turns
+from kohort.client.consume.positioner import Positioner
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.failure_log import FailureLog
 from kohort.log.producers import Accepted, ProducerStates
+from kohort.wire.messages.fetch import FetchRequest
 from tests.sim.planting import plant
 
 
@@ -61,3 +66,30 @@ def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) 
 @plant("S16", hint=18)
 def a_batch_that_is_sent_again_is_written_again(patch: MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "check", lambda self, header: Accepted())  # KIP-98
+
+
+@plant("S18", hint=0)
+def a_partition_that_a_fetch_session_forgot_is_still_answered(patch: MonkeyPatch) -> None:
+    real = FetchSession.update
+
+    def remember(self: FetchSession, request: FetchRequest, version: int) -> None:
+        forgetful = copy(request)
+        forgetful.forgotten_topics_data = []
+        real(self, forgetful, version)
+
+    patch.setattr(FetchSession, "update", remember)  # KIP-227
+
+
+@plant("S17", "L7", hint=196)
+def a_seek_is_overwritten_by_the_look_up_before(patch: MonkeyPatch) -> None:
+    real = position_lookups._placed
+
+    def whatever_the_turn(turns: Turns, *rest: Any) -> Any:
+        return real({partition: (state, state.turn) for partition, (state, _) in turns.items()}, *rest)
+
+    patch.setattr(position_lookups, "_placed", whatever_the_turn)
+
+
+@plant("S19", hint=0)
+def a_consumer_says_nothing_of_errors(patch: MonkeyPatch) -> None:
+    patch.setattr(FailureLog, "failed", lambda self, subjects, code, why: None)

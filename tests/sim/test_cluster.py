@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.sim import Plan, Step, World
-from kohort.sim.application import Habits
-from kohort.sim.cluster_files import ClusterDisk
+from kohort.sim.world.application import ApplicationSettings
+from kohort.sim.world.cluster_files import ClusterDisk
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""
@@ -15,7 +15,8 @@ JOIN_AND_LEAVE = 2
 def world(*accidents: Step) -> World:
     """Two members in each of four groups, over three brokers."""
     members = [
-        Habits(group=f"g{number // 2}", topics=("orders",), session=30_000, heartbeat=3_000) for number in range(8)
+        ApplicationSettings(group=f"g{number // 2}", topics=("orders",), session=30_000, heartbeat=3_000)
+        for number in range(8)
     ]
     plan = Plan(
         seed=1,

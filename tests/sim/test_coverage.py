@@ -8,11 +8,12 @@ from itertools import product
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.sim import Plan, Step, World, coverage, draw
-from kohort.sim.application import Habits
-from kohort.sim.coverage import REASONS, lines, unreached
-from kohort.sim.outcome import Outcome
-from kohort.sim.strangers import REQUESTS
+from kohort.sim import Plan, Step, World, draw
+from kohort.sim.checks import coverage
+from kohort.sim.checks.coverage import REASONS, lines, unreached
+from kohort.sim.faults.bad_requests import REQUESTS
+from kohort.sim.world.application import ApplicationSettings
+from kohort.sim.world.outcome import Outcome
 from tests.sim.test_worlds import SHORT
 
 HINTS = (74, 67, 97, 68, 73, 102, 8, 17, 29, 10)
@@ -23,7 +24,9 @@ MOST = 300
 def plan(protocol: str, requests: Iterator[str]) -> Plan:
     """Two static members, and a stranger who asks for all that every second."""
     habits = [
-        Habits(group="g", topics=("orders",), instance=f"i{number}", session=30_000, heartbeat=3_000, protocol=protocol)
+        ApplicationSettings(
+            group="g", topics=("orders",), instance=f"i{number}", session=30_000, heartbeat=3_000, protocol=protocol
+        )
         for number in range(2)
     ]
     begin = [Step(0.5, "start", 0), Step(0.6, "start", 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.sim import Plan, Step, World
-from kohort.sim.application import Habits
+from kohort.sim.world.application import ApplicationSettings
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""
@@ -13,7 +13,7 @@ JOIN_AND_LEAVE = 2
 
 def world(*accidents: Step) -> World:
     """Three members join together, and then that happens."""
-    habits = Habits(group="g", topics=("orders",), session=30_000, heartbeat=3_000)
+    habits = ApplicationSettings(group="g", topics=("orders",), session=30_000, heartbeat=3_000)
     plan = Plan(
         seed=1,
         seconds=90.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.sim import Step, World, draw
-from kohort.sim.faultless import FAULTLESS_EVERY, is_faultless
+from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless
 from tests.sim.test_worlds import SHORT
 
 FIRST = FAULTLESS_EVERY - 1

@@ -7,7 +7,7 @@ import pytest
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.sim import Violation
-from kohort.sim.model import Model, explore
+from kohort.sim.model.model import Model, explore
 
 DEPTH = 4
 

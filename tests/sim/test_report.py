@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from kohort.sim import draw
-from kohort.sim.farm import farm, run_seed
-from kohort.sim.report import Report, load, save
+from kohort.sim.runs.report import Report, load, save
+from kohort.sim.runs.runner import farm, run_world
 
 
 def test_totals_are_read_as_they_were_written(tmp_path: Path) -> None:
-    result = run_seed(_short_seed())
+    result = run_world(str(_short_seed()))
     result.violation = "S1: two have it"
     report = Report()
     report.add(result)

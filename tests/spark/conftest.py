@@ -16,9 +16,9 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from pyspark_kohort.connection import Connection
-from pyspark_kohort.fetch import disconnect
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from pyspark_kohort.net.connection import BlockingConnection
+from pyspark_kohort.source.fetch import disconnect
 from tests.examples.postgres import Unavailable, running_postgres
 from tests.interop.process import until
 
@@ -160,7 +160,7 @@ class Topic:
     def throw_out(self, group: str, member_id: str) -> None:
         """As a session that runs out, without the wait."""
         host, _, port = self.bootstrap.rpartition(":")
-        with Connection(host, int(port), "tests", 10_000) as connection:
+        with BlockingConnection(host, int(port), "tests", 10_000) as connection:
             leaving = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)])
             answer = connection.call(leaving, LeaveGroupResponse)
             assert not answer.error_code

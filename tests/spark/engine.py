@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.model import TopicPartition
-from pyspark_kohort import plan
-from pyspark_kohort.ledger import Commit, Ledger
+from pyspark_kohort.member.ledger import GroupCommit, Ledger
 from pyspark_kohort.offsets import Offset, offset_from_json
-from pyspark_kohort.plan import Range
+from pyspark_kohort.source import plan
+from pyspark_kohort.source.plan import Range
 
 
 class Crashed(Exception):
@@ -32,7 +32,7 @@ class Group:
     ends: dict[TopicPartition, int]
     owner: dict[TopicPartition, Query] = field(default_factory=dict)
     target: dict[TopicPartition, Query] = field(default_factory=dict)
-    committed: dict[TopicPartition, Commit] = field(default_factory=dict)
+    committed: dict[TopicPartition, GroupCommit] = field(default_factory=dict)
 
     def aim(self, dice: random.Random, members: list[Query]) -> None:
         """A rebalance: everything gets an owner among the members, as chance has it."""
@@ -49,14 +49,14 @@ class Group:
                 query.ledger.grant(tp, self.committed.get(tp), 0)
                 query.commit()
 
-    def commit(self, query: Query, commits: Mapping[TopicPartition, Commit]) -> None:
+    def commit(self, query: Query, commits: Mapping[TopicPartition, GroupCommit]) -> None:
         for tp, commit in commits.items():
             assert self.owner[tp] is query, "a commit for a partition that is another's"
             assert commit.offset >= self.offset(tp), "a commit goes backwards"
             assert commit.claim is not None
             before = self.committed.get(tp)
             assert before is None or before.claim is None or commit.claim.number >= before.claim.number
-            self.committed[tp] = Commit.of(commit.offset, commit.metadata)
+            self.committed[tp] = GroupCommit.of(commit.offset, commit.metadata)
 
     def offset(self, tp: TopicPartition) -> int:
         return self.committed[tp].offset if tp in self.committed else 0

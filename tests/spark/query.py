@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.stream import StreamReader
+from pyspark_kohort.source.stream import StreamReader
 from tests.spark.conftest import Topic
 
 Offset = dict[str, Any]

@@ -15,9 +15,9 @@ import pyspark_kohort
 
 
 def imported_from(rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    import pyspark_kohort.fetch
+    import pyspark_kohort.source.fetch
 
-    yield pyspark_kohort.fetch.__file__
+    yield pyspark_kohort.source.fetch.__file__
 
 
 def main() -> None:

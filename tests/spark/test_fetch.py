@@ -12,12 +12,12 @@ import pytest
 
 from kohort.errors import KafkaError, KohortError
 from kohort.model import TopicPartition
-from kohort.wire.records import BatchError
-from pyspark_kohort.cluster import Cluster
-from pyspark_kohort.fetch import disconnect, read_ranges
+from kohort.wire.batches.records import BatchError
+from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.offsets import EARLIEST, AtTime
 from pyspark_kohort.options import Broker, Topics
-from pyspark_kohort.plan import Range
+from pyspark_kohort.source.fetch import disconnect, read_ranges
+from pyspark_kohort.source.plan import Range
 from tests.columns.records import SCHEMA
 from tests.interop.kafka import ApacheKafka
 from tests.interop.kohort import running_kohort
@@ -119,7 +119,7 @@ def test_the_cluster_tells_partitions_and_bounds(bootstrap: str) -> None:
     topic = Topic(bootstrap, 2)
     topic.produce(rows(10, 1))
     first, second = TopicPartition(topic.name, 0), TopicPartition(topic.name, 1)
-    cluster = Cluster(broker_at(bootstrap))
+    cluster = BlockingCluster(broker_at(bootstrap))
     try:
         assert cluster.partitions(Topics(names=(topic.name,))) == [first, second]
         assert cluster.partitions(Topics(pattern=f"{topic.name[:-1]}.")) == [first, second]
@@ -140,18 +140,21 @@ def test_the_cluster_tells_partitions_and_bounds(bootstrap: str) -> None:
 def test_a_pattern_finds_no_internal_topics(bootstrap: str, group: str) -> None:
     topic = Topic(bootstrap, 2)
     topic.lag(group)  # looks the coordinator up, which makes __consumer_offsets
-    cluster = Cluster(broker_at(bootstrap))
+    cluster = BlockingCluster(broker_at(bootstrap))
     try:
         assert cluster.partitions(Topics(names=("__consumer_offsets",))), "named, it is there"
         assert cluster.partitions(Topics(pattern="__consumer_.*")) == []
         found = {one.topic for one in cluster.partitions(Topics(pattern=".*"))}
         assert topic.name in found
         assert not {name for name in found if name.startswith("__")}
+        assert cluster.exists("__consumer_offsets") and not cluster.exists("__nothing")
+        there = {one.topic for one in cluster.all_partitions()}
+        assert {topic.name, "__consumer_offsets"} <= there
     finally:
         cluster.close()
 
 
 def test_nobody_there_is_said_in_time() -> None:
-    cluster = Cluster(Broker((("127.0.0.1", 1),), request_timeout_ms=50))
+    cluster = BlockingCluster(Broker((("127.0.0.1", 1),), request_timeout_ms=50))
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1: Connection refused"):
         cluster.partitions(Topics(names=("flights",)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_kohort import home
+from pyspark_kohort import worker_environment
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pyspark_is_imported_from_there_with_its_bytecode() -> None:
-    made = home.made()
+    made = worker_environment.made()
     assert made is not None
     path = [str(made / "python/lib/pyspark.zip"), *map(str, (made / "python/lib").glob("py4j-*-src.zip"))]
     show = "import pyspark, py4j; print(pyspark.__file__, py4j.__file__, pyspark.__cached__)"
@@ -33,12 +33,12 @@ def test_pyspark_is_imported_from_there_with_its_bytecode() -> None:
 
 def test_programs_that_start_at_once_share_it(cache: Path) -> None:
     with ThreadPoolExecutor(4) as programs:
-        found = {future.result() for future in [programs.submit(home.made) for _ in range(8)]}
-    assert found == {home.made()}
-    assert list((cache / "kohort").iterdir()) == [home.made()], "drafts are left"
+        found = {future.result() for future in [programs.submit(worker_environment.made) for _ in range(8)]}
+    assert found == {worker_environment.made()}
+    assert list((cache / "kohort").iterdir()) == [worker_environment.made()], "drafts are left"
 
 
 def test_where_nothing_can_be_kept_there_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
-    assert home.made() is None
+    assert worker_environment.made() is None

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kohort.model import TopicPartition
-from pyspark_kohort import plan
-from pyspark_kohort.ledger import Commit, Ledger
+from pyspark_kohort.member.ledger import GroupCommit, Ledger
 from pyspark_kohort.offsets import Claim, Offset
-from pyspark_kohort.plan import Range
+from pyspark_kohort.source import plan
+from pyspark_kohort.source.plan import Range
 from tests.spark.engine import Group, Query, deliveries
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
@@ -48,7 +48,7 @@ def ours(positions: dict[TopicPartition, int], pins: dict[TopicPartition, int] |
 
 def test_only_what_latest_offset_proves_is_committed() -> None:
     ledger = ledger_at(Offset())
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     hear(ledger)
     end = ledger.advance(Offset(), {A: 25}, None)
     assert unnamed(end) == ours({A: 25}, {A: 10})
@@ -70,7 +70,7 @@ def test_a_partition_without_an_offset_gets_one_at_once() -> None:
 
 def test_a_partition_won_from_another_is_claimed_at_once() -> None:
     ledger = ledger_at(Offset())
-    ledger.grant(A, Commit(7, "them"), first=0)
+    ledger.grant(A, GroupCommit(7, "them"), first=0)
     assert told(ledger) == {A: 7}
     hear(ledger)
     assert told(ledger) == {}
@@ -78,18 +78,18 @@ def test_a_partition_won_from_another_is_claimed_at_once() -> None:
 
 def test_a_restart_commits_what_the_checkpoint_proves() -> None:
     ledger = ledger_at(ours({A: 25, B: 5}))
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     assert ledger.owned == {A: 25}
     assert told(ledger) == {A: 25}
     # B went to another query, which has got further than we had.
-    ledger.grant(B, Commit(9, "them"), first=0)
+    ledger.grant(B, GroupCommit(9, "them"), first=0)
     assert ledger.owned == {A: 25, B: 9}
 
 
 def test_what_another_query_claimed_is_not_taken_for_done() -> None:
     # Our checkpoint says 25, but after a replay without A, which was theirs by then: they did not get to 25.
     ledger = ledger_at(ours({A: 25}))
-    ledger.grant(A, Commit(10, "them"), first=0)
+    ledger.grant(A, GroupCommit(10, "them"), first=0)
     assert ledger.owned == {A: 10}
 
 
@@ -110,8 +110,8 @@ def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
     c = TopicPartition("flights", 2)
     start, end = ours({A: 10, B: 10, c: 10}), ours({A: 20, B: 20, c: 20})
     ledger = ledger_at(start, end)
-    ledger.grant(A, Commit(10, US), first=0)
-    ledger.grant(B, Commit(15, "them"), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
+    ledger.grant(B, GroupCommit(15, "them"), first=0)
     todo = ledger.replay(start, end)
     assert todo == [Range("flights", 0, 10, 20)]
     # foreachBatch with two actions plans twice.
@@ -127,7 +127,7 @@ def test_a_replay_takes_only_what_the_plan_went_on_from_as_done() -> None:
     # At `start` B was claimed, and the plan that followed dropped it: somebody else had it.
     start, end = ours({A: 10, B: 10}), ours({A: 20})
     ledger = ledger_at(start, end)
-    ledger.grant(B, Commit(4, US), first=0)
+    ledger.grant(B, GroupCommit(4, US), first=0)
     assert ledger.owned == {B: 4}
 
 
@@ -135,7 +135,7 @@ def test_after_a_clipped_replay_the_checkpoint_does_not_keep_the_claim() -> None
     # Were the last offset still to say B: 20, a restart would take B's records as done by this query.
     start, end = ours({A: 10, B: 10}), ours({A: 20, B: 20})
     ledger = ledger_at(start, end)
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     ledger.replay(start, end)
     ledger.complete(end)
     assert unnamed(ledger.advance(end, {A: 20}, None)) == ours({A: 20})
@@ -151,11 +151,11 @@ def test_a_batch_under_way_proves_nothing_yet() -> None:
 
 def test_a_partition_lost_and_won_back_goes_on_behind_the_others_work() -> None:
     ledger = ledger_at(Offset())
-    ledger.grant(A, Commit(0, US), first=0)
+    ledger.grant(A, GroupCommit(0, US), first=0)
     first = ledger.advance(Offset(), {A: 5}, None)
     ledger.drop([A])
     ledger.complete(first)
-    ledger.grant(A, Commit(9, "them"), first=0)
+    ledger.grant(A, GroupCommit(9, "them"), first=0)
     assert unnamed(ledger.advance(first, {A: 12}, None)) == ours({A: 12}, {A: 9})
 
 
@@ -163,10 +163,10 @@ def test_an_earlier_batch_proves_nothing_behind_what_another_has_committed() -> 
     # Lost in the middle of a batch and won back, and the claim was refused: a commit of 5 would be four records that
     # the group reads again.
     ledger = ledger_at(Offset())
-    ledger.grant(A, Commit(0, US), first=0)
+    ledger.grant(A, GroupCommit(0, US), first=0)
     first = ledger.advance(Offset(), {A: 5}, None)
     ledger.drop([A])
-    ledger.grant(A, Commit(9, "them"), first=0)
+    ledger.grant(A, GroupCommit(9, "them"), first=0)
     ledger.complete(first)
     assert told(ledger) == {A: 9}
     assert ledger.owned == {A: 9}
@@ -174,7 +174,7 @@ def test_an_earlier_batch_proves_nothing_behind_what_another_has_committed() -> 
 
 def test_each_claim_has_the_next_number() -> None:
     ledger = ledger_at(Offset())
-    ledger.grant(A, Commit(7, "them", Claim("theirs", 4)), first=0)
+    ledger.grant(A, GroupCommit(7, "them", Claim("theirs", 4)), first=0)
     ledger.grant(B, None, first=0)
     commits = ledger.commits()
     assert {tp: commit.claim for tp, commit in commits.items()} == {A: Claim("theirs", 5), B: Claim(US, 1)}
@@ -183,15 +183,39 @@ def test_each_claim_has_the_next_number() -> None:
     assert (end.claims, end.epoch) == ({A: Claim("theirs", 5), B: Claim(US, 1)}, 3)
     # What another client commits has no claim: a new series begins.
     ledger.drop([A])
-    ledger.grant(A, Commit.of(9, "committed by hand"), first=0)
+    ledger.grant(A, GroupCommit.of(9, "committed by hand"), first=0)
     assert ledger.commits()[A].claim == Claim(US, 1)
+
+
+def test_a_series_that_somebody_removed_from_the_group_never_begins_again_under_its_name() -> None:
+    # Others may have continued it: a sink would take a lower number of it for that of a query that lost the partition.
+    ledger = ledger_at(Offset())
+    roots = []
+    for claim in (None, Claim(US, 4), None, None):
+        ledger.grant(A, claim and GroupCommit(9, "them", claim), first=0)
+        found = ledger.commits()[A].claim
+        assert found is not None
+        roots.append(str(found))
+        hear(ledger)
+        ledger.drop([A])
+    assert roots == [f"{US}.1", f"{US}.5", f"{US}-1.1", f"{US}-2.1"]
+
+
+def test_the_series_goes_on_where_the_topic_was_made_anew() -> None:
+    # Its id tells a sink that the rows are new, and the number that the query is not the one before.
+    ledger = ledger_at(Offset())
+    ledger.know({A.topic: "old"})
+    ledger.grant(A, GroupCommit(9, "them", Claim(US, 4)), first=0)
+    ledger.know({A.topic: "new"})
+    ledger.grant(A, None, first=0)
+    assert ledger.commits()[A].claim == Claim(US, 6)
 
 
 def test_what_was_ours_before_is_claimed_anew() -> None:
     # The group's generations may have begun anew since: the claim alone orders this stay behind the last one.
     ledger = ledger_at(ours({A: 10}))
-    ledger.grant(A, Commit(10, US, Claim("root", 1)), first=0)
-    assert ledger.commits() == {A: Commit(10, US, Claim("root", 2))}
+    ledger.grant(A, GroupCommit(10, US, Claim("root", 1)), first=0)
+    assert ledger.commits() == {A: GroupCommit(10, US, Claim("root", 2))}
 
 
 def test_the_answer_to_an_old_commit_says_nothing_of_a_partition_that_was_won_anew() -> None:
@@ -199,22 +223,22 @@ def test_the_answer_to_an_old_commit_says_nothing_of_a_partition_that_was_won_an
     ledger.grant(A, None, first=7)
     sent = ledger.commits()
     ledger.drop([A])
-    ledger.grant(A, Commit(7, "them", Claim("theirs", 1)), first=0)
+    ledger.grant(A, GroupCommit(7, "them", Claim("theirs", 1)), first=0)
     ledger.committed(sent)
     assert told(ledger) == {A: 7}, "the claim is still to be made"
 
 
 def test_a_commits_metadata_says_all_of_it() -> None:
     for commit in (
-        Commit(7, US, Claim("root", 3), "ID"),
-        Commit(7, US, Claim("root", 3)),
-        Commit(7, US),
-        Commit(7, "what another client wrote"),
-        Commit(7, "root root"),
-        Commit(7, "root root.1 id more"),
-        Commit(7, ""),
+        GroupCommit(7, US, Claim("root", 3), "ID"),
+        GroupCommit(7, US, Claim("root", 3)),
+        GroupCommit(7, US),
+        GroupCommit(7, "what another client wrote"),
+        GroupCommit(7, "root root"),
+        GroupCommit(7, "root root.1 id more"),
+        GroupCommit(7, ""),
     ):
-        assert Commit.of(7, commit.metadata) == commit
+        assert GroupCommit.of(7, commit.metadata) == commit
 
 
 def test_of_a_topic_that_was_made_anew_nothing_is_known() -> None:
@@ -222,7 +246,7 @@ def test_of_a_topic_that_was_made_anew_nothing_is_known() -> None:
     ledger = ledger_at(Offset())
     ledger.know({"flights": "old", "trains": "same"})
     for tp in (A, B, other):
-        ledger.grant(tp, Commit(10, US), first=0)
+        ledger.grant(tp, GroupCommit(10, US), first=0)
     end = ledger.advance(Offset(), {A: 20, B: 10, other: 20}, None)
     assert end.topic_ids == {"flights": "old", "trains": "same"}
     ledger.drop([B])
@@ -232,7 +256,9 @@ def test_of_a_topic_that_was_made_anew_nothing_is_known() -> None:
     assert told(ledger) == {other: 20}
     ledger.grant(A, None, first=0)
     ledger.grant(B, None, first=0)
-    assert ledger.commits()[B] == Commit(0, US, Claim(US, 1), "new"), "what was proven of the old topic is forgotten"
+    assert ledger.commits()[B] == GroupCommit(0, US, Claim(US, 2), "new"), (
+        "what was proven of the old topic is forgotten"
+    )
     assert ledger.owned == {A: 0, B: 0, other: 20}
 
 
@@ -244,7 +270,7 @@ def test_a_checkpoint_proves_nothing_of_a_topic_that_was_made_anew() -> None:
     ledger.know({"flights": "new", "trains": "same"})
     ledger.resume(start, end)
     ledger.grant(A, None, first=0)
-    ledger.grant(other, Commit(10, US), first=0)
+    ledger.grant(other, GroupCommit(10, US), first=0)
     assert ledger.owned == {A: 0, other: 10}
     assert ledger.replay(start, end) == [Range("trains", 0, 10, 20, "same")]
     ledger.complete(end)
@@ -256,13 +282,13 @@ def test_a_checkpoint_proves_nothing_of_a_topic_that_was_made_anew() -> None:
 def test_a_partition_won_at_an_earlier_offset_is_worth_no_empty_batch() -> None:
     start = ours({A: 25})
     ledger = ledger_at(start)
-    ledger.grant(A, Commit(10, "them"), first=0)
+    ledger.grant(A, GroupCommit(10, "them"), first=0)
     assert ledger.advance(start, {A: 10}, None) is start
 
 
 def test_a_partition_that_was_cut_off_goes_on_from_its_end() -> None:
     ledger = ledger_at(ours({A: 100}))
-    ledger.grant(A, Commit(100, US), first=0)
+    ledger.grant(A, GroupCommit(100, US), first=0)
     hear(ledger)
     ledger.rewind({A: 80, B: 3})
     # Under another name, or a restart from the checkpoint would go on from 100.
@@ -278,10 +304,10 @@ def test_a_partition_that_was_cut_off_goes_on_from_its_end() -> None:
 def test_a_batch_that_is_done_counts_for_a_partition_that_was_won_back_meanwhile() -> None:
     ledger = Ledger(lambda: "any")
     ledger.resume(Offset())
-    ledger.grant(A, Commit(0, US), first=0)
+    ledger.grant(A, GroupCommit(0, US), first=0)
     first = ledger.advance(Offset(), {A: 5}, None)
     ledger.drop([A])
-    ledger.grant(A, Commit(0, US), first=0)
+    ledger.grant(A, GroupCommit(0, US), first=0)
     ledger.complete(first)
     assert ledger.owned == {A: 5}
     assert told(ledger) == {A: 5}
@@ -301,12 +327,12 @@ def test_of_a_partition_that_is_given_up_the_group_hears_no_more() -> None:
 def test_a_plan_that_claims_more_than_is_true_costs_the_query_its_name() -> None:
     # A was lost in the middle of the batch: under the old name a restart would take the plan for done.
     ledger = ledger_at(ours({A: 25, B: 5}))
-    ledger.grant(A, Commit(25, US), first=0)
-    ledger.grant(B, Commit(5, US), first=0)
+    ledger.grant(A, GroupCommit(25, US), first=0)
+    ledger.grant(B, GroupCommit(5, US), first=0)
     hear(ledger)
     ledger.advance(ours({A: 25, B: 5}), {A: 40, B: 5}, None)
     ledger.drop([A])
-    ledger.grant(A, Commit(25, US), first=0)
+    ledger.grant(A, GroupCommit(25, US), first=0)
     assert ledger.query == "fresher"
     assert {tp: commit.query for tp, commit in ledger.commits().items()} == {A: "fresher", B: "fresher"}
 
@@ -314,19 +340,19 @@ def test_a_plan_that_claims_more_than_is_true_costs_the_query_its_name() -> None
 def test_a_replay_keeps_the_name_for_what_is_pending_and_not_for_what_another_took() -> None:
     start, end = ours({A: 10, B: 10}), ours({A: 20, B: 20})
     ledger = ledger_at(start, end)
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     assert ledger.query == US
-    ledger.grant(B, Commit(15, "them"), first=0)
+    ledger.grant(B, GroupCommit(15, "them"), first=0)
     assert ledger.query == "fresher"
 
 
 def test_what_another_took_beyond_our_last_word_leaves_the_name() -> None:
     ledger = ledger_at(ours({A: 25}))
-    ledger.grant(A, Commit(30, "them"), first=0)
+    ledger.grant(A, GroupCommit(30, "them"), first=0)
     assert ledger.query == US
     ledger.drop([A])
     ledger = ledger_at(ours({A: 25}))
-    ledger.grant(A, Commit(10, "them"), first=0)
+    ledger.grant(A, GroupCommit(10, "them"), first=0)
     assert ledger.query == "fresher"
 
 
@@ -360,7 +386,7 @@ def test_a_checkpoint_without_topic_ids_is_believed() -> None:
 def test_an_offset_that_tells_of_others_partitions_is_no_reason_for_a_batch() -> None:
     start = ours({A: 5, B: 7})
     ledger = ledger_at(start)
-    ledger.grant(A, Commit(5, US), first=0)
+    ledger.grant(A, GroupCommit(5, US), first=0)
     assert ledger.advance(start, {A: 5}, None) is start
 
 
@@ -380,7 +406,7 @@ def test_what_was_lost_before_the_tasks_were_planned_is_not_read_and_proves_noth
     end = ledger.advance(Offset(), {A: 10, B: 10}, None)
     ledger.drop([A])
     assert ledger.retained(plan.ranges(Offset(), end)) == [Range("flights", 1, 0, 10)]
-    ledger.grant(A, Commit(0, "any"), first=0)
+    ledger.grant(A, GroupCommit(0, "any"), first=0)
     ledger.complete(end)
     assert ledger.owned == {A: 0, B: 10}
 
@@ -390,19 +416,19 @@ def test_a_replay_is_a_batch_under_way() -> None:
     ledger = Ledger(lambda: "fresh")
     ledger.know({"flights": "id"})
     ledger.resume(start, end)
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     assert ledger.replay(start, end) == [Range("flights", 0, 10, 20)], "a checkpoint of 0.1 has no topic ids"
     assert (ledger.owned, ledger.end, ledger.reading([A])) == ({A: 20}, end, [A])
     # Lost in the middle of it: the checkpoint claims more than is true from here on.
     ledger.drop([A])
-    ledger.grant(A, Commit(10, US), first=0)
+    ledger.grant(A, GroupCommit(10, US), first=0)
     assert ledger.query == "fresh"
 
 
 def test_after_a_replay_of_nothing_the_checkpoint_does_not_keep_the_claim() -> None:
     start, end = ours({B: 10}), ours({B: 20})
     ledger = ledger_at(start, end)
-    ledger.grant(B, Commit(15, "them"), first=0)
+    ledger.grant(B, GroupCommit(15, "them"), first=0)
     assert ledger.replay(start, end) == []
     ledger.complete(end)
     ledger.drop([B])
@@ -414,13 +440,13 @@ def test_a_claim_is_taken_out_of_the_checkpoint_once() -> None:
 
     def replayed() -> Ledger:
         ledger = ledger_at(start, end)
-        ledger.grant(A, Commit(10, US), first=0)
+        ledger.grant(A, GroupCommit(10, US), first=0)
         ledger.replay(start, end)
         ledger.complete(end)
         return ledger
 
     ledger = replayed()
-    ledger.grant(B, Commit(20, "them"), first=0)
+    ledger.grant(B, GroupCommit(20, "them"), first=0)
     assert ledger.advance(end, {A: 20, B: 20}, None) is end, "what it claims is true by now"
     ledger = replayed()
     after = ledger.advance(end, {A: 20}, None)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.model import TopicPartition
-from pyspark_kohort import plan
 from pyspark_kohort.offsets import Offset
-from pyspark_kohort.plan import Range
+from pyspark_kohort.source import plan
+from pyspark_kohort.source.plan import Range
 
 A, B, C = (TopicPartition("flights", n) for n in range(3))
 sizes = st.lists(st.integers(0, 2_000_000), max_size=20)
@@ -22,6 +22,7 @@ def test_a_limit_is_shared_in_proportion() -> None:
     # The figures are those of spark-sql-kafka's rule: rounded down, but at least one record where there is one.
     assert plan.limited({A: 0, B: 100, C: 0}, {A: 900, B: 200, C: 0}, 100) == {A: 90, B: 110, C: 0}
     assert plan.limited({A: 0, B: 0}, {A: 1000, B: 1}, 10) == {A: 9, B: 1}
+    assert plan.limited({A: 0, B: 0}, {A: 3, B: 1}, 2) == {A: 1, B: 1}
     assert plan.limited({A: 5, B: 0}, {A: 7, B: 1}, None) == {A: 7, B: 1}
     assert plan.limited({A: 5}, {A: 3}, 10) == {A: 5}
 

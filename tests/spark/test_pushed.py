@@ -21,8 +21,8 @@ from pyspark.sql.datasource import (
 from kohort.model import TopicPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.plan import Range
-from pyspark_kohort.pushed import Pushed, pushed
+from pyspark_kohort.source.filter_pushdown import PushedFilters, pushed
+from pyspark_kohort.source.plan import Range
 from tests.spark.conftest import Topic, rows
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -32,28 +32,28 @@ NOON_MS = 1_767_268_800_000
 @pytest.mark.parametrize(
     ("filters", "found"),
     [
-        ([], Pushed()),
-        ([EqualTo(("partition",), 3)], Pushed(partitions=frozenset({3}))),
+        ([], PushedFilters()),
+        ([EqualTo(("partition",), 3)], PushedFilters(partitions=frozenset({3}))),
         (
             [In(("partition",), (1, 2, 3)), In(("partition",), (2, 3, 4)), EqualTo(("topic",), "a")],
-            Pushed(topics=frozenset({"a"}), partitions=frozenset({2, 3})),
+            PushedFilters(topics=frozenset({"a"}), partitions=frozenset({2, 3})),
         ),
-        ([GreaterThan(("offset",), 5), LessThan(("offset",), 9)], Pushed(first=6, until=9)),
-        ([GreaterThanOrEqual(("offset",), 5), LessThanOrEqual(("offset",), 9)], Pushed(first=5, until=10)),
-        ([EqualTo(("offset",), 7)], Pushed(first=7, until=8)),
-        ([GreaterThan(("timestamp",), NOON)], Pushed(since=NOON_MS)),
-        ([GreaterThanOrEqual(("timestamp",), NOON.replace(tzinfo=None))], Pushed(since=NOON_MS)),
-        ([EqualTo(("timestamp",), NOON.astimezone(timezone(timedelta(hours=5))))], Pushed(since=NOON_MS)),
-        ([LessThan(("timestamp",), NOON)], Pushed()),
-        ([Not(EqualTo(("partition",), 3)), IsNotNull(("value",)), EqualTo(("headers", "key"), "a")], Pushed()),
+        ([GreaterThan(("offset",), 5), LessThan(("offset",), 9)], PushedFilters(first=6, until=9)),
+        ([GreaterThanOrEqual(("offset",), 5), LessThanOrEqual(("offset",), 9)], PushedFilters(first=5, until=10)),
+        ([EqualTo(("offset",), 7)], PushedFilters(first=7, until=8)),
+        ([GreaterThan(("timestamp",), NOON)], PushedFilters(since=NOON_MS)),
+        ([GreaterThanOrEqual(("timestamp",), NOON.replace(tzinfo=None))], PushedFilters(since=NOON_MS)),
+        ([EqualTo(("timestamp",), NOON.astimezone(timezone(timedelta(hours=5))))], PushedFilters(since=NOON_MS)),
+        ([LessThan(("timestamp",), NOON)], PushedFilters()),
+        ([Not(EqualTo(("partition",), 3)), IsNotNull(("value",)), EqualTo(("headers", "key"), "a")], PushedFilters()),
     ],
 )
-def test_filters_narrow_what_they_are_about(filters: list[Filter], found: Pushed) -> None:
+def test_filters_narrow_what_they_are_about(filters: list[Filter], found: PushedFilters) -> None:
     assert pushed(filters) == found
 
 
 def test_a_range_is_clipped_and_a_partition_left_out() -> None:
-    found = Pushed(topics=frozenset({"a"}), partitions=frozenset({1}), first=5, until=9)
+    found = PushedFilters(topics=frozenset({"a"}), partitions=frozenset({1}), first=5, until=9)
     assert found.clipped(Range("a", 1, 0, 100)) == Range("a", 1, 5, 9)
     assert found.clipped(Range("a", 1, 7, 8)) == Range("a", 1, 7, 8)
     assert [found.reads(TopicPartition(*tp)) for tp in (("a", 1), ("a", 2), ("b", 1))] == [True, False, False]

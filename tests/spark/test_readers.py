@@ -22,9 +22,9 @@ from kohort.errors import ConfigError, KafkaError, KohortError
 from kohort.model import TopicPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.fetch import disconnect
+from pyspark_kohort.member.query_membership import QueryMembership
 from pyspark_kohort.offsets import offset_from_json
-from pyspark_kohort.stay import Stay
+from pyspark_kohort.source.fetch import disconnect
 from tests.interop.process import until
 from tests.spark.conftest import Member, Topic, rows
 from tests.spark.query import Query, reader
@@ -47,7 +47,7 @@ sys.modules["numba"] = None  # as if it were not installed
 from pyspark.sql.datasource import InputPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.plan import Range
+from pyspark_kohort.source.plan import Range
 reader = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "flights"}).reader(COLUMNS)
 reader.read(InputPartition((Range("flights", 0, 0, 1),)))
 """
@@ -579,8 +579,8 @@ def generation(query: Query) -> int | None:
     return membership.generation
 
 
-def stay_of(query: Query) -> Stay:
-    stay: Stay = query.reader._session._stay  # type: ignore[attr-defined]
+def stay_of(query: Query) -> QueryMembership:
+    stay: QueryMembership = query.reader._session._stay  # type: ignore[attr-defined]
     return stay
 
 

@@ -4,9 +4,9 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kohort.errors import ConfigError
-from kohort.wire.records import Codec
+from kohort.wire.batches.records import Codec
 from pyspark_kohort import DefaultSource
-from pyspark_kohort.sink_options import parse
+from pyspark_kohort.sink.options import parse
 
 BROKER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 VALUE = StructType([StructField("value", StringType())])
@@ -48,7 +48,7 @@ def test_rows_need_a_value_and_a_topic() -> None:
     source(topic="flights").streamWriter(VALUE, True)
     with pytest.raises(ConfigError, match="There is no column value"):
         source(topic="flights").writer(StructType([StructField("key", StringType())]), False)
-    with pytest.raises(ConfigError, match="give the option topic, or a column topic"):
+    with pytest.raises(ConfigError, match="No target topic: set the option topic or add a column topic"):
         source().writer(VALUE, False)
     with pytest.raises(ConfigError, match="Column value must be binary or string to be written, not int; cast it"):
         source(topic="flights").writer(StructType([StructField("value", IntegerType())]), False)

@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_kohort import register
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.source import with_slots
+from pyspark_kohort.data_source import with_slots
 from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 

@@ -8,11 +8,11 @@ import sys
 SETTLES = """
 import gc
 from pyspark import TaskContext
-from pyspark_kohort import worker
-worker.settle()
+from pyspark_kohort import worker_caches
+worker_caches.settle()
 print(gc.get_freeze_count())
 TaskContext._getOrCreate()  # as Spark does for a task
-worker.settle()
+worker_caches.settle()
 print(gc.get_freeze_count())
 """
 

@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from kohort.client.partitioner import murmur2
+from kohort.client.produce.partitioner import murmur2
 from kohort.errors import KafkaError, KohortError
-from pyspark_kohort.cluster import Cluster
-from pyspark_kohort.sending import Number, new_numbers
-from pyspark_kohort.sink import StreamWriter
-from pyspark_kohort.sink_options import SinkOptions, parse
-from pyspark_kohort.writing import write_rows
+from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.sink.options import SinkOptions, parse
+from pyspark_kohort.sink.sending import ProducerIdAndEpoch, new_numbers
+from pyspark_kohort.sink.sink import StreamWriter
+from pyspark_kohort.sink.writing import write_rows
 from tests.spark.conftest import Topic
 
 NewTopic = Callable[[int], Topic]
@@ -123,14 +123,14 @@ class Lost(Exception):
 
 
 @pytest.fixture
-def number(new_topic: NewTopic) -> Number:
-    cluster = Cluster(options(new_topic(1)).broker)
+def number(new_topic: NewTopic) -> ProducerIdAndEpoch:
+    cluster = BlockingCluster(options(new_topic(1)).broker)
     (made,) = new_numbers(cluster, 1)
     cluster.close()
     return made
 
 
-def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic, number: Number) -> None:
+def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic, number: ProducerIdAndEpoch) -> None:
     topic = new_topic(3)
     tight = options(topic, kafka_max_request_size="16384", kafka_buffer_memory="40000")
     batches = [numbered(1_000, first) for first in range(0, 8_000, 1_000)]
@@ -149,7 +149,7 @@ def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic,
     assert contents(topic) == sorted(expected, key=lambda record: record[0])
 
 
-def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: Number) -> None:
+def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: ProducerIdAndEpoch) -> None:
     # The first one goes on after the second has begun: the sequence shows the broker which of them is late.
     topic = new_topic(1)
     second = iter([numbered(10), numbered(10, 10)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, Struct
-from kohort.wire.schema import ArrayOf, Blob, Field, Fixed, Nested, Text, UuidType, WireType
+from kohort.wire.codec.schema import ArrayOf, Blob, Field, Fixed, Nested, Text, UuidType, WireType
 
 REQUESTS_AND_RESPONSES = [kind for api in APIS.values() for kind in (api.request, api.response)]
 

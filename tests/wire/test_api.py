@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.wire.api import APIS
+from kohort.wire.messages.api_key import ApiKey
 
 # What the broker announces at least: api key, lowest and highest version, first flexible one.
 PROMISED = {
@@ -49,3 +50,9 @@ def test_every_message_says_what_it_is() -> None:
         if not (kind.__doc__ or "").strip()
     ]
     assert undocumented == []
+
+
+def test_each_request_has_a_named_key() -> None:
+    assert {key.name.replace("_", "").lower(): key for key in ApiKey} == {
+        api.name.lower(): key for key, api in APIS.items()
+    }

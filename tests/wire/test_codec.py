@@ -33,8 +33,8 @@ from kohort.wire.codec import (
     since,
     struct,
 )
-from kohort.wire.heartbeat import HeartbeatResponse
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.heartbeat import HeartbeatResponse
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,

@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.batches.record_pairs import Pair
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_bytes import decode_key, decode_value, encode_key, encode_value
-from kohort.wire.group_log import decode_group_records
-from kohort.wire.group_records import (
+from kohort.wire.group_log.decoding import decode_group_records
+from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value
+from kohort.wire.group_log.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kohort.wire.record_pairs import Pair
 
 names = st.sampled_from(["", "g", "größe", "a-longer-name"])
 keys = st.builds(OffsetCommitKey, group=names, topic=names, partition=st.integers(-(2**31), 2**31 - 1))

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, Message, decode, decoder, encode
-from kohort.wire.fetch import FetchRequest, FetchResponse
+from kohort.wire.codec.varint import read_varint
 from kohort.wire.header import read_request_header, read_response_header
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.metadata import MetadataRequest
-from kohort.wire.offset_commit import OffsetCommitRequest
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from kohort.wire.produce import ProduceRequest
-from kohort.wire.varint import read_varint
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kohort.wire.messages.produce import ProduceRequest
 from tests.wire.messages import REQUESTS_AND_RESPONSES, any_bytes, fit, messages
 
 few = settings(

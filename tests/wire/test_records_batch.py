@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.errors import ErrorCode
-from kohort.wire.batch import batches, check_batches, crc_matches, place, read_header, seal, stamp
-from kohort.wire.compression import BatchError, Codec
-from kohort.wire.record_reader import Record, decode_records
-from kohort.wire.record_writer import encode_batch
+from kohort.wire.batches.batch import batches, check_batches, crc_matches, place, read_header, seal, stamp
+from kohort.wire.batches.compression import BatchError, Codec
+from kohort.wire.batches.record_reader import Record, decode_records
+from kohort.wire.batches.record_writer import encode_batch
 
 NOW = 1_700_000_000_000
 LIMIT = 1_048_588

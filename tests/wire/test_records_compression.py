@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.wire.compression import FREE_INFLATED_BYTES, BatchError, Codec, compress, decompress
+from kohort.wire.batches.compression import FREE_INFLATED_BYTES, BatchError, Codec, compress, decompress
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 steady = settings(deadline=None, derandomize=True, database=None)

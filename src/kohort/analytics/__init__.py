@@ -1,7 +1,7 @@
-"""What a cluster's `__consumer_offsets` says of its groups' past, by Spark: docs/analytics.md.
+"""Analysis of the history of consumer groups in a cluster's `__consumer_offsets`, with Spark: docs/analytics.md.
 
-`analyse` makes the tables, a store keeps them; `from_cluster`, `from_segments` and `from_raw` are where a history comes
-from.
+`analyse` computes the tables and a store keeps them. `from_cluster`, `from_segments` and `from_raw`
+read a history.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Executors import this package for its decoder, which needs no more of Spark than they have loaded."""
+    """Import an exported name on demand.
+
+    Executors import this package for its decoder, which needs only the parts of Spark that they
+    have already loaded.
+    """
     if name in __all__:
         from kohort.analytics import job, stores
 

@@ -12,39 +12,39 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
-"""All batches of one task."""
+"""Function from all batches of one task to batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Rows that a function makes of a frame's, which need not be Spark's rows before they are kept."""
+    """Rows that a function computes from those of a frame. They need not become Spark's rows before they are stored."""
 
     frame: "DataFrame"
     function: ArrowFunction
     schema: str
-    """Of the function's rows, as Spark's DDL."""
+    """Schema of the function's rows, as DDL of Spark."""
 
     def rows(self) -> "DataFrame":
-        """As Spark's."""
+        """Return the rows as a frame of Spark."""
         return mapped(self.frame, self.function, self.schema)
 
 
 def mapped(frame: "DataFrame", function: ArrowFunction, schema: str) -> "DataFrame":
-    """All batches of each of the frame's partitions through a function."""
+    """Apply a function to all batches of each partition of the frame."""
     with _without_warning():
         function_of_spark: Any = function
         return frame.mapInArrow(function_of_spark, schema)
 
 
 def applied(frame: "DataFrame", key: str, function: "Callable[[pa.Table], pa.Table]", schema: str) -> "DataFrame":
-    """All rows of each key, as one table, through a function."""
+    """Apply a function to the rows of each key, as one table per key."""
     with _without_warning():
         return frame.groupBy(key).applyInArrow(function, schema)
 
 
 @contextlib.contextmanager
 def _without_warning() -> Iterator[None]:
-    """What is ignored holds for the whole process, so one thread at a time."""
+    """Suppress the warning. The filter applies to the whole process, so one thread at a time uses it."""
     with _one_at_a_time, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield

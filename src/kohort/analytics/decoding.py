@@ -1,7 +1,7 @@
-"""From raw records of `__consumer_offsets` to rows of the history, batches of Arrow in and out.
+"""Decoder from raw records of `__consumer_offsets` to rows of the history, in Arrow batches.
 
-This is what runs on executors: inside our source, or as `mapInArrow` over raw records from anywhere. Records of one
-shard must come in the order of their offsets.
+This code runs on executors: in the tasks that read, or as `mapInArrow` over raw records from any
+source. Records of one shard must be in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from kohort.wire.codec import DecodeError
 _log = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 1 << 20
-"""Commits that are summed up together. More make fewer rows for Spark, at 60 bytes each."""
+"""Number of commits that are aggregated together. A larger number gives fewer rows for Spark, at 60 bytes per commit.
+"""
 
 
 class Decoder:
-    """Takes raw batches, gives rows of the history. `unreadable` counts records that could not be decoded; each is also
-    a row."""
+    """Decoder from raw batches to rows of the history.
+
+    `unreadable` counts records that could not be decoded, including those with a member's
+    subscription or assignment that could not be decoded. Each of them is also a row.
+    """
 
     def __init__(self, window_ms: Millis, rows_at_once: int = ROWS_AT_ONCE) -> None:
         self.unreadable = 0
@@ -42,7 +46,7 @@ class Decoder:
         self._told: set[tuple[str, str]] = set()
 
     def decode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All batches, to the end."""
+        """Decode all batches."""
         for batch in batches:
             self._take(batch)
             if len(self._runs) >= self._most:
@@ -82,22 +86,25 @@ class Decoder:
         self._note_topic_ids(numbers, id_ends[picked], topic_ids[picked], value_bytes)
 
     def _take_groups(self, keys: Any, values: Any, kinds: Any, places: tuple[Any, Any, Any]) -> None:
-        """The records that are no commits, one by one."""
+        """Decode the records that are not commits, one by one."""
         for row in np.flatnonzero(kinds != kernels.COMMIT).tolist():
             shard, position, at = (int(column[row]) for column in places)
             try:
                 group_id, found = group_rows(keys[row].as_py() or b"", values[row].as_py())
             except DecodeError as error:
+                group_id, found, why = None, [{"kind": Kind.UNREADABLE}], str(error)
+            else:
+                why = f"group {group_id}: the subscription or assignment of a member"
+            if any(one["kind"] is Kind.UNREADABLE for one in found):
                 if not self.unreadable:
-                    _log.warning("partition %d, offset %d: a record could not be decoded: %s", shard, position, error)
+                    _log.warning("partition %d, offset %d: a record could not be decoded: %s", shard, position, why)
                 self.unreadable += 1
-                group_id, found = None, [{"kind": Kind.UNREADABLE}]
             self._rows += [{"shard": shard, "position": position, "at": at} | one for one in found]
             if group_id is not None and kinds[row] in CHANGES_OWNERS:
                 self._runs.split(group_id, position)
 
     def _numbers(self, keys: Any) -> Any:
-        """Of each commit the number of its group and topic: what its key is without the partition."""
+        """Return, for each commit, the number of its group and topic, which are its key without the partition."""
         encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
         numbers = np.empty(len(encoded.dictionary), np.int32)
         for i, prefix in enumerate(encoded.dictionary.to_pylist()):
@@ -108,7 +115,7 @@ class Decoder:
         return numbers[encoded.indices.to_numpy()]
 
     def _note_topic_ids(self, numbers: Any, id_ends: Any, at: Any, value_bytes: Any) -> None:
-        """A row for each id that a topic is seen with: consumer groups name topics by id alone."""
+        """Add a row for each new id of a topic: consumer groups refer to topics by id only."""
         self._last_ids.resize(self._runs.numbers, refcheck=False)
         rows = np.flatnonzero((id_ends != 0) & (id_ends != self._last_ids[numbers]))
         _, firsts = np.unique(dense(id_ends[rows], numbers[rows]), return_index=True)
@@ -123,13 +130,13 @@ class Decoder:
 
 
 def _group_and_topic(prefix: bytes) -> tuple[str, str]:
-    """Of a commit's key whose lengths are known to fit; names that are no UTF-8 are still names."""
+    """Return group and topic of a commit's key, whose lengths have been checked. Invalid UTF-8 is replaced."""
     end = 4 + int.from_bytes(prefix[2:4], "big")
     return prefix[4:end].decode(errors="replace"), prefix[end + 2 :].decode(errors="replace")
 
 
 def _binary(array: Any) -> tuple[Any, Any]:
-    """Ends and bytes of a binary column, as the kernels want them."""
+    """Return the ends and the bytes of a binary column, as the kernels take them."""
     _, ends, data = array.buffers()
     first = array.offset
     content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)

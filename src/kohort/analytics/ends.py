@@ -1,7 +1,8 @@
-"""Where topics ended at times in the past: what lag needs, and `__consumer_offsets` does not have.
+"""Ends of topics at times in the past, which are needed for lag and are not in `__consumer_offsets`.
 
-A broker finds the first record that is not older than a time; where that stands, the partition ended at that time. It
-knows as long as the records are there, so edges before the oldest record are left out.
+A broker finds the first record at or after a time. The offset of that record is the end of the
+partition at that time. Brokers find it only while the records exist, so edges before the oldest
+record are omitted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.offsets import EARLIEST
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
 
 ENDS_DDL = "topic STRING, partition INT, at BIGINT, end_offset BIGINT"
 MOST_EDGES = 2_000
-"""A request to each broker for each; wider windows for longer histories."""
+"""Maximum number of window edges. Each costs a request to each broker; longer histories use wider windows."""
 
 
 def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told: Callable[[str], None]) -> DataFrame:
-    """Ask the cluster about all partitions with commits, at each edge of a window; over the view `history`."""
+    """Return the ends of all partitions with commits at each edge of a window, from requests to the cluster.
+
+    Reads the view `history`.
+    """
     known = spark.sql(
         "SELECT topic, partition, min(window_at) AS first, max(window_at) AS last FROM history"
         " WHERE kind = 'commits' AND commits > 0 GROUP BY topic, partition"
@@ -33,9 +37,9 @@ def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told
     first, last = min(row["first"] for row in known), max(row["last"] for row in known) + window_ms
     step = window_ms * -(-(last - first) // (window_ms * MOST_EDGES))
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "unused"}
-    cluster = Cluster(reading_options.parse(given, streaming=False).broker)
+    cluster = BlockingCluster(reading_options.parse(given, streaming=False).broker)
     try:
-        there = set(cluster.partitions(reading_options.Topics(pattern=".*")))
+        there = cluster.all_partitions()  # a group may read an internal topic
         tps = sorted(there & {TopicPartition(row["topic"], row["partition"]) for row in known})
         rows = list(_rows(cluster, tps, range(first + step, last + 1, step), told))
     finally:
@@ -44,7 +48,7 @@ def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told
 
 
 def _rows(
-    cluster: Cluster, tps: list[TopicPartition], edges: range, told: Callable[[str], None]
+    cluster: BlockingCluster, tps: list[TopicPartition], edges: range, told: Callable[[str], None]
 ) -> Iterable[tuple[str, int, int, int]]:
     if not tps:
         return

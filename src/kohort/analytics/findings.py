@@ -1,6 +1,7 @@
-"""What the report shows: the tables summed up until they fit on a page, as plain rows.
+"""Contents of the report: the tables aggregated to the size of a page, as plain rows.
 
-Only sums come to the driver: a row per group, and at most some hundred points for each picture.
+Only aggregates are sent to the driver: one row per group, and at most a few hundred points per
+chart.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ _WORST_LAG = "SELECT group_id, max(lag) AS lag, max(lag_ms) AS lag_ms FROM lag G
 
 @dataclass(slots=True)
 class Findings:
-    """All that the page shows, as plain rows."""
+    """Contents of the page, as plain rows."""
 
     whole: Row
     groups: list[Row]
-    """Those with rebalances, the one that hurts most first."""
+    """Groups with rebalances, in descending order of cost."""
     causes: dict[str, list[Row]]
-    """By group, the cause that cost most first."""
+    """Causes by group, in descending order of cost."""
     flapping: list[Row]
     thrashing: list[Row]
     savings: dict[str, Row]
@@ -64,20 +65,20 @@ class Findings:
     rate: list[tuple[int, float]]
     """Commits per second of all groups, by time."""
     times: list[tuple[str, int, int]]
-    """Of the worst groups: group, a time, how many rebalances."""
+    """Rebalances of the worst groups: group, time, count."""
     lags: list[tuple[str, int, int]]
-    """Of the groups that are furthest behind: group, time, milliseconds."""
+    """Lag of the groups that are furthest behind: group, time, milliseconds."""
     journal: list[Row] = field(default_factory=list)
-    """The darkest rebalances that a recorder saw."""
+    """Rebalances in the journal with the longest dark times."""
     recorded: dict[str, list[Row]] = field(default_factory=dict)
-    """By group, the causes that a recorder saw, the most frequent first."""
+    """Causes in the journal by group, in descending order of frequency."""
     unreadable: list[Row] = field(default_factory=list)
-    """By topic, how many records could not be read, and where the first one is."""
+    """Number of unreadable records by topic, and the position of the first one."""
 
 
 def gather(spark: SparkSession, points: int = 300) -> Findings:
-    """Ask the tables, which are views of the session."""
-    # Side by side: most of a small query is its planning, which keeps one core busy.
+    """Query the tables, which are views of the session."""
+    # The queries run concurrently: a small query is mostly planning, which keeps one core busy.
     with ThreadPoolExecutor(_AT_ONCE, "findings") as threads:
 
         def asked(query: str | DataFrame) -> Future[list[Row]]:

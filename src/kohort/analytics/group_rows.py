@@ -1,6 +1,7 @@
-"""Records about groups, which are few, one by one: as rows of the history.
+"""Decoder from records about groups, which are few, to rows of the history.
 
-Deletions count as rows that are not alive. Types that say nothing about who has what are passed over.
+Deletions become rows that are not alive. Records of types that do not concern ownership are
+skipped.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,9 +10,8 @@ from typing import Any, cast
 
 from kohort.analytics.schema import Kind
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
-from kohort.wire.group_bytes import decode_key, decode_value
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_bytes import decode_key, decode_value
+from kohort.wire.group_log.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -25,15 +25,16 @@ from kohort.wire.group_records import (
     MemberMetadata,
     TopicPartitions,
 )
+from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 
 Row = dict[str, Any]
 
 CHANGES_OWNERS = frozenset({GroupMetadataKey.KEY, ConsumerGroupCurrentMemberAssignmentKey.KEY})
-"""Types of records after which a partition may be another member's: a run of commits ends there."""
+"""Record types after which a partition may belong to another member: they end a run of commits."""
 
 
 def group_rows(key: bytes, value: bytes | None) -> tuple[str | None, list[Row]]:
-    """The group that a record is about (None: of a type unknown here) and its rows. Raises DecodeError."""
+    """Return the group of a record (None if the type is unknown) and its rows. Raises DecodeError."""
     decoded = decode_key(key)
     if decoded is None:
         return None, []
@@ -49,6 +50,7 @@ def _generation(_key: Message, value: Message | None) -> Iterator[Row]:
         yield {"kind": Kind.GENERATION, "alive": False, "members": []}
         return
     consumers = found.protocol_type in ("consumer", "")
+    members = [_classic_member(member, consumers) for member in found.members]
     yield {
         "kind": Kind.GENERATION,
         "alive": True,
@@ -56,11 +58,17 @@ def _generation(_key: Message, value: Message | None) -> Iterator[Row]:
         "protocol_type": found.protocol_type,
         "protocol": found.protocol,
         "leader_id": found.leader,
-        "members": [_classic_member(member, consumers) for member in found.members],
+        "members": [
+            {**member, "subscribed": member["subscribed"] or [], "assigned": member["assigned"] or []}
+            for member in members
+        ],
     }
+    if any(None in (member["subscribed"], member["assigned"]) for member in members):
+        yield {"kind": Kind.UNREADABLE}
 
 
 def _classic_member(member: MemberMetadata, consumers: bool) -> Row:
+    """Return a member's row; subscription or assignment is None if it is not in the format of the consumer protocol."""
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
@@ -72,20 +80,21 @@ def _classic_member(member: MemberMetadata, consumers: bool) -> Row:
 
 
 @lru_cache(maxsize=8192)
-def _topics(subscription: bytes) -> list[str]:
-    """Topics of a subscription, none where the bytes are not the consumer protocol's: other protocols own them."""
+def _topics(subscription: bytes) -> list[str] | None:
+    if not subscription:  # no assignor has been selected yet
+        return []
     try:
         return sorted(decode_subscription(subscription).topics)
     except DecodeError:
-        return []
+        return None
 
 
 @lru_cache(maxsize=8192)
-def _partitions(assignment: bytes) -> list[str]:
+def _partitions(assignment: bytes) -> list[str] | None:
     try:
         return [str(partition) for partition in decode_assignment(assignment).partitions]
     except DecodeError:
-        return []
+        return None
 
 
 def _epoch(_key: Message, value: Message | None) -> Iterator[Row]:
@@ -124,7 +133,7 @@ def _current(key: Message, value: Message | None) -> Iterator[Row]:
     if found is None:
         yield {"kind": Kind.CURRENT, "alive": False, "member_id": member_id, "assigned": []}
         return
-    # What it is told to give up it still processes until it says otherwise.
+    # A member still processes the partitions that it has to revoke until it confirms the revocation.
     held = _by_id(found.assigned_partitions) + _by_id(found.partitions_pending_revocation)
     yield {
         "kind": Kind.CURRENT,

@@ -1,7 +1,8 @@
-"""The batch job: a history in, tables out.
+"""Batch job that computes the tables from a history.
 
-The history is read and decoded once and kept as rows beside the tables; every table is computed from it, written, and
-read back by the tables that build on it. So a run that died can be looked at, and nothing is computed twice.
+The history is read and decoded once and stored as rows beside the tables. Every table is computed
+from it, written, and read back by the tables that depend on it. So the output of a failed run can
+be inspected, and nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from kohort.analytics.source import (
 )
 from kohort.analytics.stores import Store
 from kohort.analytics.tables import JOURNALED, REBALANCES, RUNS, THROUGHPUT, Step
-from kohort.analytics.tables.through import Through
+from kohort.analytics.tables.through import ArrowView
 from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.net.cluster import BlockingCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,44 +41,45 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 
 Told = Callable[[str], None]
-"""Takes the name of the table that is begun; from two threads."""
+"""Callback that receives the name of each table when its computation starts; two threads call it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What counts as what. Times in milliseconds."""
+    """Thresholds of the analysis. Times are in milliseconds."""
 
     window_ms: int = MINUTE_MS
-    """Of commit rates and lag; one row per partition, group and window in which there was a commit."""
+    """Window of commit rates and lag: one row per partition, group and window with commits."""
     return_ms: int = 10 * MINUTE_MS
-    """A member that comes back within this time has returned."""
+    """Maximum time between leaving and coming back for which a member counts as returned."""
     episode_ms: int = 60 * MINUTE_MS
-    """Returns no further apart are one episode."""
+    """Maximum time between two returns of one episode."""
     least_returns: int = 3
-    """A member flaps when an episode has so many returns."""
+    """Minimum number of returns in an episode for which a member counts as flapping."""
     burst_ms: int = 5 * MINUTE_MS
-    """Rebalances no further apart are one burst."""
+    """Maximum time between two rebalances of one burst."""
     least_rebalances: int = 5
-    """A group thrashes when a burst has so many rebalances."""
+    """Minimum number of rebalances in a burst for which a group counts as thrashing."""
 
     def as_text(self) -> dict[str, str]:
         return {name: str(getattr(self, name)) for name in self.__slots__}
 
 
 def from_cluster(spark: SparkSession, bootstrap: str, settings: Settings) -> Mapped:
-    """The history in a cluster's `__consumer_offsets`."""
+    """Return the history in a cluster's `__consumer_offsets`."""
     return decoded_tasks(spark, cluster_tasks({"kafka.bootstrap.servers": bootstrap}), settings.window_ms)
 
 
 def from_segments(spark: SparkSession, path: str, settings: Settings) -> Mapped:
-    """The history in copies of brokers' data directories, somewhere below `path`, which every executor sees."""
+    """Return the history in copies of brokers' data directories below `path`, which every executor must see."""
     return decoded_tasks(spark, segment_tasks(path), settings.window_ms)
 
 
 def from_raw(raw: DataFrame, settings: Settings) -> Mapped:
-    """The history in raw records from anywhere: columns key, value, partition, offset and timestamp.
+    """Return the history in raw records from any source, with the columns key, value, partition, offset and timestamp.
 
-    Records of one shard must come in order within a task, as they do where an archive was written by the source.
+    Records of one shard must be in order within a task, as in an archive that the source wrote.
+    Raises ConfigError if a column is missing.
     """
     missing = set(RAW.names) - set(raw.columns)
     if missing:
@@ -86,23 +88,26 @@ def from_raw(raw: DataFrame, settings: Settings) -> Mapped:
 
 
 def has_journal(bootstrap: str | None, segments: str | None = None) -> bool:
-    """Whether the cluster keeps a journal, or it is among those copies. Raises KohortError where no broker answers."""
+    """Return whether the cluster has a journal, or the copies include one. Raises KohortError if no broker responds."""
     if bootstrap is None:
         return segments is not None and has_segments(segments, JOURNAL_TOPIC)
-    cluster = Cluster(reading_options.parse(_journal(bootstrap), streaming=False).broker)
+    cluster = BlockingCluster(reading_options.parse(_journal(bootstrap), streaming=False).broker)
     try:
-        return bool(cluster.partitions(reading_options.Topics(pattern=JOURNAL_TOPIC)))
+        return cluster.exists(JOURNAL_TOPIC)
     finally:
         cluster.close()
 
 
 def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """The records of the journal."""
+    """Return the records of the journal."""
     return spark.read.format("kohort").options(**_journal(bootstrap)).schema("value BINARY").load()
 
 
 def journal_of_segments(spark: SparkSession, path: str) -> DataFrame:
-    """The same from copies of brokers' data directories. Raises ConfigError where the journal is not among them."""
+    """Return the records of the journal in copies of brokers' data directories.
+
+    Raises ConfigError if the copies do not include the journal.
+    """
     return values_of_tasks(spark, segment_tasks(path, JOURNAL_TOPIC)).rows()
 
 
@@ -119,11 +124,12 @@ def analyse(
     journal: DataFrame | None = None,
     told: Told = lambda name: None,
 ) -> None:
-    """Keep the rows of the history and all tables in the store, each under its name, and make views of them. The view
-    `unreadable` counts the records that they are without.
+    """Store the rows of the history and all tables under their names, and make views of them.
 
-    `ends` says where topics ended at the edges of windows; it is called, in a thread, when the view `history` is there.
-    Without it the table `lag` stays empty. `journal` has the records of `__kohort_rebalances` in its column `value`.
+    The view `unreadable` counts the records that the tables lack. `ends` returns the ends of topics
+    at the edges of windows; it is called in a thread, once the view `history` exists. Without it
+    the table `lag` is empty. `journal` has the records of `__kohort_rebalances` in its column
+    `value`.
     """
     spark = history.frame.sparkSession
     told("history")
@@ -137,7 +143,8 @@ def analyse(
         found.createOrReplaceTempView("ends")
         steps.make(THROUGHPUT)
 
-    # Each chain leaves cores idle: while its next view is planned, and where few rows make a single task.
+    # Each of the two chains leaves cores idle: while its next view is planned, and where few rows make a
+    # single task.
     with ThreadPoolExecutor(1, "throughput") as beside:
         throughput = beside.submit(make_throughput)
         steps.make(REBALANCES)
@@ -146,13 +153,16 @@ def analyse(
         if journal is not None:
             damaged = steps.keep_journal(journal)
         else:
-            spark.catalog.dropTempView("journal")  # that an earlier analysis of this session may have left
+            spark.catalog.dropTempView("journal")  # an earlier analysis in this session may have left it
         throughput.result()
     spark.sql(_UNREADABLE.format(damaged=damaged)).createOrReplaceTempView("unreadable")
 
 
 def analyse_journal(journal: DataFrame, store: Store, settings: Settings, *, told: Told = lambda name: None) -> None:
-    """As `analyse`, from the records of `__kohort_rebalances` in the column `value` alone: no commits, so no lag."""
+    """Compute the tables from the journal alone: records of `__kohort_rebalances` in the column `value`.
+
+    A journal has no commits, so there is no lag. See `analyse`.
+    """
     spark = journal.sparkSession
     steps = _Steps(spark, store, settings, told)
     damaged = steps.keep_journal(journal)
@@ -168,17 +178,17 @@ _WITHOUT_COMMITS = {
     "lag": LAG_DDL,
     "savings": "group_id STRING, stops BIGINT, cooperative_stops BIGINT, consumer_stops BIGINT",
 }
-"""What the page asks for and a journal does not have."""
+"""Tables that the page reads and that cannot be computed from a journal."""
 _UNREADABLE = f"""
     SELECT '{OFFSETS_TOPIC}' AS topic, count(*) AS records, min(struct(shard, position)) AS first
     FROM history WHERE kind = '{Kind.UNREADABLE}'
     UNION ALL SELECT '{JOURNAL_TOPIC}', {{damaged}}L, NULL"""
-"""How many records the tables are without, of each topic that was read."""
+"""Number of records that the tables lack, for each topic that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Makes one view after the other, and keeps those that are tables."""
+    """Builder that makes the views in order, and stores those that are tables."""
 
     spark: SparkSession
     store: Store
@@ -187,7 +197,7 @@ class _Steps:
 
     def make(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            if isinstance(step.made, Through):
+            if isinstance(step.made, ArrowView):
                 self.keep(_through(self.spark, step.made, self.settings), step.name)
             elif step.kept:
                 self.keep(_view(self.spark, step.made, self.settings), step.name)
@@ -195,7 +205,7 @@ class _Steps:
                 _view(self.spark, step.made, self.settings).createOrReplaceTempView(step.name)
 
     def keep_journal(self, records: DataFrame) -> int:
-        """How many of the records were left out."""
+        """Store the journal; return how many of the records were omitted."""
         from pyspark.sql import Observation
 
         left_out = Observation()
@@ -211,5 +221,5 @@ def _view(spark: SparkSession, sql: str, settings: Settings) -> DataFrame:
     return spark.sql(sql.format(**settings.as_text()))
 
 
-def _through(spark: SparkSession, made: Through, settings: Settings) -> Mapped:
+def _through(spark: SparkSession, made: ArrowView, settings: Settings) -> Mapped:
     return Mapped(_view(spark, made.sql, settings).repartition(*made.by), made.function, made.schema)

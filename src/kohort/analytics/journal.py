@@ -1,7 +1,8 @@
-"""The journal `__kohort_rebalances` as a table: what the log cannot know, where a recorder was there.
+"""The journal `__kohort_rebalances` as a table: facts that a recorder observed and that the log does not have.
 
-One row per rebalance: its true cause and reason, how long it took, and the dark time from the moment a member stopped
-to the first record that the next one read. It joins with `rebalances` by group and generation or epoch.
+The table has one row per rebalance: its true cause and reason, its duration, and the dark time. The
+dark time of a partition lasts from the moment at which a member stopped to the first record that
+the next one read. Rows join with `rebalances` by group and generation or epoch.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ _VALUE = (
 
 
 def journal_rows(records: DataFrame, left_out: Observation | None = None) -> DataFrame:
-    """From records with the JSON in `value`. What is no record of the journal is left out, and counted as `records` in
-    the observation."""
+    """Parse records with the JSON in the column `value`.
+
+    Records that do not belong to the journal are omitted, and counted as `records` in the
+    observation.
+    """
     from pyspark.sql import functions as f
 
     found = records.select(f.from_json(f.col("value").cast("string"), _VALUE).alias("record")).select("record.*")
     if left_out is not None:
         found = found.observe(left_out, f.count_if(f.col("group_id").isNull()).alias("records"))
-    # Members that could not join are in the journal, too, and are no rebalance.
+    # The journal also has members that could not join; those records are not rebalances.
     rebalances = found.where("group_id IS NOT NULL AND coalesce(size(refused_members), 0) <= 0").drop("refused_members")
     return rebalances.selectExpr(
         "*",

@@ -1,8 +1,8 @@
-"""The compiled loops over records of `__consumer_offsets`: what a committed offset says, by its place in the bytes,
-and what many of them amount to.
+"""Compiled loops over records of `__consumer_offsets`: decoding and aggregation of commits.
 
-Commits are nearly all there is in that topic, so each costs some ten nanoseconds here; every other record is only named
-by its type. Whoever wrote the bytes may have lied about their lengths, so every position is checked.
+Nearly all records of the topic are commits, so they are decoded at about ten nanoseconds each, by
+the positions of the fields. Of other records only the type is read. The lengths in the bytes may be
+wrong, so every position is checked.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from kohort.columns.kernels import _big_endian  # settles numba's cache, and mus
 from numba import int32, int64, njit, types, uint8  # isort: skip
 
 COMMIT, MALFORMED = 1, -1
-"""Commits of both formats count as type 1; any other type stands as it is."""
+"""Commits of both formats count as type 1; other types are unchanged."""
 
 _bytes_in = types.Array(uint8, 1, "C", readonly=True)
 _ends_in = types.Array(int32, 1, "C", readonly=True)
@@ -21,7 +21,7 @@ _three_numbers = types.UniTuple(int64, 3)  # type: ignore[no-untyped-call]
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
 def _int16(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """A length or a version; -2 where the bytes end before it, which neither may be."""
+    """Return a length or a version, or -2 (invalid as either) if the bytes end before it."""
     if at + 2 > end:
         return np.int64(-2)
     value = _big_endian(data, at, np.int64(2))
@@ -30,7 +30,7 @@ def _int16(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 @njit(_three_numbers(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
 def _varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """An unsigned varint: 1, its value and where it ends; 0 where the bytes end first or it is longer than five."""
+    """Return 1, the value and the end of an unsigned varint; 0 first if it is truncated or longer than five bytes."""
     value = np.int64(0)
     for i in range(5):
         if at + i >= end:
@@ -44,7 +44,7 @@ def _varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
 def _commit_key(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Whether group and topic leave exactly the four bytes of a partition."""
+    """Return whether exactly the four bytes of a partition follow group and topic."""
     for _ in range(2):
         size = _int16(data, at, end)
         if size < 0:
@@ -55,7 +55,7 @@ def _commit_key(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
 def _tagged_topic_id(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Where the topic id of a flexible value begins (tag 0, 16 bytes); -1 without one, -2 where it is malformed."""
+    """Return the position of the topic id of a flexible value (tag 0, 16 bytes); -1 without one, -2 if malformed."""
     ok, fields, at = _varint(data, at, end)
     found = np.int64(-1)
     for _ in range(fields):
@@ -72,7 +72,11 @@ def _tagged_topic_id(data, at, end):  # type: ignore[no-untyped-def]  # noqa: AN
 
 @njit(_three_numbers(_bytes_in, int64, int64), cache=True, nogil=True)
 def _time_place(value, begin, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Of a commit's value: its version, where its time begins, and its topic id (-1: none); version -1: malformed."""
+    """Return version, position of the time, and position of the topic id of a commit's value.
+
+    The version is -1 if the value is malformed, and the last position is -1 if there is no topic
+    id.
+    """
     version = _int16(value, begin, end)
     at = begin + 10 + (4 if version >= 3 else 0)
     topic_id = np.int64(-1)
@@ -108,14 +112,14 @@ def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
     value_ends,  # noqa: ANN001
     value_bytes,  # noqa: ANN001
     value_valid,  # noqa: ANN001
-    kinds,  # noqa: ANN001  out: the record's type; of the columns below only commits' rows are written
+    kinds,  # noqa: ANN001  out: the record's type; the columns below are set for commits only
     partitions,  # noqa: ANN001  out
-    positions,  # noqa: ANN001  out: the committed offset; -1 where it was deleted
-    times,  # noqa: ANN001  out: milliseconds; -1 where it was deleted
-    topic_ids,  # noqa: ANN001  out: where in `value_bytes` the topic's id begins; -1 without one
-    id_ends,  # noqa: ANN001  out: its last eight bytes, to tell ids apart by; 0 without one
+    positions,  # noqa: ANN001  out: the committed offset; -1 if deleted
+    times,  # noqa: ANN001  out: milliseconds; -1 if deleted
+    topic_ids,  # noqa: ANN001  out: position of the topic id in `value_bytes`; -1 if there is none
+    id_ends,  # noqa: ANN001  out: last eight bytes of the topic id, to compare ids; 0 if there is none
 ):
-    """Read every row."""
+    """Decode every row."""
     for row in range(len(kinds)):
         at, end = np.int64(key_ends[row]), np.int64(key_ends[row + 1])
         kind = _int16(key_bytes, at, end)
@@ -147,15 +151,15 @@ def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
     nogil=True,
 )
 def sum_up(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    runs,  # noqa: ANN001  of each row the run that it belongs to, counted from 0
-    at,  # noqa: ANN001  its time
-    firsts,  # noqa: ANN001  out: the run's first row
-    lasts,  # noqa: ANN001  out: its last
-    counts,  # noqa: ANN001  in: zeros; out: its rows
-    earliest,  # noqa: ANN001  out: the least of their times, which need not be the first's
-    latest,  # noqa: ANN001  out
+    runs,  # noqa: ANN001  run of each row, counted from 0
+    at,  # noqa: ANN001  time of each row
+    firsts,  # noqa: ANN001  out: first row of each run
+    lasts,  # noqa: ANN001  out: last row of each run
+    counts,  # noqa: ANN001  in: zeros; out: number of rows of each run
+    earliest,  # noqa: ANN001  out: minimum time of each run, which need not be that of its first row
+    latest,  # noqa: ANN001  out: maximum time of each run
 ):
-    """Rows in the order of the log, which any number of runs share."""
+    """Aggregate rows in the order of the log; the rows of different runs may be interleaved."""
     for row in range(len(runs)):
         run, time = runs[row], at[row]
         if counts[run] == 0:

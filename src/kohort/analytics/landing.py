@@ -1,10 +1,11 @@
-"""Rows as Parquet files, written by the tasks that make them, in Arrow: Spark never sees a row.
+"""Writer of Parquet files in the tasks that compute the rows, in Arrow, without conversion to Spark's rows.
 
-By way of Spark a row of the history costs 28 us of CPU: from Arrow to Spark's row, to its writer's columns. Here a
-file's columns are those of the batches, and it costs 1.8 us.
+Through Spark, a row of the history costs 28 us of CPU: it is converted from Arrow to Spark's row,
+then to the columns of Spark's writer. Here the columns of a file are those of the batches, and a
+row costs 1.8 us.
 
-Tasks write into a directory that no reader looks into. What they report, which is once per task whatever failed or ran
-twice, the driver moves to its place; the rest goes.
+Tasks write into a directory that readers skip, and report their files. Each task reports once,
+whatever failed or ran twice. The driver moves the reported files into place and deletes the others.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS_OF_A_GROUP = 1 << 17
-"""Of a file; they are held until they are written."""
+"""Rows of a row group; they are held in memory until they are written."""
 _UNDER_WAY = "_temporary"
-"""Readers of Parquet pass over names that begin so."""
+"""Directory of unfinished files. Readers of Parquet skip names that begin with an underscore."""
 
 
 def file_system(uri: str) -> tuple[pafs.FileSystem, str] | None:
-    """Where that is, and the path there; None where Arrow does not know what Spark may."""
+    """Return the file system of a URI and the path on it, or None if Arrow does not support what Spark may support."""
     if "://" not in uri:
         return pafs.LocalFileSystem(), uri
     try:
@@ -43,16 +44,17 @@ def file_system(uri: str) -> tuple[pafs.FileSystem, str] | None:
 
 
 def land(made: Mapped, uri: str, partition_by: str | None) -> DataFrame:
-    """Compute the rows once and put them below the directory in place of what is there; the same rows, read back.
+    """Compute the rows once and write them below the directory, replacing its content. Return the rows, read back.
 
-    A column that partitions gives each of its values a directory, and is in no file. `uri` is known to `file_system`.
+    A partitioning column has a directory for each of its values, and is in no file. `file_system`
+    must support `uri`.
     """
     found = file_system(uri)
     assert found is not None
     files, home = found
     under_way = posixpath.join(home, _UNDER_WAY)
     files.create_dir(under_way, recursive=True)
-    reported = mapped(made.frame, Landing(made.function, uri, partition_by), "path STRING").collect()
+    reported = mapped(made.frame, ParquetTask(made.function, uri, partition_by), "path STRING").collect()
     _clear(files, home)
     for row in reported:
         target = posixpath.join(home, row["path"])
@@ -63,7 +65,7 @@ def land(made: Mapped, uri: str, partition_by: str | None) -> DataFrame:
 
 
 def _clear(files: pafs.FileSystem, home: str) -> None:
-    """Leave nothing but what is under way."""
+    """Delete everything but the unfinished files."""
     for one in files.get_file_info(pafs.FileSelector(home)):
         if one.type == pafs.FileType.File:
             files.delete_file(one.path)
@@ -72,8 +74,11 @@ def _clear(files: pafs.FileSystem, home: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
-    """A task: the function's rows into a file, or one for each value of a column. Its own rows are the files' paths."""
+class ParquetTask:
+    """Function that a task runs to write the rows to a file, or to one per value of a column.
+
+    It yields the paths of the files.
+    """
 
     function: ArrowFunction
     uri: str
@@ -98,7 +103,7 @@ class Landing:
 
 
 class _File:
-    """Gathers batches up to what makes a row group."""
+    """Parquet file that gathers batches into row groups."""
 
     def __init__(self, files: pafs.FileSystem, path: str, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(path, schema, filesystem=files)
@@ -122,7 +127,7 @@ class _File:
 
 
 def _parted(batch: pa.RecordBatch, column: str | None) -> Iterator[tuple[Any, pa.RecordBatch]]:
-    """Rows by the values of that column, which is left out."""
+    """Yield the rows of each value of the column, without the column."""
     if column is None:
         yield None, batch
         return

@@ -1,4 +1,4 @@
-"""Names and keys as small numbers, by which columns are grouped, sorted and searched."""
+"""Encoding of names and keys as small numbers, by which columns are grouped, sorted and searched."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 
 def dense(first: Any, *others: Any) -> Any:
-    """One number for each distinct row of these columns of numbers, counted from 0 in the order in which rows come.
+    """Return one number for each distinct row of these numeric columns, counted from 0 in order of first appearance.
 
-    All but the first column must hold small numbers from 0 on.
+    All columns but the first must hold small numbers that are not negative.
     """
     found = _counted(first)
     for column in others:
@@ -20,7 +20,7 @@ def dense(first: Any, *others: Any) -> Any:
 
 
 def codes(column: pa.ChunkedArray[Any]) -> Any:
-    """A number for each distinct text; a null is one of them."""
+    """Return a number for each distinct text; null counts as a text."""
     encoded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -28,7 +28,7 @@ def codes(column: pa.ChunkedArray[Any]) -> Any:
 
 
 def ranks(column: Any) -> tuple[Any, int]:
-    """Each number's place among the distinct ones in their order, and how many there are."""
+    """Return each number's rank among the distinct numbers, and the count of distinct numbers."""
     found, places = np.unique(column, return_inverse=True)
     return places.astype(np.int64), len(found)
 

@@ -1,6 +1,7 @@
-"""Where an analysis goes: a directory of this host, or a URI that Spark's file systems know.
+"""Destination of an analysis: a directory on this host, or a URI that Spark's file systems support.
 
-Both are tried before the analysis begins: it takes minutes, and its page is written at the end.
+Both are checked before the analysis begins, because it takes minutes and writes its page at the
+end.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Place(Protocol):
-    """A directory that is made where it is not there."""
+class Destination(Protocol):
+    """Directory that is created if it does not exist."""
 
     path: str
     is_remote: bool
@@ -29,27 +30,27 @@ class Place(Protocol):
         ...
 
     def prepare(self, spark: SparkSession) -> None:
-        """Make the directory, and see that files can be written. Raises ConfigError."""
+        """Create the directory, and check that files can be written. Raises ConfigError."""
         ...
 
     def write(self, spark: SparkSession, name: str, content: bytes) -> None:
-        """A file in it, in place of one that is there."""
+        """Write a file, replacing an existing one."""
         ...
 
     def directories(self, spark: SparkSession) -> int:
-        """How many there are in it."""
+        """Return the number of directories in it."""
         ...
 
 
-def place(out: str) -> Place:
-    """Raises ConfigError where `out` is a directory of this host in which nothing can be written."""
+def place(out: str) -> Destination:
+    """Return the destination. Raises ConfigError if `out` is a directory on this host that cannot be written."""
     if out.startswith("file:"):
         return LocalPlace(unquote(urlsplit(out).path))
     return RemotePlace(out.rstrip("/")) if "://" in out else LocalPlace(out)
 
 
 class LocalPlace:
-    """A directory of this host; executors must see it, too."""
+    """Directory on this host, which executors must see, too."""
 
     is_remote = False
     is_known_to_arrow = True
@@ -67,7 +68,7 @@ class LocalPlace:
         return self.path
 
     def prepare(self, spark: SparkSession) -> None:
-        """It is there since it was named."""
+        """Do nothing: the constructor creates the directory."""
 
     def write(self, spark: SparkSession, name: str, content: bytes) -> None:
         (Path(self.path) / name).write_bytes(content)
@@ -77,7 +78,7 @@ class LocalPlace:
 
 
 class RemotePlace:
-    """A URI, by Hadoop's file system for its scheme, which Spark reads and writes tables with."""
+    """URI, accessed through Hadoop's file system for its scheme, with which Spark reads and writes tables."""
 
     is_remote = True
 
@@ -119,7 +120,7 @@ class RemotePlace:
         return sum(bool(entry.isDirectory()) for entry in files.listStatus(path))
 
     def _opened(self, spark: SparkSession, name: str) -> tuple[Any, Any]:
-        """Hadoop's file system, and the path of that name."""
+        """Return Hadoop's file system, and the path of that name."""
         jvm: Any = spark._jvm
         session: Any = spark._jsparkSession
         path = jvm.org.apache.hadoop.fs.Path(f"{self.path}/{name}" if name else self.path)

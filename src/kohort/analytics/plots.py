@@ -1,4 +1,4 @@
-"""The report's pictures, as SVG to stand in a page. Needs matplotlib."""
+"""Charts of the report, as SVG to embed in a page. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-# Paul Tol's "bright" scheme and two more: distinct for colour-blind readers too.
+# Paul Tol's "bright" scheme and two more colours: distinct for colour-blind readers, too.
 _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#BBBBBB")
 _HOUR_MS = 3_600_000
 _MOST_CAUSES = 7
@@ -22,7 +22,7 @@ _UNITS = ((_HOUR_MS, "hours"), (60_000, "minutes"), (1_000, "seconds"))
 
 
 def costs(groups: Sequence[Row], causes: Mapping[str, Sequence[Row]]) -> str:
-    """Bars: partition-hours that each group's partitions waited, by cause."""
+    """Draw bars: partition-hours that the partitions of each group waited, by cause."""
     groups = [row for row in groups if row["excess_ms"]]
     if not groups:
         return ""
@@ -51,7 +51,7 @@ def _share(causes: Sequence[Row], name: str, named: Sequence[str]) -> float:
 
 
 def rebalances(counts: Sequence[tuple[str, int, int]], groups: Sequence[str]) -> str:
-    """Dots: a group's rebalances over time, the larger the more there were."""
+    """Draw dots: rebalances of each group over time; the size of a dot is their number."""
     if not counts:
         return ""
     shown = {group for group, _, _ in counts}
@@ -75,7 +75,7 @@ def rebalances(counts: Sequence[tuple[str, int, int]], groups: Sequence[str]) ->
 
 
 def lag(points: Sequence[tuple[str, int, int]]) -> str:
-    """Lines: the age of the oldest record that a group has not processed, by time, of its worst partition."""
+    """Draw lines: age of the oldest unprocessed record of each group's worst partition, over time."""
     figure, axes = _figure(3.2)
     lines: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for group, at, age in points:
@@ -93,7 +93,7 @@ def lag(points: Sequence[tuple[str, int, int]]) -> str:
 
 
 def rate(points: Sequence[tuple[int, float]]) -> str:
-    """A line: commits per second of all groups."""
+    """Draw a line: commits per second of all groups."""
     if len(points) < 2:
         return ""
     figure, axes = _figure(2.2)
@@ -115,7 +115,7 @@ def _figure(height: float) -> tuple[Figure, Axes]:
 
 
 def _time(at: int) -> Any:
-    """matplotlib takes it; its stubs do not say so."""
+    """Return the time as a datetime. matplotlib accepts it, but its stubs do not."""
     return datetime.fromtimestamp(at / 1000, UTC)
 
 

@@ -1,4 +1,4 @@
-"""The report: one page of HTML with everything in it, that says which groups hurt, why, and how much."""
+"""Report on one self-contained HTML page: which groups have problems, their causes, and their cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_RECORDED = 3
 
 
 def page(found: Findings) -> str:
-    """The findings as HTML."""
+    """Return the findings as HTML."""
     parts = [
         f"<h1>{escape(headline(found))}</h1>",
         f"<p class=lead>{escape(span(found))}</p>",
@@ -34,7 +34,7 @@ def page(found: Findings) -> str:
 
 
 def headline(found: Findings) -> str:
-    """One sentence: how much, and who."""
+    """Return one sentence with the total cost and the groups that account for most of it."""
     total = sum(row["excess_ms"] or 0 for row in found.groups)
     rebalances = sum(row["rebalances"] for row in found.groups)
     if not total:
@@ -54,7 +54,7 @@ def headline(found: Findings) -> str:
 
 
 def span(found: Findings) -> str:
-    """What was looked at."""
+    """Return a sentence on the analysed period and data."""
     whole = found.whole
     rebalances = sum(row["rebalances"] for row in found.groups)
     return (
@@ -64,7 +64,7 @@ def span(found: Findings) -> str:
 
 
 def left_out(found: Findings) -> list[str]:
-    """What the figures are without, a sentence for each topic."""
+    """Return a sentence for each topic with records that the figures lack."""
     said = []
     for row in found.unreadable:
         first = "" if row["shard"] is None else f", the first at offset {row['position']} of partition {row['shard']}"
@@ -77,7 +77,7 @@ def left_out(found: Findings) -> list[str]:
 
 
 def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
-    """Why this group hurts and what would help, in a sentence or two."""
+    """Return one or two sentences on why this group has problems and what would help."""
     first = causes[0]
     said = [f"{first['times']:,} times: {first['cause']}."]
     recorded = found.recorded.get(row["group_id"], ())
@@ -163,7 +163,7 @@ def _journal_table(rows: Sequence[Row]) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """Escaped."""
+    """Return an HTML table; all cells are escaped."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
@@ -174,12 +174,12 @@ def _picture(title: str, svg: str) -> str:
 
 
 def hours(ms: int | None) -> str:
-    """Partition-hours, or hours."""
+    """Format milliseconds as (partition-)hours."""
     return f"{(ms or 0) / HOUR_MS:,.1f}"
 
 
 def duration(ms: float | None) -> str:
-    """As a person says it."""
+    """Format a duration for readers."""
     if ms is None:
         return "-"
     for size, unit in ((86_400_000, "d"), (HOUR_MS, "h"), (60_000, "min"), (1_000, "s")):
@@ -189,7 +189,7 @@ def duration(ms: float | None) -> str:
 
 
 def day(at: int | None) -> str:
-    """UTC, to the minute."""
+    """Format a time in UTC, to the minute."""
     return "-" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 

@@ -1,8 +1,9 @@
-"""Commits summed up before Spark sees them: what a combiner does, on columns.
+"""Aggregation of commits before Spark receives them: a combiner on columns.
 
-A run is one group's commits of one partition within one window of time, and never crosses a record that may have given
-the partition to another member; so the last commit of an old owner and the first of a new one are both ends of runs.
-Summing up is associative: several runs of the same key are as good as one.
+A run consists of the commits of one group for one partition within one time window. It never spans
+a record after which the partition may belong to another member; so the last commit of an old owner
+and the first of a new one are both ends of runs. The aggregation is associative: several runs of
+the same key are equivalent to one.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from kohort.analytics.schema import HISTORY, Kind
 from kohort.model import Millis
 
 _POSITION_BITS = 42
-"""Of a number that orders a group's records; leaves 21 bits for groups."""
+"""Bits of the position in a number that orders a group's records; 21 bits remain for groups."""
 
 
 class Runs:
-    """Gathers commits by `add`, learns by `split` where runs end, and gives the runs by `take`."""
+    """Collector of commits (`add`) that `split` separates into runs; `take` returns the runs."""
 
     def __init__(self, window_ms: Millis) -> None:
         self._window_ms = window_ms
@@ -37,16 +38,16 @@ class Runs:
         self._rows = 0
 
     def __len__(self) -> int:
-        """Commits gathered."""
+        """Return the number of commits gathered."""
         return self._rows
 
     @property
     def numbers(self) -> int:
-        """How many pairs of group and topic are known."""
+        """Number of known pairs of group and topic."""
         return len(self._names)
 
     def number(self, group_id: str, topic: str) -> int:
-        """The number by which `add` takes this pair."""
+        """Return the number that identifies this pair in `add`."""
         known = self._by_name.get((group_id, topic))
         if known is None:
             known = self._by_name[group_id, topic] = len(self._names)
@@ -55,7 +56,7 @@ class Runs:
         return known
 
     def name(self, number: int) -> tuple[str, str]:
-        """Group and topic."""
+        """Return group and topic."""
         return self._names[number]
 
     def split(self, group_id: str, position: int) -> None:
@@ -68,7 +69,7 @@ class Runs:
         self._rows += len(columns["number"])
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """The runs of all that was gathered; nothing is gathered from here on."""
+        """Yield the runs of all gathered commits, and start over."""
         if not self._rows:
             self._splits.clear()
             return
@@ -76,14 +77,14 @@ class Runs:
         columns = {name: np.concatenate([one[name] for one in self._gathered]) for name in names}
         pieces = self._pieces(columns)
         windows = dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
-        # Both factors are dense, so that they fit 63 bits together.
+        # Both factors are dense, so their product fits into 63 bits.
         runs = dense(pieces * (int(windows.max()) + 1) + windows)
         self._splits.clear()
         self._gathered, self._rows = [], 0
         yield from self._history(columns, runs, pieces)
 
     def _pieces(self, columns: dict[str, Any]) -> Any:
-        """A number for what one group commits of one partition between two of the places where its runs end."""
+        """Return a number for the commits of one group for one partition between two of its splits."""
         series = dense(columns["number"].astype(np.int64) << 32 | columns["partition"])
         if not self._splits:
             return series
@@ -95,7 +96,7 @@ class Runs:
         return dense(series * (len(ends) + 1) + between)
 
     def _history(self, columns: dict[str, Any], runs: Any, pieces: Any) -> Iterator[pa.RecordBatch]:
-        """A row for each run, whose commits follow each other as in the log."""
+        """Yield a row for each run, whose commits are in the order of the log."""
         size = int(runs.max()) + 1
         counts = np.zeros(size, np.int64)
         firsts, lasts, earliest, latest = (np.empty(size, np.int64) for _ in range(4))
@@ -125,7 +126,7 @@ class Runs:
 
 
 def _outermost(pieces: Any, counted: Any) -> Any:
-    """Whether a run is its piece's first or last, of those that count."""
+    """Return whether a run is the first or last one of its piece, among those that count."""
     found = np.zeros(len(pieces), bool)
     rows = np.flatnonzero(counted)
     _, first = np.unique(pieces[rows], return_index=True)

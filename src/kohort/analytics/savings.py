@@ -1,8 +1,9 @@
-"""What another protocol would have saved: each classic group's memberships once more, through our assignors.
+"""Estimate of what another protocol would have saved: each classic group's history, replayed with Kohort's assignors.
 
-The same members come and go at the same times; what differs is which partitions have to stop. Under the cooperative
-protocol those that an assignor takes from somebody, under the consumer protocol those that the coordinator's target
-moves; whoever keeps a partition goes on. Time saved is reckoned with what a stop cost this group on average.
+The same members join and leave at the same times; the partitions that have to stop differ. Under
+the cooperative protocol, these are the partitions that an assignor takes from a member. Under the
+consumer protocol, they are those that the coordinator's target moves. All other partitions
+continue. The saved time is estimated from the average cost of a stop in this group.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kohort.assignor.registry import find_assignor
 from kohort.assignor.server.api import MemberShape, TopicShape
 from kohort.assignor.server.registry import find_server_assignor
 from kohort.model import UUID, TopicPartition
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,22 +41,22 @@ _SAVINGS = """
 
 
 def savings(spark: SparkSession) -> DataFrame:
-    """The table, one row per classic group, over the views of the other tables."""
+    """Return the table, one row per classic group, from the views of the other tables."""
     replayed = applied(spark.sql(_GENERATIONS), "group_id", _replay_table, _REPLAYED)
     replayed.createOrReplaceTempView("_replayed")
     return spark.sql(_SAVINGS)
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
-    """Who is in the group after a rebalance, and what each asks for."""
+class GroupMembership:
+    """Members of the group after a rebalance, with their subscriptions."""
 
     topics: Mapping[str, Sequence[str]]
 
 
 @dataclass(slots=True)
-class Stops:
-    """How many partitions had to stop, over all changes of membership."""
+class StoppedPartitions:
+    """Number of partitions that had to stop, over all changes of membership."""
 
     changes: int = 0
     cooperative: int = 0
@@ -63,11 +64,11 @@ class Stops:
 
 
 class _Replay:
-    """A group under both protocols at once. `partitions` counts those of each topic."""
+    """Replay of a group under both protocols at once. `partitions` has the partition count of each topic."""
 
     def __init__(self, partitions: Mapping[str, int]) -> None:
         self.partitions = partitions
-        self.stops = Stops()
+        self.stops = StoppedPartitions()
         self.owned: dict[str, frozenset[TopicPartition]] = {}
         self.target: dict[str, frozenset[TopicPartition]] = {}
         self.members: dict[str, tuple[str, ...]] = {}
@@ -77,8 +78,8 @@ class _Replay:
         for topic, topic_id in self._ids.items():
             self._plan.set_topic(topic_id, TopicShape(partitions[topic], name=topic))
 
-    def step(self, roll: Roll) -> None:
-        """The members after one more rebalance; where nobody came, went or asked for something else, nothing stops."""
+    def step(self, roll: GroupMembership) -> None:
+        """Apply the members after one more rebalance; nothing stops if members and subscriptions are unchanged."""
         members = {member: tuple(topics) for member, topics in roll.topics.items()}
         if members == self.members:
             return
@@ -104,7 +105,7 @@ class _Replay:
         return stopped
 
     def _cooperatively(self, members: Mapping[str, tuple[str, ...]]) -> int:
-        # Two rounds: the first takes partitions from their owners, the follow-up gives them away.
+        # Two rounds: the first revokes partitions from their owners, the follow-up assigns them.
         before = self.owned
         for generation in range(2):
             asked = {
@@ -121,12 +122,12 @@ class _Replay:
 
 
 def _lost(before: Mapping[str, frozenset[TopicPartition]], after: Mapping[str, frozenset[TopicPartition]]) -> int:
-    """How many partitions are no longer where they were."""
+    """Return the number of partitions that are no longer owned by the same member."""
     return sum(len(held - after.get(member, frozenset())) for member, held in before.items())
 
 
-def replay(rolls: Sequence[Roll], partitions: Mapping[str, int]) -> Stops:
-    """All rebalances of one group, in order."""
+def replay(rolls: Sequence[GroupMembership], partitions: Mapping[str, int]) -> StoppedPartitions:
+    """Replay all rebalances of one group, in order."""
     group = _Replay(partitions)
     for roll in rolls:
         group.step(roll)
@@ -134,14 +135,14 @@ def replay(rolls: Sequence[Roll], partitions: Mapping[str, int]) -> Stops:
 
 
 def _replay_table(table: pa.Table) -> pa.Table:
-    """One group's generations, on an executor."""
+    """Replay one group's generations, on an executor."""
     import pyarrow as pa
 
     rows = table.sort_by("position").to_pylist()
     partitions: dict[str, int] = {}
     for topic, number in _assigned(rows):
         partitions[topic] = max(partitions.get(topic, 0), number + 1)
-    stops = replay([Roll(dict(zip(row["ids"], row["subscribed"], strict=True))) for row in rows], partitions)
+    stops = replay([GroupMembership(dict(zip(row["ids"], row["subscribed"], strict=True))) for row in rows], partitions)
     row: dict[str, Any] = {
         "group_id": [rows[0]["group_id"]],
         "changes": [stops.changes],

@@ -1,7 +1,8 @@
-"""The rows that a history is decoded into, as Spark's DDL and as Arrow's schema: one wide row type of several kinds.
+"""Schema of the rows of a history, as DDL of Spark and as Arrow schema: one wide row type of several kinds.
 
-`commits` rows are runs of committed offsets, summed up before Spark sees them; the other kinds are one record of
-`__consumer_offsets` each. A column that a kind does not have is null. Times are milliseconds since the epoch.
+Rows of kind `commits` are runs of committed offsets, aggregated before Spark receives them. Rows of
+the other kinds are one record of `__consumer_offsets` each. A column that a kind does not have is
+null. Times are in milliseconds since the epoch.
 """
 
 from enum import StrEnum
@@ -10,22 +11,22 @@ import pyarrow as pa
 
 
 class Kind(StrEnum):
-    """What a row is."""
+    """Kind of a row."""
 
     COMMITS = "commits"
-    """Commits of one partition by one group, within one window and between two records of its group."""
+    """Commits of one partition by one group, within one window and between two records of the group."""
     GENERATION = "generation"
-    """A classic group's members and what each was given (type 2)."""
+    """Members of a classic group and their assignments (type 2)."""
     EPOCH = "epoch"
-    """A consumer group's group epoch (type 3)."""
+    """Group epoch of a consumer group (type 3)."""
     TOPIC = "topic"
-    """A topic's name and id (type 4, which brokers before 4.1 wrote)."""
+    """Name and id of a topic (type 4, which brokers before 4.1 wrote)."""
     MEMBER = "member"
-    """What a member of a consumer group asks for (type 5); not alive where the record deletes it."""
+    """Subscription of a member of a consumer group (type 5); not alive if the record deletes it."""
     CURRENT = "current"
-    """What a member of a consumer group has (type 8); not alive where the record deletes it."""
+    """Current assignment of a member of a consumer group (type 8); not alive if the record deletes it."""
     UNREADABLE = "unreadable"
-    """A record that could not be decoded: it is damaged, or of a format that is newer than this code."""
+    """Record that could not be decoded: it is damaged, or its format is newer than this code."""
 
 
 _RAW: list[tuple[str, pa.DataType]] = [
@@ -36,7 +37,7 @@ _RAW: list[tuple[str, pa.DataType]] = [
     ("timestamp", pa.timestamp("us", tz="UTC")),
 ]
 RAW = pa.schema(_RAW)
-"""What is decoded: columns of `format("kohort")`."""
+"""Schema of the decoder's input: columns of `format("kohort")`."""
 
 _NAMES = pa.list_(pa.field("element", pa.string()))
 MEMBER = pa.struct(
@@ -82,9 +83,13 @@ _HISTORY: list[tuple[str, pa.DataType]] = [
     ("members", pa.list_(pa.field("element", MEMBER))),
 ]
 HISTORY = pa.schema(_HISTORY)
-"""`position` is the record's offset in its shard, for a run its first and `last_position` its last; `at` is a record's
-time, for a run its first commit's and `last_at` its last. `outermost` is a run that may lie next to a change of owner.
-`assigned` names partitions as `topic-partition`, with the topic's id instead of its name in consumer groups."""
+"""Schema of the history.
+
+`position` is the record's offset in its shard; for a run it is that of its first record, and
+`last_position` that of its last. `at` is the record's time; for a run it is the earliest time, and
+`last_at` the latest. `outermost` marks a run that may be next to a change of owner. `assigned`
+names partitions as `topic-partition`; in consumer groups it has the topic's id instead of its name.
+"""
 
 HISTORY_DDL = (
     "kind STRING, shard INT, position BIGINT, last_position BIGINT, at BIGINT, group_id STRING,"

@@ -1,8 +1,9 @@
-"""Where raw records of `__consumer_offsets` come from, and how reading them becomes tasks.
+"""Sources of raw records of `__consumer_offsets`, and the tasks that read them.
 
-From a cluster, by the reader of `format("kohort")` and with all its options; or from a copy of brokers' data
-directories, the segments of `__consumer_offsets-*`, so that a cluster need not be asked at all. The driver plans, and
-tasks decode what they read in the same process: Spark's own way to such a reader takes three more processes of Python.
+The source is a cluster, through the reader of `format("kohort")` with all its options, or a copy of
+brokers' data directories: the segments of `__consumer_offsets-*`, so that no cluster is needed. The
+driver plans, and tasks decode what they read in the same process. Spark's own interface for such a
+reader takes three more Python processes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.batch import BatchReader
 from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.source.batch import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,26 +38,29 @@ _BYTES_WORTH_A_TASK = 16 << 20
 _DEFAULTS = {
     "subscribe": OFFSETS_TOPIC,
     "kafka.isolation.level": "read_committed",
-    # A shard whose one group makes half of all commits is many tasks.
+    # Splits a shard in which one group makes half of all commits into many tasks.
     "maxrecordsperpartition": "1000000",
 }
 
 Task = Callable[[], "Iterator[pa.RecordBatch]"]
-"""Raw records, those of one shard in the order of their offsets. Spark pickles it."""
+"""Function that yields raw records, those of one shard in the order of their offsets. Spark pickles it."""
 
 
 def cluster_tasks(given: dict[str, str]) -> list[Task]:
-    """What reads a cluster's topic. Takes options of `format("kohort")` in lower case, of which the broker is one."""
+    """Return tasks that read a cluster's topic.
+
+    Takes options of `format("kohort")` in lower case, including the bootstrap servers.
+    """
     options = reading_options.parse(_DEFAULTS | given, streaming=False)
     reader = BatchReader(options, StructType([COLUMNS[name] for name in RAW.names]))
     return [partial(reader.read, part) for part in reader.partitions()]
 
 
 def segment_tasks(path: str, topic: str = OFFSETS_TOPIC) -> list[Task]:
-    """What reads a topic's segments in any directory below the path, a task for some small ones or for a large one.
+    """Return tasks that read a topic's segments in any directory below the path.
 
-    They are at most 100 MB by default, and mostly much smaller: a cluster has fifty shards. Raises ConfigError where
-    there are none.
+    A task reads one large segment or several small ones. Segments are at most 100 MB by default,
+    and mostly much smaller: a cluster has fifty shards. Raises ConfigError if there are none.
     """
     found = sorted(Path(path).glob(f"**/{topic}-*/*.log"))
     if not found:
@@ -65,12 +69,12 @@ def segment_tasks(path: str, topic: str = OFFSETS_TOPIC) -> list[Task]:
 
 
 def has_segments(path: str, topic: str) -> bool:
-    """Whether some directory below the path has a segment of the topic."""
+    """Return whether a directory below the path has a segment of the topic."""
     return next(Path(path).glob(f"**/{topic}-*/*.log"), None) is not None
 
 
 def decoded_tasks(spark: SparkSession, tasks: Sequence[Task], window_ms: Millis) -> Mapped:
-    """Rows of the history, decoded where they are read."""
+    """Return rows of the history, which are decoded by the tasks that read them."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from kohort.analytics.decoding import Decoder
@@ -81,7 +85,7 @@ def decoded_tasks(spark: SparkSession, tasks: Sequence[Task], window_ms: Millis)
 
 
 def values_of_tasks(spark: SparkSession, tasks: Sequence[Task]) -> Mapped:
-    """The column `value` of what is read."""
+    """Return the column `value` of the records."""
 
     def values(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (raw.select(["value"]) for raw in _run(tasks, batches))
@@ -90,7 +94,7 @@ def values_of_tasks(spark: SparkSession, tasks: Sequence[Task]) -> Mapped:
 
 
 def _numbered(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
-    """A row for each task, in a partition of its own."""
+    """Return a frame with one row per task, each in its own partition."""
     return spark.range(0, len(tasks), 1, max(1, len(tasks)))
 
 
@@ -101,7 +105,7 @@ def _run(tasks: Sequence[Task], numbers: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def decoded_rows(raw: DataFrame, window_ms: Millis) -> Mapped:
-    """Rows of the history from the columns of `RAW`; also of a stream, whose batches are then summed up each alone."""
+    """Return rows of the history from the columns of `RAW`; batches of a stream are aggregated separately."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from kohort.analytics.decoding import Decoder
@@ -112,7 +116,7 @@ def decoded_rows(raw: DataFrame, window_ms: Millis) -> Mapped:
 
 
 def _packed(segments: Iterable[Path]) -> list[list[str]]:
-    """Neighbours together, up to what is worth a task; empty ones left out."""
+    """Group adjacent segments up to the size of a task; omit empty ones."""
     packs: list[list[str]] = []
     room = 0
     for segment in segments:
@@ -127,15 +131,15 @@ def _packed(segments: Iterable[Path]) -> list[list[str]]:
 
 
 def read_segments(paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """One behind the other."""
+    """Read segments one after the other."""
     return chain.from_iterable(read_segment(Path(path)) for path in paths)
 
 
 def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
-    """The raw records of a segment, without those of control batches. Raises BatchError where it is damaged.
+    """Yield the raw records of a segment, without those of control batches. Raises BatchError if it is damaged.
 
-    A last batch that was not written to its end is left out, as a broker would cut it off. Raises KohortError where it
-    cannot be that: other segments follow.
+    An incomplete last batch is omitted, as a broker would truncate it. Raises KohortError if other
+    segments follow, because then the copy must be incomplete.
     """
     from kohort.columns.decoder import Decoder, index_batches
 
@@ -145,7 +149,7 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         at, size = 0, _READ_AT_ONCE
         while at < len(mapped):
-            # A view would keep the file mapped; a copy of some megabytes lets go of it, and bounds what is held.
+            # A view would keep the file mapped. A copy of a few megabytes releases it, and bounds the memory.
             piece: Any = mapped[at : at + size]
             batches = index_batches(piece, tp)
             if not batches and at + size < len(mapped):
@@ -161,7 +165,10 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _check_last(path: Path, at: int, size: int) -> None:
-    """Brokers write to the end of the last segment only; any other one that ends within a batch is half a copy."""
+    """Warn if the last segment ends within a batch. Raises KohortError for other segments: the copy is incomplete.
+
+    Brokers write to the end of the last segment only.
+    """
     following = max(path.parent.glob("*.log"), key=lambda segment: segment.name)
     if following != path:
         raise KohortError(

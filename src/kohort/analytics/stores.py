@@ -1,8 +1,9 @@
-"""Where tables go: plain Parquet, or tables of a lake whose commits hold the files that Spark has written.
+"""Stores of tables: plain Parquet, or tables of a lake whose commits refer to the files that the tasks wrote.
 
-In each format tasks write Parquet files side by side: Spark's rows by Spark, those of Arrow functions in Arrow. For
-Delta and Iceberg they go into a directory of this run, and one commit of the driver makes them what the table is from
-then on: readers see the last run or this one, never half of it, and earlier runs stay readable as earlier versions.
+In each format, tasks write Parquet files in parallel: Spark writes its own rows, and Arrow
+functions write theirs in Arrow. For Delta and Iceberg the files are written to a directory of this
+run, and one commit of the driver makes them the table's content. Readers see the previous run or
+this one, never a part of it, and earlier runs remain readable as earlier versions.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NAMESPACE = "kohort"
-"""Of Iceberg tables in their catalog."""
+"""Namespace of Iceberg tables in their catalog."""
 
 
 class Format(StrEnum):
-    """How tables are kept."""
+    """Format of the tables."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -42,15 +43,15 @@ class Format(StrEnum):
 
 
 class Store(Protocol):
-    """Keeps each table under its name, in place of what an earlier run wrote there. Two threads may keep at once."""
+    """Store that keeps each table under its name, replacing that of an earlier run. Two threads may use it at once."""
 
     def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
-        """Compute the rows once and keep them; gives the same rows, read back."""
+        """Compute the rows once and store them. Return the same rows, read back."""
         ...
 
 
 def store(form: Format, out: str) -> Store:
-    """Tables below that directory, or URI. Raises KohortError where the package for the format is missing."""
+    """Return a store for tables below that directory or URI. Raises KohortError if the format's package is missing."""
     out = out if "://" in out else str(Path(out).absolute())
     try:
         match form:
@@ -67,7 +68,7 @@ def store(form: Format, out: str) -> Store:
 
 
 class ParquetStore:
-    """A directory of Parquet files for each table."""
+    """Store with a directory of Parquet files for each table."""
 
     def __init__(self, out: str) -> None:
         self._out = out
@@ -77,7 +78,7 @@ class ParquetStore:
 
 
 class DeltaStore:
-    """A Delta table for each table, in a directory of its name; an earlier run is an earlier version."""
+    """Store with a Delta table for each table, in a directory of its name; an earlier run is an earlier version."""
 
     def __init__(self, out: str) -> None:
         self._out = out
@@ -106,15 +107,16 @@ class DeltaStore:
 
 
 class IcebergStore:
-    """An Iceberg table for each table, in the namespace `kohort` of a catalog; an earlier run is an earlier snapshot.
+    """Store with an Iceberg table for each table, in the namespace `kohort` of a catalog.
 
-    `partition_by` is left out: Iceberg takes files over by what is in them, and a directory's name is not.
+    An earlier run is an earlier snapshot. `partition_by` is ignored: Iceberg adds files by their
+    content, and the name of a directory is not part of it.
     """
 
     def __init__(self, out: str, catalog: Catalog) -> None:
         self._out = out
         self._catalog = catalog
-        self._committing = threading.Lock()  # a catalog is no thing for two threads
+        self._committing = threading.Lock()  # a catalog must not be used by two threads
 
     def keep(self, made: DataFrame | Mapped, name: str, partition_by: str | None = None) -> DataFrame:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -140,7 +142,7 @@ class IcebergStore:
 
 
 def local_catalog(out: str) -> Catalog:
-    """A catalog in a file beside the tables, which PyIceberg opens by `SqlCatalog`."""
+    """Return a catalog in a file beside the tables, which PyIceberg opens with `SqlCatalog`."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -149,7 +151,7 @@ def local_catalog(out: str) -> Catalog:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What one of Spark's tasks wrote; the path is relative to the run's directory."""
+    """File that one of the tasks wrote; the path is relative to the run's directory."""
 
     path: str
     size: int
@@ -163,9 +165,10 @@ def _fresh() -> str:
 
 
 def _write(made: DataFrame | Mapped, target: str, partition_by: str | None) -> DataFrame:
-    """Compute the rows and write them; the same rows, read back.
+    """Compute the rows and write them. Return the same rows, read back.
 
-    The schema is told: a partition that has no rows has no directory, and a frame without rows may have no file.
+    The schema is passed to the reader: a partition without rows has no directory, and a frame
+    without rows may have no file.
     """
     if isinstance(made, Mapped) and file_system(target) is not None:
         return land(made, target, partition_by)
@@ -176,7 +179,7 @@ def _write(made: DataFrame | Mapped, target: str, partition_by: str | None) -> D
 
 
 def _files(directory: str) -> list[_File]:
-    """The Parquet files below a directory, on any file system that Arrow knows by its URI."""
+    """Return the Parquet files below a directory, on any file system that Arrow supports."""
     files, home = pafs.FileSystem.from_uri(directory) if "://" in directory else (pafs.LocalFileSystem(), directory)
     found = []
     for one in files.get_file_info(pafs.FileSelector(home, recursive=True)):

@@ -1,7 +1,7 @@
-"""The same decoder in a structured stream: commit rates, lag, rebalances and flapping members while they happen.
+"""Structured streams over the same decoder: commit rates, lag, rebalances and flapping members in real time.
 
-Records are decoded and summed up within each batch, and what is kept between batches is native aggregation of Spark, a
-few numbers per group or partition and window; Python keeps nothing.
+Records are decoded and aggregated within each batch. The state between batches is native
+aggregation of Spark, a few numbers per group or partition and window; Python keeps no state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, decoded_rows
 from kohort.model import TopicPartition
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.cluster import Cluster
+from pyspark_kohort.net.cluster import BlockingCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,7 @@ _DECODED_WINDOW_MS = 1_000
 
 
 def live(spark: SparkSession, bootstrap: str, starting: str = "latest") -> DataFrame:
-    """The history as an unbounded frame, whose column `time` is when a commit or a record was made."""
+    """Return the history as an unbounded frame; its column `time` is the time of the commit or record."""
     raw = (
         spark.readStream.format("kohort")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -34,7 +34,7 @@ def live(spark: SparkSession, bootstrap: str, starting: str = "latest") -> DataF
 
 
 def commit_rates(history: DataFrame, window: str = "1 minute", late: str = "2 minutes") -> DataFrame:
-    """Commits of each group in each window; a window is final, and may be appended, when `late` has passed."""
+    """Return the commits of each group in each window. A window is final, and may be appended, after `late`."""
     from pyspark.sql import functions as f
 
     return (
@@ -46,7 +46,7 @@ def commit_rates(history: DataFrame, window: str = "1 minute", late: str = "2 mi
 
 
 def committed(history: DataFrame, window: str = "1 minute", late: str = "2 minutes") -> DataFrame:
-    """What each group had committed last of each partition in each window."""
+    """Return the last offset that each group committed for each partition in each window."""
     from pyspark.sql import functions as f
 
     return (
@@ -58,7 +58,7 @@ def committed(history: DataFrame, window: str = "1 minute", late: str = "2 minut
 
 
 def rebalances(history: DataFrame, window: str = "1 minute", late: str = "2 minutes") -> DataFrame:
-    """How many generations or group epochs each group came to in each window; many are a group that thrashes."""
+    """Return the number of generations or group epochs of each group in each window; many of them mean thrashing."""
     from pyspark.sql import functions as f
 
     return (
@@ -73,10 +73,10 @@ def rebalances(history: DataFrame, window: str = "1 minute", late: str = "2 minu
 
 
 def lives(history: DataFrame, window: str = "1 hour", late: str = "2 minutes") -> DataFrame:
-    """Under how many member ids each member was seen in each window: three and more are one that flaps.
+    """Return the number of member ids of each member in each window: three or more mean that it flaps.
 
-    It is known as the table `flapping` knows it, by its instance id, or its client's id and host. Of thousands of ids
-    the count is near, not exact.
+    A member is identified by its instance id, or by its client id and host, as in the table
+    `flapping`. For thousands of ids the count is approximate.
     """
     from pyspark.sql import functions as f
 
@@ -103,22 +103,23 @@ _SEEN = (
 
 
 def with_lag(batch: DataFrame, bootstrap: str) -> DataFrame:
-    """A batch of `committed`, inside `foreachBatch`, with `end_offset` as it is now, and `lag`.
+    """Return a batch of `committed`, inside `foreachBatch`, with the current `end_offset`, and `lag`.
 
     Both are null for a topic that was deleted since.
     """
     named = batch.select("topic", "partition").distinct().collect()
     tps = {TopicPartition(row["topic"], row["partition"]) for row in named}
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": OFFSETS_TOPIC}
-    cluster = Cluster(reading_options.parse(given, streaming=False).broker)
+    cluster = BlockingCluster(reading_options.parse(given, streaming=False).broker)
     try:
-        there = set(cluster.partitions(reading_options.Topics(pattern=".*")))
+        there = cluster.all_partitions()  # a group may read an internal topic
         ends = [(tp.topic, tp.partition, end) for tp, end in cluster.ends(sorted(tps & there)).items()]
     finally:
         cluster.close()
     known = batch.sparkSession.createDataFrame(ends, "topic STRING, partition INT, end_offset BIGINT")
     return batch.join(known, ["topic", "partition"], "left").selectExpr(
-        "*", "greatest(end_offset - committed, 0) AS lag"
+        "*",
+        "if(end_offset IS NULL, NULL, greatest(end_offset - committed, 0)) AS lag",  # greatest ignores null
     )
 
 

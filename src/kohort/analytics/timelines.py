@@ -1,8 +1,8 @@
-"""What happened to a partition in the order of time: commits, changes of owner, ends of its topic, side by side.
+"""Timelines of partitions: commits, changes of owner and ends of topics, in the order of time.
 
-These are the tables whose rows are as many as runs of commits. Spark brings all rows of a partition into one place, and
-here they are sorted and searched as columns, many partitions at once: the same by windows of Spark SQL took several
-sorts of wide rows, and five times the CPU.
+These tables have as many rows as there are runs of commits. Spark collects all rows of a partition
+in one task, where they are sorted and searched as columns, many partitions at once. The same with
+windows of Spark SQL took several sorts of wide rows, and five times the CPU.
 """
 
 from __future__ import annotations
@@ -30,28 +30,30 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def dark(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Handovers, each with the last commit before it and the first one behind.
+    """Return handovers, each with the last commit before it and the first one after it.
 
-    Takes handovers, which have no commits; runs of commits, those next to a handover among them, none of which lies on
-    both sides of one; and of each partition what all its commits amount to, at the position -1. `dark_ms` is what lies
-    between the two commits; `excess_ms` leaves out the time that lies between any two, and is the first handover's
-    where several fall between the same two commits, so that sums count no time twice.
+    The input has handovers, which have no commits; runs of commits, including those next to a
+    handover, none of which spans one; and for each partition the aggregate of all its commits, at
+    position -1. `dark_ms` is the time between the two commits. `excess_ms` subtracts the usual time
+    between two commits. If several handovers fall between the same two commits, `excess_ms` is
+    counted for the first one only, so that sums count no time twice.
     """
     return _whole(batches, _dark)
 
 
 def lag(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """How far behind each group was at each edge of a window, from its first commit on.
+    """Return the lag of each group at each edge of a window, from its first commit on.
 
-    Takes `offset` and `at` of ends of partitions (`group_id` is null), and of runs what they committed last and the
-    edge behind them; `position` orders the runs of a window. `lag_ms` is how long ago the topic ended where the group
-    is now, between the two edges around; null where that is before the first known end.
+    The input has `offset` and `at` of ends of partitions (`group_id` is null); and, for runs, the
+    last committed offset and the next window edge. `position` orders the runs of a window. `lag_ms`
+    is the time since the topic ended at the group's offset, interpolated between the two edges
+    around it; null if that is before the first known end.
     """
     return _whole(batches, _lag)
 
 
 def _whole(batches: Batches, function: Callable[[pa.Table], pa.Table]) -> Iterator[pa.RecordBatch]:
-    """All that Spark has brought together, at once."""
+    """Apply the function to all rows that Spark has collected, at once."""
     found = list(batches)
     if found:
         table = function(pa.Table.from_batches(found).combine_chunks())
@@ -89,7 +91,7 @@ def _dark(table: pa.Table) -> pa.Table:
 
 
 def _neighbours(is_run: Any) -> tuple[Any, Any]:
-    """For each row the nearest run at or before it, -1 without one, and at or behind it, else the number of rows."""
+    """Return, for each row, the nearest run at or before it (or -1), and at or after it (or the number of rows)."""
     rows = np.arange(len(is_run))
     before = np.maximum.accumulate(np.where(is_run, rows, -1))
     behind = np.minimum.accumulate(np.where(is_run, rows, len(rows))[::-1])[::-1]
@@ -97,7 +99,7 @@ def _neighbours(is_run: Any) -> tuple[Any, Any]:
 
 
 def _usual(series: Any, first: Any, last: Any, commits: Any, size: int) -> Any:
-    """For each of so many series the time that usually lies between two of its commits; 0 for one without."""
+    """Return the mean time between two commits for each of `size` series; 0 for a series without commits."""
     found = np.zeros(size)
     found[series] = (last - first) / np.maximum(commits - 1, 1)
     return found
@@ -118,7 +120,7 @@ def _lag(table: pa.Table) -> pa.Table:
     begins = np.flatnonzero(np.diff(series[runs], prepend=-1))
     first = runs[begins]
 
-    # Of each series the edges of its partition that are not before its first commit.
+    # For each series, the edges of its partition that are not before its first commit.
     ends = np.flatnonzero(is_end)
     ends = ends[np.lexsort((moment[ends], place[ends]))]
     when = place[ends] * moments + moment[ends]
@@ -141,17 +143,18 @@ def _lag(table: pa.Table) -> pa.Table:
 
 
 def _spread(lows: Any, highs: Any) -> Any:
-    """All numbers from each low up to its high, one range behind the other."""
+    """Return all numbers of the ranges from each low to its high, concatenated."""
     counts = highs - lows
     begins = np.cumsum(counts) - counts
     return np.arange(int(counts.sum())) + np.repeat(lows - begins, counts)
 
 
 def _age(place: Any, at: Any, value: Any, values: int, offset: Any, ends: Any, edge: Any, run: Any) -> tuple[Any, Any]:
-    """How long before each edge the partition ended where its run is, and whether that is known.
+    """Return how long before each edge the partition ended at the offset of its run, and whether that is known.
 
-    The two known ends around are found by offset: the last that is not above the run's, and the first that is. There is
-    one where the group is behind; the rest is of no use to anybody.
+    The two adjacent known ends are found by offset: the last one that is not above the run's
+    offset, and the first one that is. The latter exists if the group is behind; otherwise the
+    result is unused.
     """
     ends = ends[np.lexsort((at[ends], value[ends], place[ends]))]
     above = np.searchsorted(place[ends] * values + value[ends], place[run] * values + value[run], "right")

@@ -1,4 +1,4 @@
-"""Assignors: who gets which partition. Computed by the member that leads a classic group."""
+"""Client-side assignors: the leader of a classic group uses one to assign partitions to members."""
 
 from kohort.assignor.api import Assignor, RackAware, RebalanceProtocol
 from kohort.assignor.registry import ASSIGNORS, find_assignor, find_assignors

@@ -1,7 +1,7 @@
-"""What an assignor is: from who is in the group and what it asks for to who gets which partition.
+"""Interface of client-side assignors: members and their subscriptions in, assignments out.
 
-An assignor has no state. Whatever Java's assignors keep between two rebalances comes in as an argument, so the same
-input gives the same assignment on every member, in the simulation and in a test.
+An assignor has no state. State that Java's assignors keep between two rebalances is an argument
+here, so the same input gives the same assignment on every member, in the simulation and in a test.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,38 +9,44 @@ from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 class RebalanceProtocol(Enum):
-    """How a member must behave between two generations (KIP-429)."""
+    """Behaviour that an assignor requires of members between two generations (KIP-429)."""
 
     EAGER = "eager"
-    """It gives up everything before it joins."""
+    """The member revokes all its partitions before it joins."""
     COOPERATIVE = "cooperative"
-    """It keeps what it owns, and joins again at once after giving up what the assignment takes from it."""
+    """The member keeps its partitions when it joins.
+
+    It revokes those that the assignment takes from it, and rejoins at once.
+    """
 
 
 class Assignor(Protocol):
-    """Computed by the member that leads; every member announces its assignors by name, in its order of preference."""
+    """An assignment strategy, which the group's leader runs.
+
+    Every member lists its assignors by name in its order of preference.
+    """
 
     @property
     def name(self) -> str:
-        """What stands in JoinGroup; the group uses one that all its members announce."""
+        """Protocol name in JoinGroup. The group uses one that all its members list."""
         ...
 
     @property
     def protocol(self) -> RebalanceProtocol:
-        """The newest protocol that this assignor's assignments are safe for."""
+        """The newest rebalance protocol for which this assignor's assignments are safe."""
         ...
 
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """What this member tells the leader beside its subscription.
+        """Return data that this member sends to the leader with its subscription, or None.
 
-        `last` is its most recent assignment, given up or not (None before the first one), and `generation` the one
-        that it came in (-1 before the first).
+        `last` is the member's most recent assignment, revoked or not (None before the first one),
+        and `generation` is the generation of that assignment (-1 before the first one).
         """
         ...
 
@@ -50,17 +56,18 @@ class Assignor(Protocol):
         members: Mapping[str, Subscription],
         instance_ids: Mapping[str, str | None] | None = None,
     ) -> Mapping[str, Assignment]:
-        """Give each member its share; every member has an entry, if an empty one.
+        """Return an assignment for each member, which may be empty.
 
-        `partitions` counts those of each topic; a subscribed topic that is not in it does not exist. `instance_ids`
-        says who is a static member, so that one that returns under a new member id keeps its place.
+        `partitions` maps each existing topic to its partition count; a subscribed topic that is not
+        a key does not exist. `instance_ids` identifies static members, so that a static member that
+        returns under a new member ID keeps its place in the order.
         """
         ...
 
 
 @runtime_checkable
 class RackAware(Assignor, Protocol):
-    """An assignor that can let members read from replicas in their own rack (KIP-881)."""
+    """An assignor that can prefer members in the same rack as one of the partition's replicas (KIP-881)."""
 
     def assign_near(
         self,
@@ -69,5 +76,8 @@ class RackAware(Assignor, Protocol):
         instance_ids: Mapping[str, str | None] | None,
         racks: Mapping[TopicPartition, frozenset[str]],
     ) -> Mapping[str, Assignment]:
-        """As `assign`, where the racks of a partition's replicas are known. A member's is in its subscription."""
+        """Return an assignment for each member, as `assign` does, using the replicas' racks.
+
+        A member's rack is in its subscription.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Whose claim to a partition counts when members disagree."""
+"""Decide between members that claim the same partition."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -8,24 +8,29 @@ from kohort.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """Claims without contradiction: no partition is owned twice."""
+class ResolvedClaims:
+    """Claims without conflicts: no partition has two owners."""
 
     owned: Mapping[str, list[TopicPartition]]
-    """By member id, for every member, in the order of its claim."""
+    """Partitions of every member by member ID, in the order of its claim."""
     owner: Mapping[TopicPartition, str]
-    """The same, by partition. One claimed twice in its newest generation is nobody's, though both may process it."""
+    """Owner of each partition: the inverse of `owned`.
+
+    A partition that two members claim in its newest generation has no owner, although both may
+    process it.
+    """
 
 
 def settle(
     claims: Mapping[str, Claim], topics: Mapping[str, Collection[str]], partitions: Mapping[str, int]
-) -> Settled:
-    """Keep each partition with the member whose claim is the newest, if that is one member.
+) -> ResolvedClaims:
+    """Keep each partition with the one member whose claim is the newest.
 
-    A member that missed generations claims what others were given meanwhile (KAFKA-12984, KAFKA-14639), so the
-    highest generation wins, partition by partition. Two claims of the same generation cannot both be true, and no
-    one can say which is: both lose it (KAFKA-13419). Claims to what does not exist, or to topics that the member no
-    longer asks for, fall away.
+    A member that missed generations claims partitions that others have received since (KAFKA-12984,
+    KAFKA-14639), so the claim with the highest generation wins, per partition. Of two claims in the
+    same generation one must be wrong, and it is unknown which: both members lose the partition
+    (KAFKA-13419). Claims to partitions that do not exist, or to topics to which the member no
+    longer subscribes, are ignored.
     """
     owner: dict[TopicPartition, str] = {}
     since: dict[TopicPartition, int] = {}
@@ -49,4 +54,4 @@ def settle(
         member_id: [partition for partition in dict.fromkeys(claim.partitions) if owner.get(partition) == member_id]
         for member_id, claim in claims.items()
     }
-    return Settled(owned, owner)
+    return ResolvedClaims(owned, owner)

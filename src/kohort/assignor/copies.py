@@ -1,5 +1,7 @@
-"""What members with state tell whoever computes the assignment: which partitions they have a copy of, and how far each
-copy is behind. It travels as the assignor's user data, so no broker has to know of it."""
+"""User data of `WarmAssignor`: which partitions' state a member has a copy of, and the lag of each copy.
+
+Brokers treat user data as opaque bytes, so they need no support for it.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -27,17 +29,17 @@ _NEWEST = 0
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Of one member."""
+    """State copies of one member."""
 
     name: str = ""
-    """By which the plan calls it: its own choice, since a new member has no member id yet."""
+    """Name of the member in the plan. The member chooses it, because a new member has no member ID yet."""
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Records that each copy lacks; what a member owns is a copy that lacks none. No entry: no copy."""
+    """Records that each copy lacks; 0 for a partition that the member owns. No entry means no copy."""
 
 
 @struct
 class CopiesOfTopic(Struct):
-    """A topic's copies; the two lists are of one length."""
+    """Copies of one topic's partitions; both lists have the same length."""
 
     topic: String = ""
     partitions: list[Int32] = array()
@@ -46,14 +48,18 @@ class CopiesOfTopic(Struct):
 
 @message(versions=(0, _NEWEST))
 class CopiesData(Message):
-    """Copies as they stand in user data."""
+    """Body of the user data."""
 
     name: String = ""
     topics: list[CopiesOfTopic] = array()
 
 
 def encode_copies(copies: Copies) -> bytes:
-    """As bytes; equal copies are equal bytes, since others would count as a changed subscription."""
+    """Encode copies as user data.
+
+    Equal copies give equal bytes, because the coordinator treats different bytes as a changed
+    subscription.
+    """
     by_topic = defaultdict[str, list[tuple[int, int]]](list)
     for (topic, number), lag in sorted(copies.lags.items()):
         by_topic[topic].append((number, lag))
@@ -65,7 +71,10 @@ def encode_copies(copies: Copies) -> bytes:
 
 
 def decode_copies(data: bytes | None) -> Copies:
-    """The copies; bytes that say nothing of the kind count as none: another member's bug is not ours."""
+    """Decode user data.
+
+    Malformed data counts as no copies, so that a bug of one member does not break the others.
+    """
     if not data or len(data) < _VERSION.size:
         return Copies()
     try:

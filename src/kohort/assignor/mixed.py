@@ -1,8 +1,9 @@
-"""Sticky and balanced where members ask for different topics.
+"""Sticky, balanced assignment for members with different subscriptions.
 
-The result is balanced in the sense of Java's general assignment (KIP-54): nobody has two partitions more than a
-member that could take one of them. Sets of members are integers, one bit each: the lightest subscriber of a topic is
-then a few ANDs away, however the subscriptions overlap.
+The result is balanced in the sense of Java's general assignment (KIP-54): no member has two or more
+partitions more than another member that could take one of them. A set of members is an integer with
+one bit per member, so a few ANDs find a topic's least loaded subscriber even if subscriptions
+overlap in many ways.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ def assign_mixed(
     topics: Mapping[str, frozenset[str]],
     owned: Mapping[str, Sequence[TopicPartition]],
 ) -> dict[str, list[TopicPartition]]:
-    """Let members keep what they own, deal out the rest, then move single partitions until nobody is overloaded.
+    """Keep owned partitions, assign the rest, then move single partitions until no member is overloaded.
 
-    `topics` has an entry for every member; `owned` is without contradictions and only of subscribed topics.
+    `topics` has an entry for every member; `owned` has no conflicts and contains only subscribed
+    topics.
     """
     loads = _Loads(sorted(topics), topics, owned)
     _deal(partitions, owned, loads)
@@ -26,7 +28,7 @@ def assign_mixed(
 
 
 class _Loads:
-    """Who has how much, and who of a topic's subscribers has the least."""
+    """Number of partitions per member; finds the least loaded subscriber of a topic."""
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class _Loads:
     ) -> None:
         self.member_ids = member_ids
         self.held: list[dict[str, list[int]]] = [{} for _ in member_ids]
-        """By member, then by topic: owned partitions first, in the order in which they came."""
+        """Partitions by member, then by topic: owned partitions first, then the others in the order of assignment."""
         self.load = [0] * len(member_ids)
         self.subscribers = _subscribers(member_ids, topics)
         self._having = {0: (1 << len(member_ids)) - 1}
@@ -50,12 +52,12 @@ class _Loads:
         self._set(member, self.load[member] + 1)
 
     def take(self, member: int, topic: str) -> int:
-        """Take away the partition of that topic that came last, so that what it owned before stays longest."""
+        """Remove and return the member's last partition of the topic; formerly owned partitions are removed last."""
         self._set(member, self.load[member] - 1)
         return self.held[member][topic].pop()
 
     def lightest(self, topic: str, below: int | None = None) -> int | None:
-        """The subscriber with the least, the first of several; None where all have at least `below`."""
+        """Return the least loaded subscriber, or the first of several; None if all have at least `below` partitions."""
         subscribers = self.subscribers[topic]
         for load in sorted(self._having):
             if below is not None and load >= below:
@@ -80,7 +82,7 @@ class _Loads:
 
 
 def _subscribers(member_ids: Sequence[str], topics: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """By topic; member n of the sequence is bit n."""
+    """Return each topic's subscribers as a bit set; bit n represents member n of the sequence."""
     alike: dict[frozenset[str], int] = {}
     for index, member_id in enumerate(member_ids):
         alike[topics[member_id]] = alike.get(topics[member_id], 0) | 1 << index
@@ -92,7 +94,7 @@ def _subscribers(member_ids: Sequence[str], topics: Mapping[str, frozenset[str]]
 
 
 def _deal(partitions: Mapping[str, int], owned: Mapping[str, Sequence[TopicPartition]], loads: _Loads) -> None:
-    """Topics with the fewest subscribers first: those of the others can still be put elsewhere."""
+    """Assign free partitions, topics with the fewest subscribers first: the others have more candidates left."""
     taken = {partition for share in owned.values() for partition in share}
     for topic in sorted(loads.subscribers, key=lambda topic: (loads.subscribers[topic].bit_count(), topic)):
         for number in range(partitions.get(topic, 0)):
@@ -103,9 +105,9 @@ def _deal(partitions: Mapping[str, int], owned: Mapping[str, Sequence[TopicParti
 
 
 def _level(loads: _Loads) -> None:
-    """Move single partitions from the heaviest down, until no move makes two members more alike.
+    """Move single partitions away from the most loaded members until no move improves the balance.
 
-    Ends because each move lowers the sum of the squared loads.
+    The loop terminates because each move lowers the sum of the squared loads.
     """
     moved = True
     while moved:

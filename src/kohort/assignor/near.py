@@ -1,8 +1,9 @@
-"""Ranges whose members read from their own rack where that costs no evenness (KIP-881).
+"""Range assignment that prefers replicas in the member's rack, without loss of balance (KIP-881).
 
-Each member first takes partitions that have a replica in its rack, up to what a plain range would give it; the rest
-goes out in ranges as always. Topics that are cut alike stay together: a number goes to one member in all of them if
-one is near it in all of them.
+Each member first takes partitions with a replica in its rack, up to the size of its plain range.
+The remaining partitions are assigned in ranges as usual. Topics with the same subscribers and
+partition count are co-partitioned: one member gets partition n of all of them if it has a replica
+of each in its rack.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from kohort.model import TopicPartition
 
 Racks = Mapping[TopicPartition, frozenset[str]]
-"""Where each partition's replicas are; one that is missing is nowhere in particular."""
+"""Racks of each partition's replicas; a missing partition has no known rack."""
 
 
 def near_ranges(
@@ -20,9 +21,10 @@ def near_ranges(
     rack_of: Mapping[str, str],
     racks: Racks,
 ) -> dict[str, list[TopicPartition]] | None:
-    """Each subscriber's share, sorted; None where racks make no difference and plain ranges do as well.
+    """Return each subscriber's sorted share, or None if racks make no difference and plain ranges suffice.
 
-    `subscribers` are each topic's, in order; who has no rack is missing in `rack_of`, and near to everything.
+    `subscribers` lists each topic's members in order. A member without a rack is not in `rack_of`,
+    and every partition counts as near to it.
     """
     topics = [
         _Topic(name, tuple(members), rack_of, [racks.get(TopicPartition(name, n), _NOWHERE) for n in range(count)])
@@ -50,7 +52,7 @@ _NOWHERE: frozenset[str] = frozenset()
 
 @dataclass(slots=True)
 class _Topic:
-    """A topic while it is given out."""
+    """Assignment of one topic in progress."""
 
     name: str
     members: tuple[str, ...]
@@ -60,7 +62,7 @@ class _Topic:
     given: dict[str, list[int]] = field(init=False)
     short: int = field(init=False)
     longer: int = field(init=False)
-    """How many members may still get one more than `short`."""
+    """Number of members that may still get `short` + 1 partitions."""
 
     def __post_init__(self) -> None:
         self.left = dict.fromkeys(range(len(self.racks)))
@@ -69,8 +71,11 @@ class _Topic:
 
     @property
     def matters(self) -> bool:
-        """Whether it makes a difference who gets what: some members have racks of the topic's, and not every
-        partition is in all of these."""
+        """Whether racks affect the assignment.
+
+        They do if some members' racks hold replicas of the topic, and not every partition has a
+        replica in all of its racks.
+        """
         everywhere = _NOWHERE.union(*self.racks)
         ours = {self.rack_of[member_id] for member_id in self.members if member_id in self.rack_of}
         return not ours.isdisjoint(everywhere) and any(racks != everywhere for racks in self.racks)
@@ -80,7 +85,7 @@ class _Topic:
         return rack is None or rack in self.racks[number]
 
     def room(self, member_id: str) -> int:
-        """How many it may still get."""
+        """Return the number of partitions that the member may still get."""
         return max(0, self.short + (self.longer > 0) - len(self.given[member_id]))
 
     def give(self, member_id: str, numbers: Iterable[int]) -> None:
@@ -91,7 +96,7 @@ class _Topic:
 
 
 def _cut_alike(topics: Iterable[_Topic]) -> Iterable[list[_Topic]]:
-    """Topics with the same subscribers and the same number of partitions together."""
+    """Return groups of topics that have the same subscribers and partition count."""
     groups: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
     for topic in topics:
         groups.setdefault((topic.members, len(topic.racks)), []).append(topic)
@@ -99,7 +104,7 @@ def _cut_alike(topics: Iterable[_Topic]) -> Iterable[list[_Topic]]:
 
 
 def _give_together(topics: Sequence[_Topic]) -> None:
-    """Each number, in all topics at once, to the first member that is near it in all and has room in all."""
+    """Assign each partition number, in all topics at once, to the first member that is near all and has room in all."""
     first = topics[0]
     with_room = list(first.members)
     for number in range(len(first.racks)):
@@ -112,7 +117,7 @@ def _give_together(topics: Sequence[_Topic]) -> None:
 
 
 def _give_ranges(topic: _Topic, may_have: Callable[[str, int], bool]) -> None:
-    """Each member in turn takes from the front, up to its room, what it may have."""
+    """Let each member in turn take the first partitions that it may have, up to its room."""
     for member_id in topic.members:
         room = topic.room(member_id)
         numbers: list[int] = []

@@ -1,13 +1,13 @@
-"""What every assignor needs of its input and its output: members in order, topics as sets, the form of the answer."""
+"""Helpers that all assignors share: order of members, topic sets, and the form of the result."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 def in_order(member_ids: Iterable[str], instance_ids: Mapping[str, str | None] | None) -> list[str]:
-    """Static members by instance id, since their member ids change (KIP-345), then the others by member id."""
+    """Sort static members by instance ID, because their member IDs change (KIP-345), then the others by member ID."""
     if not instance_ids:
         return sorted(member_ids)
 
@@ -19,14 +19,15 @@ def in_order(member_ids: Iterable[str], instance_ids: Mapping[str, str | None] |
 
 
 def as_assignments(shares: Mapping[str, Sequence[TopicPartition]]) -> dict[str, Assignment]:
-    """The shares as the wire's assignments, without user data."""
+    """Return the shares as assignments of the consumer protocol, without user data."""
     return {member_id: Assignment(list(share)) for member_id, share in shares.items()}
 
 
 def topic_sets(members: Mapping[str, Subscription]) -> dict[str, frozenset[str]]:
-    """Each member's topics; equal ones are one object, since most groups have one subscription in many copies.
+    """Return each member's topics. Equal sets are one object, because most groups have one common subscription.
 
-    Lists compare several times faster than sets are made, and Kafka's clients sort theirs.
+    Lists are compared first: this is several times faster than building sets, and Kafka's clients
+    sort their topics.
     """
     result: dict[str, frozenset[str]] = {}
     known: dict[frozenset[str], frozenset[str]] = {}

@@ -1,4 +1,4 @@
-"""Contiguous ranges, topic by topic (Kafka's default before 2.4, and its second choice since)."""
+"""Range assignor: contiguous ranges per topic (Kafka's default before 2.4, and its second choice since)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -6,14 +6,15 @@ from kohort.assignor.api import RebalanceProtocol
 from kohort.assignor.near import Racks, near_ranges
 from kohort.assignor.order import as_assignments, in_order, topic_sets
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 class RangeAssignor:
-    """Each topic is cut into as many ranges as it has subscribers, the longer ones first.
+    """Divides each topic into one range per subscriber, longer ranges first.
 
-    Topics with the same number of partitions and the same subscribers are cut alike, so partition n of each goes to
-    one member: what joins of co-partitioned topics rely on. Near replicas come first, where racks are known (KIP-881).
+    Topics with the same partition count and the same subscribers are divided equally, so one member
+    gets partition n of each: joins of co-partitioned topics rely on it. If racks are known,
+    partitions with a replica in the member's rack are assigned first (KIP-881).
     """
 
     name = "range"
@@ -22,7 +23,7 @@ class RangeAssignor:
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """Nothing: ranges depend only on who is there."""
+        """Return None: ranges depend only on the present members."""
         return None
 
     def assign(
@@ -41,7 +42,7 @@ class RangeAssignor:
         instance_ids: Mapping[str, str | None] | None,
         racks: Racks,
     ) -> Mapping[str, Assignment]:
-        """See `RackAware.assign_near`. Where racks make no difference these are the plain ranges."""
+        """See `RackAware.assign_near`. If racks make no difference, the result is the plain ranges."""
         subscribers = sorted(_subscribers(members, instance_ids).items())
         rack_of = {member_id: one.rack_id for member_id, one in members.items() if one.rack_id}
         near = near_ranges(partitions, dict(subscribers), rack_of, racks)
@@ -59,7 +60,7 @@ def _plain(
     for topic, here in subscribers:
         short, longer = divmod(partitions.get(topic, 0), len(here))
         start = 0
-        # Whoever comes after the last non-empty range gets nothing.
+        # Members after the last non-empty range get nothing.
         for index, member_id in enumerate(here if short else here[:longer]):
             end = start + short + (index < longer)
             shares[member_id] += [TopicPartition(topic, number) for number in range(start, end)]

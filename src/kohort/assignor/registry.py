@@ -1,4 +1,4 @@
-"""Assignors by name: Kafka's own, or a user's by where its class is found."""
+"""Find assignors by name: those of Apache Kafka's client, or a user's class by its import path."""
 
 from collections.abc import Iterable
 from importlib import import_module
@@ -16,11 +16,11 @@ ASSIGNORS: MappingProxyType[str, Assignor] = MappingProxyType(
         for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
     }
 )
-"""What Apache Kafka's client ships, by the name that stands on the wire."""
+"""Assignors of Apache Kafka's client, by their names in JoinGroup."""
 
 
 def find_assignors(names: Iterable[str | Assignor]) -> list[Assignor]:
-    """Each by its name, as `package.module:Class`, or given as an object. Raises ConfigError with what to do."""
+    """Return assignors for names, import paths (`package.module:Class`) or assignor objects. Raises ConfigError."""
     found = [find_assignor(name) if isinstance(name, str) else name for name in names]
     if not found:
         raise ConfigError("partition.assignment.strategy is empty: name at least one assignor, such as range.")
@@ -31,7 +31,11 @@ def find_assignors(names: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def find_assignor(name: str) -> Assignor:
-    """The assignor of that name; `package.module:Class`, or all dots, is imported and made without arguments."""
+    """Return the assignor with that name.
+
+    `package.module:Class` and `package.module.Class` are imported and instantiated without
+    arguments. Raises ConfigError.
+    """
     if name in ASSIGNORS:
         return ASSIGNORS[name]
     module, colon, attribute = name.partition(":") if ":" in name else name.rpartition(".")

@@ -1,4 +1,4 @@
-"""One partition after another to one member after another, across all topics."""
+"""Round-robin assignor: partitions of all topics go to the members in turn."""
 
 from collections.abc import Collection, Mapping
 from itertools import cycle
@@ -6,11 +6,11 @@ from itertools import cycle
 from kohort.assignor.api import RebalanceProtocol
 from kohort.assignor.order import as_assignments, in_order, topic_sets
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 class RoundRobinAssignor:
-    """Members that do not subscribe to a partition's topic are passed over, and lose their turn."""
+    """Assigns partitions in turn; a member that does not subscribe to the topic is skipped and loses its turn."""
 
     name = "roundrobin"
     protocol = RebalanceProtocol.EAGER
@@ -18,7 +18,7 @@ class RoundRobinAssignor:
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """Nothing: turns depend only on who is there."""
+        """Return None: turns depend only on the present members."""
         return None
 
     def assign(

@@ -1,9 +1,9 @@
-"""The two sticky assignors: balanced first, then as few moves as that allows (KIP-54, KIP-429)."""
+"""The two sticky assignors: balance first, then as few moves as possible (KIP-54, KIP-429)."""
 
 from collections.abc import Collection, Mapping
 
 from kohort.assignor.api import RebalanceProtocol
-from kohort.assignor.claims import Settled, settle
+from kohort.assignor.claims import ResolvedClaims, settle
 from kohort.assignor.mixed import assign_mixed
 from kohort.assignor.order import as_assignments, topic_sets
 from kohort.assignor.uniform import assign_uniformly
@@ -16,11 +16,11 @@ from kohort.assignor.user_data import (
     encode_generation,
 )
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 
 class StickyAssignor:
-    """Eager: members give up everything before they join, so what they had travels in the user data."""
+    """Eager: members revoke everything before they join, so user data carries their earlier partitions."""
 
     name = "sticky"
     protocol = RebalanceProtocol.EAGER
@@ -28,7 +28,7 @@ class StickyAssignor:
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """The last assignment and its generation; nothing before the first."""
+        """Return the last assignment and its generation, or None before the first assignment."""
         return None if last is None else encode_claim(Claim(last, generation))
 
     def assign(
@@ -37,14 +37,14 @@ class StickyAssignor:
         members: Mapping[str, Subscription],
         instance_ids: Mapping[str, str | None] | None = None,
     ) -> Mapping[str, Assignment]:
-        """See `Assignor.assign`. Stickiness is by member id: instance ids do not matter."""
-        claims = {member_id: decode_claim(subscription.user_data) for member_id, subscription in members.items()}
+        """See `Assignor.assign`. Stickiness is by member ID; instance IDs do not matter."""
+        claims = {member_id: _last(subscription) for member_id, subscription in members.items()}
         shares, _ = _assign(partitions, members, claims)
         return as_assignments(shares)
 
 
 class CooperativeStickyAssignor:
-    """Cooperative: a partition that changes hands is given to nobody until its old owner has joined without it."""
+    """Cooperative: a partition that moves stays unassigned until its old owner has rejoined without it."""
 
     name = "cooperative-sticky"
     protocol = RebalanceProtocol.COOPERATIVE
@@ -52,7 +52,7 @@ class CooperativeStickyAssignor:
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """The generation, for leaders that read subscriptions below version 2."""
+        """Return the generation, for leaders that read only subscriptions below version 2."""
         return encode_generation(generation)
 
     def assign(
@@ -61,10 +61,22 @@ class CooperativeStickyAssignor:
         members: Mapping[str, Subscription],
         instance_ids: Mapping[str, str | None] | None = None,
     ) -> Mapping[str, Assignment]:
-        """See `Assignor.assign`. Stickiness is by member id: instance ids do not matter."""
+        """See `Assignor.assign`. Stickiness is by member ID; instance IDs do not matter."""
         claims = {member_id: _claim(subscription) for member_id, subscription in members.items()}
         shares, settled = _assign(partitions, members, claims)
         return as_assignments(_withhold(shares, claims, settled))
+
+
+def _last(subscription: Subscription) -> Claim:
+    """Return an eager member's earlier partitions: from its user data, or from the coordinator if that is newer.
+
+    In a consumer group the coordinator knows each target, while the user data dates from the
+    member's last heartbeat.
+    """
+    told = decode_claim(subscription.user_data)
+    if subscription.owned_partitions and subscription.generation_id > told.generation:
+        return Claim(subscription.owned_partitions, subscription.generation_id)
+    return told
 
 
 def _claim(subscription: Subscription) -> Claim:
@@ -76,7 +88,7 @@ def _claim(subscription: Subscription) -> Claim:
 
 def _assign(
     partitions: Mapping[str, int], members: Mapping[str, Subscription], claims: Mapping[str, Claim]
-) -> tuple[dict[str, list[TopicPartition]], Settled]:
+) -> tuple[dict[str, list[TopicPartition]], ResolvedClaims]:
     topics = topic_sets(members)
     settled = settle(claims, topics, partitions)
     distinct = set(topics.values())
@@ -87,9 +99,9 @@ def _assign(
 
 
 def _withhold(
-    shares: Mapping[str, list[TopicPartition]], claims: Mapping[str, Claim], settled: Settled
+    shares: Mapping[str, list[TopicPartition]], claims: Mapping[str, Claim], settled: ResolvedClaims
 ) -> dict[str, list[TopicPartition]]:
-    """Take from each share what someone else may still be processing, whether or not that claim counted."""
+    """Remove partitions that another member may still process, whether or not that member's claim was accepted."""
     claimed = frozenset().union(*(claim.partitions for claim in claims.values()))
     return {
         member_id: [p for p in share if p not in claimed or settled.owner.get(p) == member_id]

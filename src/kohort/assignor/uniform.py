@@ -1,7 +1,7 @@
-"""Sticky and balanced where all members ask for the same topics: every share differs by at most one partition.
+"""Sticky, balanced assignment for members with equal subscriptions: shares differ by at most one.
 
-Java's constrained assignment (KAFKA-9987): each member keeps what it owns up to its quota, what is left goes round.
-Linear in partitions and members.
+This is Java's constrained assignment (KAFKA-9987): each member keeps its partitions up to its
+quota, and the rest is assigned in turn. The cost is linear in partitions and members.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +12,10 @@ from kohort.model import TopicPartition
 def assign_uniformly(
     partitions: Mapping[str, int], owned: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[str, list[TopicPartition]]:
-    """Give each member floor(P/n) partitions and P mod n members one more, moving as few as that allows.
+    """Give each member floor(P/n) partitions, and P mod n members one more, with as few moves as possible.
 
-    `owned` has an entry for every member, without contradictions; who owns more than its share keeps the first ones.
+    `owned` has an entry for every member and no conflicts. A member that owns more than its share
+    keeps the first ones.
     """
     if not owned:
         return {}
@@ -41,12 +42,16 @@ def _keep(owned: Mapping[str, Sequence[TopicPartition]], quota: int, spare: int)
 
 
 def _deal(left: Iterator[TopicPartition], shares: Mapping[str, list[TopicPartition]], quota: int) -> None:
-    """One each to those below the quota, again and again; then one each to those at it, the longest there first."""
+    """Assign in turn to members below the quota until none is left; then one each to members at the quota.
+
+    Members that were at the quota from the start come first.
+    """
     short = [member_id for member_id in shares if len(shares[member_id]) < quota]
     at_quota = [member_id for member_id in shares if len(shares[member_id]) == quota]
     while short:
         for member_id in short:
-            # Those at the quota or above hold it at most, so the rest suffices for those below.
+            # The other members keep at most the quota, or have a reserved extra partition, so
+            # enough are left.
             shares[member_id].append(next(left))
         at_quota += [member_id for member_id in short if len(shares[member_id]) == quota]
         short = [member_id for member_id in short if len(shares[member_id]) < quota]

@@ -1,7 +1,10 @@
-"""The bytes in which members of the two sticky assignors tell the leader what they had and since when.
+"""User data of the two sticky assignors: the member's earlier partitions and their generation.
 
-sticky: previous_assignment []{topic string, partitions []int32}, generation int32 (KIP-341; absent before 2.3)
-cooperative-sticky: generation int32, for leaders that cannot read it from a subscription of version 2 (KAFKA-13419)
+sticky: previous_assignment []{topic string, partitions []int32}, generation int32 (KIP-341; absent
+before 2.3)
+
+cooperative-sticky: generation int32, for leaders that cannot read it from a subscription of version
+2 (KAFKA-13419)
 """
 
 from collections.abc import Collection
@@ -18,25 +21,28 @@ _INT32 = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member says it owned, and in which generation it was given that."""
+    """Partitions that a member claims to have owned, and the generation that assigned them."""
 
     partitions: Collection[TopicPartition] = ()
     generation: int = NO_GENERATION
 
 
 def encode_generation(generation: int) -> bytes:
-    """What a member of a cooperative-sticky group sends."""
+    """Encode the user data of a member of a cooperative-sticky group."""
     return _INT32.pack(generation)
 
 
 def decode_generation(data: bytes | None) -> int:
-    """The generation, or -1 where the bytes hold none."""
+    """Return the generation, or -1 if the bytes contain none."""
     return _INT32.unpack_from(data)[0] if data and len(data) >= _INT32.size else NO_GENERATION
 
 
 def encode_claim(claim: Claim) -> bytes:
-    """What a member of a sticky group sends. Equal claims are equal bytes: other ones would count as a changed
-    subscription, and rebalance the group (KAFKA-12898)."""
+    """Encode the user data of a member of a sticky group.
+
+    Equal claims give equal bytes: different bytes count as a changed subscription and rebalance the
+    group (KAFKA-12898).
+    """
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(claim.partitions):
         by_topic.setdefault(topic, []).append(number)
@@ -48,7 +54,11 @@ def encode_claim(claim: Claim) -> bytes:
 
 
 def decode_claim(data: bytes | None) -> Claim:
-    """The claim; bytes that are not one count as none, as in Java's leader: another member's bug is not ours."""
+    """Decode a claim.
+
+    Malformed data counts as no claim, as in Java's leader, so that a bug of one member does not
+    break the others.
+    """
     if not data:
         return Claim()
     try:

@@ -1,13 +1,15 @@
-"""The assignor for members with state: a partition moves only when its next owner's copy is close behind (KIP-441).
+"""Assignor for stateful members: a partition moves only when its next owner's copy has little lag (KIP-441).
 
-It is not found by its name: an application makes one, which asks it for its copies and tells it the plan.
+It has no entry in the registry. An application creates an instance with two callbacks: one returns
+the member's copies, the other receives the plan.
 
     warm = WarmAssignor(copies=store.copies, planned=tell_the_others, standbys=1)
     Consumer(..., partition_assignment_strategy=[warm])
 
-Each member tells, in its user data, which copies it has. Whoever computes gives everything to who can go on with it
-now, and plans what each member is to copy meanwhile; the application carries the plan to the others and copies. When
-that is done, it has the group rebalance once more (`enforce_rebalance`), until what is wanted is reached.
+Each member lists its copies in its user data. The member that computes the assignment gives each
+partition to a member that can process it now, and plans the copies that each member makes
+meanwhile. The application sends the plan to the other members and makes the copies. Then it
+triggers another rebalance (`enforce_rebalance`), until the wanted assignment is reached.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kohort.assignor.api import RebalanceProtocol
-from kohort.assignor.claims import Settled, settle
+from kohort.assignor.claims import ResolvedClaims, settle
 from kohort.assignor.copies import Copies, decode_copies, encode_copies
 from kohort.assignor.mixed import assign_mixed
 from kohort.assignor.order import as_assignments, topic_sets
 from kohort.assignor.uniform import assign_uniformly
 from kohort.assignor.user_data import Claim
-from kohort.assignor.warming import Even, Facts, Shares, warm_up
+from kohort.assignor.warming import Even, RebalanceInput, Shares, warm_up
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription
 
 ACCEPTABLE_LAG = 10_000
 """Kafka Streams' default of `acceptable.recovery.lag`."""
@@ -35,24 +37,25 @@ MAX_WARMUPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What comes after a rebalance, by the members' names for themselves."""
+    """Work to do after a rebalance. The keys are the members' own names (`Copies.name`)."""
 
     copies: Mapping[str, Sequence[TopicPartition]]
-    """What each is to copy though it does not own it: first what is to come to it, then as a standby."""
+    """Partitions that each member copies without owning them: first those that will move to it, then standbys."""
     moving: Mapping[str, Sequence[TopicPartition]]
-    """Those of them that are to come to it when they are copied; more may follow when these have moved."""
+    """The partitions in `copies` that will move to the member once copied. More may follow after these moves."""
 
     @property
     def waiting(self) -> int:
-        """How many partitions are to move yet; 0: what is wanted is reached."""
+        """Number of partitions that still have to move; 0 means that the wanted assignment is reached."""
         return sum(map(len, self.moving.values()))
 
 
 class WarmAssignor:
-    """Even shares in the end, and on the way there nothing goes to who would have to restore it first.
+    """Moves toward an even assignment without giving a partition to a member that must first restore its state.
 
-    In a classic group it is cooperative. In a consumer group (`group_local_assignors`) the coordinator itself keeps a
-    moving partition from its next owner until it is given up, so nothing is withheld: `protocol` is EAGER there.
+    In a classic group the assignor is cooperative. In a consumer group (`group_local_assignors`)
+    the coordinator itself withholds a moving partition from its next owner until the old owner has
+    revoked it, so the assignor withholds nothing: `protocol` is EAGER there.
     """
 
     name = "warm"
@@ -67,10 +70,12 @@ class WarmAssignor:
         max_warmups: int = MAX_WARMUPS,
         protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE,
     ) -> None:
-        """`copies` says what this member has; `planned` is told what it computed for its group, and must not block.
+        """Create an assignor.
 
-        `acceptable_lag`, `standbys` and `max_warmups` are Kafka Streams' `acceptable.recovery.lag`,
-        `num.standby.replicas` and `max.warmup.replicas`; the last one counts in the whole group, standbys left out.
+        `copies` returns this member's copies. `planned` receives the plan that this member computed
+        for its group, and must not block. `acceptable_lag`, `standbys` and `max_warmups` are Kafka
+        Streams' `acceptable.recovery.lag`, `num.standby.replicas` and `max.warmup.replicas`.
+        `max_warmups` is a limit for the whole group and does not include standbys.
         """
         if max_warmups < 1:
             raise ConfigError(f"max_warmups is {max_warmups}: with less than 1 nothing could ever move.")
@@ -84,7 +89,7 @@ class WarmAssignor:
     def user_data(
         self, topics: Collection[str], last: Collection[TopicPartition] | None, generation: int
     ) -> bytes | None:
-        """The copies of this member, as they are now."""
+        """Return this member's current copies."""
         return encode_copies(self._copies())
 
     def assign(
@@ -98,7 +103,7 @@ class WarmAssignor:
         claims = {m: Claim(one.owned_partitions, one.generation_id) for m, one in members.items()}
         settled = settle(claims, topics, partitions)
         told = {member_id: decode_copies(one.user_data) for member_id, one in members.items()}
-        facts = Facts(settled.owned, {m: one.lags for m, one in told.items()}, topics, self._acceptable_lag)
+        facts = RebalanceInput(settled.owned, {m: one.lags for m, one in told.items()}, topics, self._acceptable_lag)
         everything = [
             TopicPartition(topic, number)
             for topic in frozenset().union(*topics.values())
@@ -117,8 +122,8 @@ class WarmAssignor:
         )
         return as_assignments(self._given(made.now, claims, settled))
 
-    def _given(self, now: Shares, claims: Mapping[str, Claim], settled: Settled) -> Shares:
-        """Without what somebody else may still process, where the members have to see to that themselves."""
+    def _given(self, now: Shares, claims: Mapping[str, Claim], settled: ResolvedClaims) -> Shares:
+        """Withhold partitions that another member may still process, unless the coordinator does that (EAGER)."""
         if self.protocol is RebalanceProtocol.EAGER:
             return now
         claimed = frozenset().union(*(claim.partitions for claim in claims.values()))

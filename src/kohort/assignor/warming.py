@@ -1,7 +1,8 @@
-"""Who processes what now, whom it should go to, and who copies it meanwhile (KIP-441).
+"""Compute present owners, wanted owners and copies for stateful members (KIP-441).
 
-A partition moves only to a member whose copy of its state is close behind. Until the wanted owner has one, the present
-owner goes on. All of it follows from what members tell at this rebalance: nothing is remembered in between.
+A partition moves only to a member whose copy of its state has little lag. Until the wanted owner
+has such a copy, the present owner continues. The result depends only on the members' data at this
+rebalance: no state is kept in between.
 """
 
 from __future__ import annotations
@@ -14,42 +15,42 @@ from kohort.model import TopicPartition
 
 Lags = Mapping[TopicPartition, int]
 Shares = dict[str, list[TopicPartition]]
-"""By member id, with an entry for every member."""
+"""Partitions by member ID, with an entry for every member."""
 Even = Callable[[Mapping[str, Sequence[TopicPartition]]], Shares]
-"""Make these shares even and complete, moving as few partitions as that allows."""
+"""A function that makes shares even and complete with as few moves as possible."""
 
 
 @dataclass(frozen=True, slots=True)
-class Warming:
-    """What comes of one rebalance; every member has an entry in each."""
+class WarmupPlan:
+    """Result of one rebalance; every member has an entry in each mapping."""
 
     now: Shares
-    """What each is to process from now on."""
+    """Partitions that each member processes from now on."""
     wanted: Shares
-    """What each is to process when all that it lacks is copied: even, as if there were no state."""
+    """Partitions that each member processes once all copies are complete: even, as if there were no state."""
     copies: Mapping[str, Sequence[TopicPartition]]
-    """What each is to copy though it does not process it: first what is to come to it, then as a standby."""
+    """Partitions that each member copies without processing them: first those that will move to it, then standbys."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a rebalance begins with."""
+class RebalanceInput:
+    """Input of a rebalance."""
 
     owned: Mapping[str, Sequence[TopicPartition]]
-    """By member, without contradictions; an entry for every member."""
+    """Partitions by member, without conflicts; every member has an entry."""
     lags: Mapping[str, Lags]
-    """By member: records that each of its copies lacks. No entry for a copy that it does not have."""
+    """By member: number of records that each of its copies lacks. There is no entry for a missing copy."""
     topics: Mapping[str, frozenset[str]]
-    """By member: what it asks for."""
+    """By member: subscribed topics."""
     acceptable_lag: int
-    """`acceptable.recovery.lag`: with at most so many records to go a copy is warm."""
+    """`acceptable.recovery.lag`: maximum number of missing records for a copy to be warm."""
 
     def is_warm(self, member_id: str, partition: TopicPartition) -> bool:
         lag = self.lags[member_id].get(partition)
         return lag is not None and lag <= self.acceptable_lag
 
     def having(self) -> dict[TopicPartition, list[tuple[int, str]]]:
-        """Who has a copy and may process it: (lag, member), the nearest first."""
+        """Return (lag, member) for each copy whose member subscribes to the topic, smallest lag first, by partition."""
         found = defaultdict[TopicPartition, list[tuple[int, str]]](list)
         for member_id, lags in self.lags.items():
             for partition, lag in lags.items():
@@ -58,10 +59,13 @@ class Facts:
         return {partition: sorted(members) for partition, members in found.items()}
 
 
-def warm_up(partitions: Iterable[TopicPartition], facts: Facts, even: Even, standbys: int, max_warmups: int) -> Warming:
-    """Decide for all `partitions`; `standbys` members beside its owners copy each of them at all times.
+def warm_up(
+    partitions: Iterable[TopicPartition], facts: RebalanceInput, even: Even, standbys: int, max_warmups: int
+) -> WarmupPlan:
+    """Decide for all `partitions`; `standbys` members besides the owner copy each partition at all times.
 
-    At most `max_warmups` more copies are made at a time, for partitions that are to move; the rest waits for them.
+    At most `max_warmups` additional copies are made at a time, for partitions that will move;
+    further moves wait.
     """
     everything = sorted(partitions)
     having = facts.having()
@@ -72,16 +76,22 @@ def warm_up(partitions: Iterable[TopicPartition], facts: Facts, even: Even, stan
     for partition in everything:
         target = wanted_of.get(partition)
         if target is None:
-            continue  # nobody asks for it any more
+            continue  # no member subscribes to it any more
         present = holder.get(partition, target)
         now[target if facts.is_warm(target, partition) else present].append(partition)
-    return Warming(now, wanted, _copies(now, wanted_of, having, facts, standbys, max_warmups))
+    return WarmupPlan(now, wanted, _copies(now, wanted_of, having, facts, standbys, max_warmups))
 
 
 def _taken_over(
-    everything: Iterable[TopicPartition], facts: Facts, having: Mapping[TopicPartition, Sequence[tuple[int, str]]]
+    everything: Iterable[TopicPartition],
+    facts: RebalanceInput,
+    having: Mapping[TopicPartition, Sequence[tuple[int, str]]],
 ) -> dict[TopicPartition, str]:
-    """Present owners; what has none goes to who can go on at once, however uneven that is, or is the least behind."""
+    """Return the present owners, and owners for partitions without one.
+
+    A free partition goes to a member with a warm copy, even if that is uneven, otherwise to the
+    member with the least lag.
+    """
     holder = {partition: member_id for member_id, share in facts.owned.items() for partition in share}
     load = {member_id: len(share) for member_id, share in facts.owned.items()}
     for partition in everything:
@@ -94,12 +104,12 @@ def _taken_over(
 
 
 def _wanted(
-    facts: Facts,
+    facts: RebalanceInput,
     having: Mapping[TopicPartition, Sequence[tuple[int, str]]],
     holder: Mapping[TopicPartition, str],
     even: Even,
 ) -> Shares:
-    """Even shares; what must move goes to who has the most of it already, where that makes them no less even."""
+    """Return even shares. A partition that must move goes to the member with the least lag, if balance allows."""
     held: Shares = {member_id: [] for member_id in facts.owned}
     for partition, member_id in holder.items():
         held[member_id].append(partition)
@@ -118,13 +128,13 @@ def _copies(
     now: Shares,
     wanted_of: Mapping[TopicPartition, str],
     having: Mapping[TopicPartition, Sequence[tuple[int, str]]],
-    facts: Facts,
+    facts: RebalanceInput,
     standbys: int,
     max_warmups: int,
 ) -> dict[str, list[TopicPartition]]:
     copies: dict[str, list[TopicPartition]] = {}
     for member_id, share in now.items():
-        # Until its last owner has given it up, the copy has to stay as warm as it is.
+        # The copy must stay warm until the last owner has revoked the partition.
         has = set(facts.owned[member_id])
         copies[member_id] = [one for one in share if one not in has and facts.is_warm(member_id, one)]
     warmups = _warmups(now, wanted_of, facts)[:max_warmups]
@@ -141,8 +151,8 @@ def _copies(
     return copies
 
 
-def _warmups(now: Shares, wanted_of: Mapping[TopicPartition, str], facts: Facts) -> list[TopicPartition]:
-    """What is to move to members that have to copy it first, the nearest to their aim first."""
+def _warmups(now: Shares, wanted_of: Mapping[TopicPartition, str], facts: RebalanceInput) -> list[TopicPartition]:
+    """Return partitions that will move to members that must first copy them, smallest lag first."""
 
     def rank(partition: TopicPartition) -> tuple[bool, int, TopicPartition]:
         lag = facts.lags[wanted_of[partition]].get(partition)
@@ -152,7 +162,11 @@ def _warmups(now: Shares, wanted_of: Mapping[TopicPartition, str], facts: Facts)
 
 
 class _Standing:
-    """Deals out standbys: an owner's are on as many members as possible, so that its end makes nobody overloaded."""
+    """Chooses standbys.
+
+    It spreads the standbys of one owner over as many members as possible, so that no member is
+    overloaded if the owner fails.
+    """
 
     def __init__(self, member_ids: Sequence[str], most: int) -> None:
         self._of_owner = defaultdict[tuple[str, str], int](int)
@@ -160,7 +174,10 @@ class _Standing:
         self._most = most
 
     def chosen(self, owner: str, can: Iterable[str], have: set[str], count: int) -> list[str]:
-        """So many, or all there are. Who has a copy goes before who has none, where both stand in for as much."""
+        """Return `count` members, or all if there are fewer.
+
+        Among members with equally many standbys of this owner, those with a copy come first.
+        """
 
         def rank(member_id: str) -> tuple[bool, int, bool, int, str]:
             total = self._total[member_id]

@@ -1,9 +1,9 @@
-"""The broker: asyncio around coordinator and log.
+"""The broker: the asyncio shell around the coordinator and the log.
 
-`Broker` runs on an event loop that is already there (a test's, an application's); `run` is a process of its own.
+`Broker` runs on an existing event loop, such as a test's or an application's; `run` runs it as a process of its own.
 """
 
-from kohort.broker.config import read_settings
+from kohort.broker.config.static import read_settings
 from kohort.broker.main import run
 from kohort.broker.server import Broker, BrokerOptions
 

@@ -1,4 +1,4 @@
-"""The broker's clock: epoch milliseconds that never go backwards, whatever happens to the wall clock."""
+"""The broker's clock: epoch milliseconds that never go backwards, even if the wall clock does."""
 
 import time
 
@@ -8,5 +8,5 @@ _START_MS = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
 
 
 def now_ms() -> Millis:
-    """Milliseconds since the epoch, by the wall clock at start and the monotonic clock since."""
+    """Return milliseconds since the epoch: the wall clock at start plus the monotonic time elapsed since."""
     return _START_MS + time.monotonic_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""A broker as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
+"""The broker as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
 
 import asyncio
 import errno
@@ -16,7 +16,7 @@ from kohort.errors import KohortError
 
 
 def run(options: BrokerOptions) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. Raises KohortError where it cannot start or go on."""
+    """Serve until SIGTERM or SIGINT; return the exit code. Raise KohortError if the broker cannot start or go on."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         return uvloop.run(_serve(options))
@@ -27,13 +27,14 @@ def run(options: BrokerOptions) -> int:
 async def _serve(options: BrokerOptions) -> int:
     broker = Broker(options)
     stop = asyncio.Event()
-    # Until it answers it has promised nothing that a kill would break: recovery of a large log is not waited for.
+    # Until the broker answers requests, a kill breaks no promise, so a signal does not wait for a large log's recovery.
     for number in interruption.SIGNALS:
         signal.signal(number, lambda number, _: interruption.end_at_once(number))
     await broker.start()
     stop_on_signals(stop)
-    # What start-up made lives as long as the process: collections need not look at it again. Requests make no cycles,
-    # but thousands of objects that live until the next sync, at which the default thresholds look over and over.
+    # Objects made at start-up live as long as the process, so collections need not examine them again. Requests make no
+    # cycles, but they make thousands of objects that live until the next sync; with the default thresholds the
+    # collector would examine those over and over.
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
@@ -51,7 +52,7 @@ async def _serve(options: BrokerOptions) -> int:
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """The first SIGINT or SIGTERM sets it; the second ends the process at once, which what is on disk survives."""
+    """Set `stop` on the first SIGINT or SIGTERM; end the process at once on the second. Data on disk survives both."""
 
     def told(number: int) -> None:
         if stop.is_set():
@@ -63,14 +64,14 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 
 def announce(addresses: str) -> None:
-    """Write `ready HOST:PORT,...` to standard output. Raises KohortError where nobody can read it."""
-    if sys.stdout is None:  # closed by whoever started it, who looks elsewhere
+    """Write `ready HOST:PORT,...` to standard output. Raise KohortError if nothing can read it."""
+    if sys.stdout is None:  # closed by the parent process, which does not need the line
         return
     try:
         sys.stdout.write(f"ready {addresses}\n")
         sys.stdout.flush()
     except OSError as error:
-        # What is left in the buffer would be complained of once more at the end.
+        # Otherwise Python flushes the buffer again at exit and reports the same error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise KohortError(
             f"'ready {addresses}' cannot be written to standard output: {error.strerror}. Keep its reader open, or send"

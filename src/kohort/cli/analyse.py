@@ -1,4 +1,4 @@
-"""`kohort analyse`: what `__consumer_offsets` says of the past of all groups, as tables and a page."""
+"""`kohort analyse`: write tables and a page on the history of all groups, from `__consumer_offsets`."""
 
 import sys
 import threading
@@ -10,6 +10,7 @@ import typer
 from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import remark, say
+from kohort.cli.running import check_reachable
 from kohort.errors import ConfigError, KohortError
 from kohort.recorder import JOURNAL_TOPIC
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from kohort.analytics.arrow_functions import Mapped
     from kohort.analytics.job import Settings, Told
-    from kohort.analytics.places import Place
+    from kohort.analytics.places import Destination
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +32,10 @@ def register(app: typer.Typer) -> None:
 def analyse(
     bootstrap: Bootstrap = None,
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Directory, or URI that Spark knows, for tables and report.html.")
+        str,
+        typer.Option(
+            metavar="DIR", help="Output directory for tables and report.html: a path, or a URI that Spark can write to."
+        ),
     ] = "analysis",
     segments: Annotated[
         str | None, typer.Option(metavar="DIR", help="Read copies of brokers' data directories instead of a cluster.")
@@ -40,23 +44,25 @@ def analyse(
         str | None, typer.Option(metavar="DIR", help="Read an archive of raw records as Parquet instead of a cluster.")
     ] = None,
     ends: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where topics ended when (Parquet); a cluster is asked otherwise.")
+        str | None,
+        typer.Option(metavar="DIR", help="End offsets of topics over time (Parquet). Default: ask the cluster."),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Of the tables: parquet, delta or iceberg.")
+        str, typer.Option("--format", metavar="FORMAT", help="Format of the tables: parquet, delta or iceberg.")
     ] = "parquet",
     journal_only: Annotated[
-        bool, typer.Option("--journal-only", help="Read the journal of rebalances alone: causes to the point, no lag.")
+        bool, typer.Option("--journal-only", help="Read only the journal of rebalances: exact causes, no lag.")
     ] = False,
-    window_minutes: Annotated[int, typer.Option(min=1, help="Of commit rates and lag.")] = 10,
+    window_minutes: Annotated[int, typer.Option(min=1, help="Window of commit rates and lag, in minutes.")] = 10,
     master: Annotated[
-        str | None, typer.Option(help="Spark's; default: all cores of this host, or what spark-submit says.")
+        str | None, typer.Option(help="Spark master. Default: all cores of this host, or the master of spark-submit.")
     ] = None,
 ) -> int:
-    """Rebalances and their causes, moves, dark times, flapping members, lag and commit rate of every group.
+    """Analyse rebalances and their causes, moves, dark times, flapping members, lag and commit rate of every group.
 
-    It reads the records that brokers keep of groups, those of Apache Kafka as well as ours, and writes tables, then a
-    page that says which groups hurt, why and how much. Needs kohort[analytics] and Java 17.
+    Reads the records that brokers keep of groups, those of Apache Kafka as well as Kohort's, and
+    writes tables and a page that reports which groups have problems, why, and how much they cost.
+    Needs kohort[analytics] and Java 17.
     """
     if segments is not None and raw is not None:
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
@@ -77,6 +83,8 @@ def analyse(
         raise ConfigError(f"--out {out}: --format delta cannot list files there. Use --format parquet.")
     tables = store(Format(form), target.path)
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
+    if servers is not None:
+        check_reachable(servers)
     journal = job.has_journal(servers, segments)
     if journal_only and not journal:
         raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
@@ -100,7 +108,7 @@ def analyse(
 def _history(
     spark: "SparkSession", servers: str | None, segments: str | None, raw: str | None, settings: "Settings"
 ) -> "Mapped":
-    """From the one of them that was given."""
+    """Read the history from whichever source is given: segments, raw archive or cluster."""
     from kohort.analytics import job
 
     if segments is not None:
@@ -112,7 +120,7 @@ def _history(
 
 
 def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame":
-    """The journal, which is there."""
+    """Read the journal, which must exist."""
     from kohort.analytics import job
 
     if segments is not None:
@@ -124,7 +132,7 @@ def _events(spark: "SparkSession", servers: str | None, segments: str | None) ->
 def _ends(
     spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", told: "Told"
 ) -> "Callable[[], DataFrame] | None":
-    """Where topics ended: from a directory, else from the cluster, if one is asked."""
+    """Return a function that reads where topics ended, from a directory or the cluster; None without either."""
     from kohort.analytics.ends import ends_of_cluster
 
     if ends is not None:
@@ -132,7 +140,7 @@ def _ends(
     return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, told)
 
 
-def _report(spark: "SparkSession", out: "Place") -> None:
+def _report(spark: "SparkSession", out: "Destination") -> None:
     from kohort.analytics import report
     from kohort.analytics.findings import gather
 
@@ -146,7 +154,7 @@ def _report(spark: "SparkSession", out: "Place") -> None:
 
 
 class _Progress:
-    """Which table is being computed, and how many of Spark's tasks are done, on stderr."""
+    """Progress on stderr: the table being computed, and how many of Spark's tasks are done."""
 
     _EVERY_S = 2.0
 
@@ -168,7 +176,7 @@ class _Progress:
             sys.stderr.write("\r\033[K")
 
     def told(self, doing: str) -> None:
-        """What is begun now."""
+        """Set and report the step that begins now."""
         self._doing = doing
         if not sys.stderr.isatty():
             remark(f"{time.monotonic() - self._began:5.0f} s  {doing}")

@@ -1,4 +1,7 @@
-"""All commands together, and how the process ends: 0 done, 1 the answer is no, 2 wrong use or no broker."""
+"""The application with all commands, and the exit codes of the process.
+
+The exit codes are 0 for success, 1 for a negative result, and 2 for wrong usage or no broker.
+"""
 
 import os
 import sys
@@ -9,7 +12,7 @@ import typer
 
 from kohort import interruption
 from kohort.cli import analyse, broker, cluster, consume, group, lab, produce, rebalances, sim, topic
-from kohort.cli.output import ReaderLeft, flush
+from kohort.cli.output import OutputClosed, flush
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
 
@@ -30,13 +33,13 @@ if find_spec("kohort.cli.demo") is not None:
 
 
 def run(arguments: Sequence[str] | None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     try:
         return _run(arguments)
     except (Exception, KeyboardInterrupt):
         if not interruption.begun():
             raise
-        return interruption.exit_code()  # what fails because of the signal is nobody's business
+        return interruption.exit_code()  # errors caused by the signal are not reported
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -45,8 +48,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         flush()
     except (KeyboardInterrupt, typer.Abort):
         return interruption.exit_code()
-    except ReaderLeft:
-        # The interpreter would complain about what it cannot flush.
+    except OutputClosed:
+        # Otherwise the interpreter reports the unflushed output when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KohortError, typer.TyperException) as problem:
@@ -57,7 +60,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(problem, KohortError):
             return _fail(str(problem))
         return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
-    if code == 130 and interruption.begun():  # as typer has it for every KeyboardInterrupt
+    if code == 130 and interruption.begun():  # typer's code for any KeyboardInterrupt
         return interruption.exit_code()
     return code if isinstance(code, int) else 0
 

@@ -1,4 +1,4 @@
-"""`kohort broker`: one broker in the foreground."""
+"""`kohort broker`: run one broker in the foreground."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,29 +19,34 @@ def register(app: typer.Typer) -> None:
 def broker(
     listen: Annotated[
         str,
-        typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one, :PORT is all interfaces."),
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address to listen on; port 0 chooses a free port, :PORT listens on all interfaces.",
+        ),
     ] = DEFAULT_BOOTSTRAP,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help=f"Where the log lies. Default: {_DEFAULT_DATA}", show_default=False),
+        typer.Option(metavar="DIR", help=f"Directory of the log. Default: {_DEFAULT_DATA}", show_default=False),
     ] = None,
     postgres: Postgres = None,
     cluster_id: ClusterId = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory; it ends with the process.")] = False,
-    node_id: Annotated[int, typer.Option(min=0, metavar="N", help="This broker's number in the cluster.")] = 1,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep the log in memory until the process ends.")] = False,
+    node_id: Annotated[int, typer.Option(min=0, metavar="N", help="Node id of this broker.")] = 1,
     shared: Annotated[
-        bool, typer.Option("--shared", help="Be one of several brokers over --data, as kohort cluster starts them.")
+        bool, typer.Option("--shared", help="Share --data with other brokers, as those of kohort cluster do.")
     ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting, by Kafka's name; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Broker setting, by Kafka's name; repeatable."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings as NAME=VALUE lines; --set wins over them.")
+        Path | None, typer.Option(metavar="FILE", help="File of NAME=VALUE lines; --set takes precedence.")
     ] = None,
 ) -> int:
     """Run one broker until SIGTERM or Ctrl-C.
 
-    It prints 'ready HOST:PORT' on standard output as soon as it answers; its log goes to standard error.
+    Prints 'ready HOST:PORT' on standard output as soon as the broker answers. Its log goes to
+    standard error.
     """
     if memory and data is not None:
         raise ConfigError("--memory and --data contradict each other: give one of them.")

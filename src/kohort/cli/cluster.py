@@ -1,4 +1,4 @@
-"""`kohort cluster`: several brokers over one directory or database."""
+"""`kohort cluster`: run several brokers over one directory or database."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from kohort.cli.options import ClusterId, Postgres, check_cluster_id, read_liste
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kohort.broker.cluster import ClusterOptions
+    from kohort.broker.cluster.processes import ClusterOptions
 
 _MOST = 32
 
@@ -25,35 +25,36 @@ def register(app: typer.Typer) -> None:
 
 
 def cluster(
-    brokers: Annotated[int, typer.Option(min=1, max=_MOST, metavar="N", help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option(min=1, max=_MOST, metavar="N", help="Number of brokers.")] = 3,
     listen: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Where a broker listens, once for each. Default: free ports."),
+        typer.Option(metavar="HOST:PORT", help="Address to listen on, once for each broker. Default: free ports."),
     ] = None,
     advertise: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOST:PORT", help="What clients are told to connect to, once for each broker. Default: --listen."
+            metavar="HOST:PORT", help="Address that clients connect to, once for each broker. Default: --listen."
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The directory that they share. Default: one that ends with the cluster."),
+        typer.Option(metavar="DIR", help="Directory that the brokers share. Default: a temporary one."),
     ] = None,
     postgres: Postgres = None,
     cluster_id: ClusterId = None,
     racks: Annotated[
-        str | None, typer.Option(metavar="RACK,...", help="Where the brokers stand (broker.rack), one after the other.")
+        str | None, typer.Option(metavar="RACK,...", help="Racks of the brokers (broker.rack), in order.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Start a broker that ended again.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that exit.")] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of all brokers; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of all brokers; repeatable.")
     ] = None,
 ) -> int:
     """Run several brokers over one directory or one database until SIGTERM or Ctrl-C.
 
-    It prints 'ready HOST:PORT,HOST:PORT,...' when all of them answer. A broker that dies is left dead unless
-    --restart is given; the others lead its partitions within a fraction of a second, and its groups go on.
+    Prints 'ready HOST:PORT,HOST:PORT,...' when all brokers answer. A broker that dies is not
+    restarted unless --restart is given. The others take over its partitions within a fraction of a
+    second, and its groups continue.
     """
     if postgres is not None and data is not None:
         raise ConfigError("--postgres and --data contradict each other: give one of them.")
@@ -69,7 +70,7 @@ def cluster(
     check_cluster_id(cluster_id)
     if cluster_id is not None:
         arguments += ["--cluster-id", cluster_id]
-    from kohort.broker.cluster import ClusterOptions
+    from kohort.broker.cluster.processes import ClusterOptions
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
@@ -79,7 +80,7 @@ def cluster(
 
 
 def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
-    from kohort.broker.advertising import check_listener, parse_advertised
+    from kohort.broker.config.advertised_listeners import check_listener, parse_advertised
 
     if "advertised.listeners" in settings:
         raise ConfigError("--set advertised.listeners would be the same for all brokers: give --advertise for each.")
@@ -94,14 +95,14 @@ def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: 
 
 
 async def _serve(options: "ClusterOptions") -> int:
-    from kohort.broker.cluster import Cluster
+    from kohort.broker.cluster.processes import BrokerProcesses
     from kohort.broker.main import announce, stop_on_signals
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     stop = asyncio.Event()
     stop_on_signals(stop)
     stopped = asyncio.create_task(stop.wait())
-    cluster = Cluster(options)
+    cluster = BrokerProcesses(options)
     started = asyncio.create_task(cluster.start())
     try:
         await asyncio.wait((stopped, started), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What `kohort topic config` and `kohort group config` do: show, set and unset the configs of one topic or group."""
+"""Implementation of `kohort topic config` and `kohort group config`: show, set and unset configs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -9,13 +9,13 @@ from kohort.cli.running import Refused, admin_client, run
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.client.configs import ConfigKind, ConfigValue
+    from kohort.client.admin.configs import ConfigKind, ConfigValue
 
 Kind = Literal["topic", "group"]
 
 
 def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool) -> None:
-    """What it sets itself, with `inherited` also what it leaves to its broker."""
+    """Print the configs that the topic or group sets itself, and with `inherited` also its broker's."""
     found = run(_configs(servers, kind, name), servers)
     shown = {config: found[config] for config in sorted(found) if inherited or _is_own(kind, found[config])}
     setters = {config: _setter(kind, one) for config, one in shown.items()}
@@ -30,7 +30,7 @@ def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool)
 
 
 def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None:
-    """Set NAME=VALUE pairs; either all or none."""
+    """Set NAME=VALUE pairs, all or none."""
     configs = read_pairs(f"kohort {kind} config set", pairs)
     run(_alter(servers, kind, name, configs), servers)
     for config, value in configs.items():
@@ -38,11 +38,11 @@ def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None
 
 
 def unset(servers: str, kind: Kind, name: str, configs: Sequence[str]) -> None:
-    """Leave configs to the broker again; refused, with all of them, if one of them is not set."""
+    """Remove configs, so that the broker's apply again. Raises Refused, removing none, if one is not set."""
 
     async def work() -> None:
         found = await _configs(servers, kind, name)
-        # A broker takes the removal of what is not there, or of a misspelt name, for done.
+        # A broker accepts the removal of a config that is not set or whose name is misspelt.
         for config in configs:
             if config not in found or not _is_own(kind, found[config]):
                 raise Refused(f"{name} does not set {config}; see kohort {kind} config show {name}.")
@@ -67,11 +67,11 @@ async def _alter(servers: str, kind: Kind, name: str, changes: Mapping[str, str 
 
 async def _check(admin: "Admin", kind: Kind, name: str) -> None:
     if kind == "topic":
-        await admin.describe_topics([name])  # says at once, without retrying, that there is none
+        await admin.describe_topics([name])  # fails at once, without retries, if there is no such topic
 
 
 def _kind(kind: Kind) -> "ConfigKind":
-    from kohort.client.configs import ConfigKind
+    from kohort.client.admin.configs import ConfigKind
 
     return ConfigKind[kind.upper()]
 

@@ -1,4 +1,4 @@
-"""`kohort consume`: records to standard output."""
+"""`kohort consume`: print records on standard output."""
 
 import asyncio
 import re
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 _POLL_S = 60.0
 _LEAVE_S = 0.5
-"""What a coordinator has left to answer after Ctrl-C: one that is away must not hold the end up."""
+"""Time the coordinator has to answer after Ctrl-C; an unavailable one must not delay the exit."""
 
 
 class GroupProtocol(StrEnum):
-    """Which of Kafka's two group protocols to speak."""
+    """One of Kafka's two group protocols."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -37,37 +37,41 @@ def register(app: typer.Typer) -> None:
 
 def consume(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC...", help="Or --pattern.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="TOPIC...", help="Topics to read, unless --pattern is given.", show_default=False),
     ] = None,
     pattern: Annotated[
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="All topics whose whole names match, those to come too; not the cluster's own.",
+            help="Regular expression for whole topic names, new topics included, internal ones excluded.",
             show_default=False,
         ),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(metavar="GROUP", help="Be a member of it and commit. Default: none.", show_default=False),
+        typer.Option(
+            metavar="GROUP", help="Join this group and commit offsets. Default: no group.", show_default=False
+        ),
     ] = None,
-    protocol: Annotated[GroupProtocol, typer.Option(help="The group protocol.")] = GroupProtocol.CLASSIC,
+    protocol: Annotated[GroupProtocol, typer.Option(help="Group protocol.")] = GroupProtocol.CLASSIC,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Where the group has no offset, start with the oldest record.")
+        bool, typer.Option("--from-beginning", help="Read from the beginning if the group has no committed offset.")
     ] = False,
     max_: Annotated[
-        int | None, typer.Option("--max", min=1, metavar="N", help="End after so many records.", show_default=False)
+        int | None, typer.Option("--max", min=1, metavar="N", help="Stop after N records.", show_default=False)
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Print each key, and this between it and the value.", show_default=False),
+        typer.Option(metavar="TEXT", help="Print keys, separated from values by TEXT.", show_default=False),
     ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print records, one a line, until --max or Ctrl-C. Without --group, topics that come later are not read.
+    """Print records, one per line, until --max or Ctrl-C. Without --group, topics created later are not read.
 
-    With --json a line is an object with topic, partition, offset, timestamp, key, value and headers.
+    With --json, a line is an object with topic, partition, offset, timestamp, key, value and
+    headers.
     """
     servers = bootstrap_servers(bootstrap)
     wanted = _wanted(topics or [], pattern)
@@ -80,7 +84,7 @@ def consume(
                 consumer.assign(await _partitions(servers, wanted))
             else:
                 if not isinstance(wanted, re.Pattern):
-                    await _partitions(servers, wanted)  # says which topic does not exist, rather than waiting for it
+                    await _partitions(servers, wanted)  # reports a missing topic instead of waiting for it
                 consumer.subscribe(wanted)
             left = max_
             while left != 0:
@@ -91,12 +95,12 @@ def consume(
                     flush()
                 left = None if left is None else left - len(records)
         finally:
-            # What was printed is committed, and the member leaves.
+            # Closing commits the printed records and leaves the group.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S if interruption.begun() else None):
                     await consumer.close()
 
-    with suppress(interruption.Interrupted):  # the usual end
+    with suppress(interruption.Interrupted):  # Ctrl-C is the usual end
         run(work(), servers)
 
 
@@ -114,7 +118,10 @@ def _wanted(topics: list[str], pattern: str | None) -> "list[str] | re.Pattern[s
 
 
 async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> list[TopicPartition]:
-    """Those that there are now. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist."""
+    """Return the partitions that exist now.
+
+    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist.
+    """
     async with admin_client(servers) as admin:
         if not isinstance(wanted, re.Pattern):
             known = await admin.describe_topics(wanted)

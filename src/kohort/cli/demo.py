@@ -1,4 +1,4 @@
-"""`kohort demo`: the main job on real flights."""
+"""`kohort demo`: demonstrate the system on real flights."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +14,15 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Keep logs, Parquet and the broker's data.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the table and the picture go.")] = Path("demo-out"),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep logs, Parquet files and the broker's data.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory for the table and the picture.")] = Path(
+        "demo-out"
+    ),
 ) -> int:
-    """Broker, producer, a group that rebalances, Spark, a crash, and the proof: the main job on 336,776 flights.
+    """Run a broker, a producer, a rebalancing group, Spark and a crash on 336,776 flights, and verify the results.
 
-    It takes about a minute, starts everything itself and ends it again. The last line is 'demo: ok' or says what was
-    wrong, and the exit code follows. Without Java the Spark step is left out.
+    Takes about a minute; starts and stops all processes itself. The last line is 'demo: ok' or
+    describes what was wrong, and the exit code matches it. Without Java, the Spark step is skipped.
     """
     try:
         from kohort.demo.run import run

@@ -1,4 +1,4 @@
-"""`kohort group`: list groups and describe them; what changes them stands in modules of its own."""
+"""`kohort group`: list and describe groups; commands that change groups have modules of their own."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ from kohort.cli.partitions import listed, ranges
 from kohort.cli.running import admin_client, run
 
 if TYPE_CHECKING:
-    from kohort.client.admin import GroupDescription, GroupListing, GroupOffset
+    from kohort.client.admin.admin import GroupDescription, GroupListing, GroupOffset
 
 commands = typer.Typer(help="List, describe, reset and delete consumer groups.", rich_markup_mode=None)
 
@@ -25,14 +25,17 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list", epilog="Example: kohort group list --state Stable --type consumer")
 def list_groups(
-    state: Annotated[list[str] | None, typer.Option(metavar="STATE", help="Only in this state; repeatable.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(metavar="STATE", help="Only groups in this state; repeatable.")
+    ] = None,
     type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only classic or consumer; repeatable.")
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only groups of this type, classic or consumer; repeatable."),
     ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """All groups and their states."""
+    """List all groups and their states."""
     servers = bootstrap_servers(bootstrap)
 
     async def ask() -> "list[GroupListing]":
@@ -65,7 +68,7 @@ def describe_group(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> int:
-    """A group's state, members, committed offsets and lag; all three unless some are asked for.
+    """Describe a group's state, members, committed offsets and lag; all of them unless some are selected.
 
     Exit code 1 if there is no such group.
     """
@@ -109,7 +112,7 @@ def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None
 
 
 def _say_members(described: "GroupDescription", ids: bool) -> None:
-    """Ids are long: they are shown to who asks for the members alone, and may want to remove one."""
+    """Print the members, with `ids` also their long member IDs, which remove-member takes."""
     members = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
     header: tuple[str, ...] = ("member", "host", "instance", "partitions", "assignment")
     rows: list[tuple[object, ...]] = [
@@ -137,7 +140,7 @@ def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> No
 
 
 def _total(lags: "list[GroupOffset]") -> int:
-    """What is not processed yet; where nothing is committed, everything."""
+    """Return the number of unprocessed records; a partition without a committed offset counts in full."""
     return sum(one.end if one.lag is None else one.lag for one in lags)
 
 

@@ -1,4 +1,4 @@
-"""`kohort group delete-offsets`, `remove-member` and `delete`: what an operator takes from groups."""
+"""`kohort group delete-offsets`, `remove-member` and `delete`: remove offsets, members and groups."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
+    from kohort.client.admin.admin import Admin
 
 
 def register(commands: typer.Typer) -> None:
@@ -29,9 +29,9 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 
 
 def delete_offsets(group: Group, topic: Topics = None, bootstrap: Bootstrap = None) -> None:
-    """Forget what a group has committed in some topics, that none of its members may be subscribed to.
+    """Delete a group's committed offsets of topics to which none of its members is subscribed.
 
-    Exit code 1 if one is, or if nothing is committed there.
+    Exit code 1 if a member is subscribed to one, or if nothing is committed there.
     """
     if not topic:
         raise ConfigError("Say which offsets: --topic TOPIC (or TOPIC:0,1), repeatable.")
@@ -53,15 +53,16 @@ def delete_offsets(group: Group, topic: Topics = None, bootstrap: Bootstrap = No
 def remove_member(
     group: Group,
     members: Annotated[
-        list[str] | None, typer.Argument(metavar="[MEMBER_ID]...", help="As group describe --members shows them.")
+        list[str] | None,
+        typer.Argument(metavar="[MEMBER_ID]...", help="Member ids, as shown by group describe --members."),
     ] = None,
     instance: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="A static member by its group.instance.id; repeatable.")
+        list[str] | None, typer.Option(metavar="ID", help="Static member, by its group.instance.id; repeatable.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Whoever is in the group now.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All present members.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Throw members out of a group; whoever still runs joins again.
+    """Remove members from a group; members that still run join again.
 
     Exit code 1 if one is not in the group; then none is removed.
     """
@@ -90,9 +91,9 @@ def remove_member(
 def delete_groups(
     groups: Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)], bootstrap: Bootstrap = None
 ) -> int:
-    """Forget groups with all that they have committed; they must have no members.
+    """Delete groups and their committed offsets; the groups must have no members.
 
-    Exit code 1 if one has some or does not exist; the others are deleted.
+    Exit code 1 if one has members or does not exist; the others are deleted.
     """
     servers = bootstrap_servers(bootstrap)
 
@@ -118,7 +119,10 @@ def delete_groups(
 
 
 async def _committed(admin: "Admin", group: str, selection: Selection) -> list[TopicPartition]:
-    """What the group has committed of these partitions; of a topic without numbers, wherever it has."""
+    """Return the selected partitions that have committed offsets; a topic without numbers selects all of them.
+
+    Raises Refused if one has none.
+    """
     found = {partition for partition, at in (await admin.group_offsets(group)).items() if at is not None}
     wanted: list[TopicPartition] = []
     for topic, numbers in selection.items():
@@ -134,7 +138,10 @@ def _all(topic: str, numbers: Collection[int]) -> set[TopicPartition]:
 
 
 async def _existing(admin: "Admin", group: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Ids of the members, and of the instances among them."""
+    """Return the IDs of the members, and of the instances among them.
+
+    Raises Refused if the group does not exist.
+    """
     described = (await admin.describe_groups([group]))[group]
     if described.state == "Dead":
         raise Refused(_missing(group))
@@ -151,7 +158,7 @@ async def _remove(admin: "Admin", group: str, members: Collection[str], instance
 
 
 def _no(problem: KafkaError, group: str) -> KafkaError | Refused:
-    """What the coordinator refuses because of the group's state, with what to do about it."""
+    """Return Refused, with advice, for an error caused by the group's state; else `problem` itself."""
     match problem.code:
         case ErrorCode.GROUP_ID_NOT_FOUND:
             return Refused(_missing(group))

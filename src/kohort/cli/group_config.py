@@ -1,4 +1,4 @@
-"""`kohort group config`: show, set and unset the configs of a group. It need not exist yet."""
+"""`kohort group config`: show, set and unset the configs of a group, which need not exist yet."""
 
 from typing import Annotated
 
@@ -21,11 +21,11 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 @commands.command("show", epilog="Example: kohort group config show delays --all")
 def show_configs(
     group: Group,
-    all_: Annotated[bool, typer.Option("--all", help="Also what the group leaves to its broker.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include configs that the group does not set.")] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the group sets itself and, if asked, what it leaves to its broker."""
+    """Show the configs that the group sets itself and, with --all, those inherited from its broker."""
     configs.show(bootstrap_servers(bootstrap), "group", group, inherited=all_, as_json=as_json)
 
 
@@ -35,7 +35,7 @@ def set_configs(
     pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Set configs; what is not named stays. Either all are set or none. They count while the group runs."""
+    """Set configs, all or none; the others keep their values. They take effect while the group runs."""
     configs.set_pairs(bootstrap_servers(bootstrap), "group", group, pairs)
 
 
@@ -45,5 +45,8 @@ def unset_configs(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Leave configs to the broker again. Exit code 1 if the group does not set one of them; then all stay."""
+    """Remove configs, so that the broker's apply again.
+
+    Exit code 1 if the group does not set one of them; then none is removed.
+    """
     configs.unset(bootstrap_servers(bootstrap), "group", group, names)

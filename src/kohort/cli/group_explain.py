@@ -1,4 +1,4 @@
-"""`kohort group explain`: for every member why it has what it has, and whom it waits for."""
+"""`kohort group explain`: why each member has its partitions, and for which members it waits."""
 
 import time
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from kohort.cli.running import admin_client, run
 from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin import GroupDescription
-    from kohort.client.group_descriptions import MemberDescription
+    from kohort.client.admin.admin import GroupDescription
+    from kohort.client.admin.group_descriptions import MemberDescription
 
 Partitions = frozenset[TopicPartition]
 
@@ -30,9 +30,9 @@ def explain_group(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> int:
-    """Why every member has what it has: what it asks for, owns and should own, and whom it waits for.
+    """Explain each member's partitions: what it subscribes to, owns and should own, and for whom it waits.
 
-    A broker of Kohort also says since when, member by member, and what the assignor weighed.
+    A Kohort broker also reports, per member, since when this holds and what the assignor weighed.
     Exit code 1 if there is no such group.
     """
     servers = bootstrap_servers(bootstrap)
@@ -56,19 +56,19 @@ def explain_group(
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What there is to say of one member."""
+    """Explanation of one member's partitions."""
 
     member: "MemberDescription"
     gives_up: Partitions
-    """What it owns and should not."""
+    """Partitions that it owns and should not."""
     waits_for: Mapping[str, Partitions]
-    """What it should own and others still have, by their member ids."""
+    """Partitions that it should own and other members still have, by their member IDs."""
     comes: Partitions
-    """What it should own and nobody has: it is told with its next heartbeat."""
+    """Partitions that it should own and nobody has; its next heartbeat assigns them."""
 
 
 def explain(described: "GroupDescription") -> list[Explained]:
-    """Every member, those that share a client id together."""
+    """Explain every member, in order of client ID and member ID."""
     owners = {partition: member for member in described.members for partition in member.assignment}
     return [_explained(m, owners) for m in sorted(described.members, key=lambda m: (m.client_id, m.member_id))]
 
@@ -84,7 +84,7 @@ def _explained(member: "MemberDescription", owners: "Mapping[TopicPartition, Mem
 
 
 def told(described: "GroupDescription", explained: "list[Explained]", now: Millis) -> list[str]:
-    """The lines that a person reads."""
+    """Return the explanation as lines of text."""
     names = {one.member.member_id: _name(one.member, described) for one in explained}
     lines = [f"{described.group_id}: {_of_group(described, now)}"]
     for one in explained:
@@ -130,7 +130,7 @@ def _asks_for(member: "MemberDescription") -> str:
 
 
 def _name(member: "MemberDescription", described: "GroupDescription") -> str:
-    """An instance or client id where that says who it is, else the member id."""
+    """Return the instance or client ID if it identifies the member, else the member ID, with host, rack and epoch."""
     alike = [one for one in described.members if one.client_id == member.client_id]
     name = member.instance_id or (member.client_id if len(alike) == 1 else member.member_id)
     extra = [member.client_host, *([f"rack {member.rack}"] if member.rack else [])]

@@ -1,4 +1,4 @@
-"""`kohort group reset-offsets`: move a group that nobody is in to other offsets."""
+"""`kohort group reset-offsets`: move a group without members to other offsets."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
+    from kohort.client.admin.admin import Admin
 
 
 def register(commands: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def register(commands: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What is committed in one partition now, and what is to be."""
+    """Change of one partition's committed offset."""
 
     partition: TopicPartition
     old: int | None
@@ -37,31 +37,36 @@ class _Move:
 def reset_offsets(
     group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
     topic: Topics = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Wherever the group has committed something.")
-    ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record that there is.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All partitions with a committed offset.")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Reset to the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Reset to the end.")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is; to the end where it has committed nothing.")
+        bool, typer.Option("--to-current", help="Reset to the committed offset, or to the end if there is none.")
     ] = False,
-    to_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="To this offset.")] = None,
+    to_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="Reset to this offset.")] = None,
     to_datetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="To the first record since 2026-11-21T09:30:00, in UTC.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Reset to the first record at or after this time (UTC), such as 2026-11-21T09:30:00."
+        ),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="To the first record of the last P1DT2H30M.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Reset to the first record of this last period, such as P1DT2H30M."),
     ] = None,
-    shift_by: Annotated[int | None, typer.Option(metavar="N", help="So many records on, or back if negative.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(metavar="N", help="Move offsets by N records, back if negative.")
+    ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute/--dry-run", help="Do it, or only show what would be done.")
+        bool, typer.Option("--execute/--dry-run", help="Reset the offsets, or only show what would change.")
     ] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set what a group has committed, in some topics or all; without --execute only show it.
+    """Set a group's committed offsets, in some topics or all; without --execute, only show the changes.
 
-    The group must have no members (exit code 1). An offset outside of what a partition holds becomes its start or end.
+    The group must have no members (exit code 1). An offset outside a partition's range becomes its
+    start or end.
     """
     target = read_target(
         {
@@ -135,7 +140,7 @@ async def _commit(admin: "Admin", group: str, moves: Sequence[_Move]) -> None:
     try:
         await admin.alter_group_offsets(group, {move.partition: move.new for move in moves})
     except KafkaError as problem:
-        # Someone joined since we looked; or it is a group of the consumer protocol, which looks as if it did not exist.
+        # A member joined after the check, or the group uses the consumer protocol, which makes it appear not to exist.
         if problem.code is ErrorCode.UNKNOWN_MEMBER_ID:
             raise Refused(_occupied(group)) from problem
         raise

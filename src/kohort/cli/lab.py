@@ -1,4 +1,4 @@
-"""`kohort lab`: experiments on real groups, and what their rebalances cost."""
+"""`kohort lab`: experiments on real groups that measure the cost of rebalances."""
 
 from pathlib import Path
 
@@ -44,10 +44,11 @@ def lab(
     bootstrap: option.Bootstrap = None,
     as_json: AsJson = False,
 ) -> int:
-    """Do something to a group of real members and measure what it costs: dark partitions, paused members, waiting.
+    """Disturb a group of real members and measure the cost: dark partitions, paused members, waiting.
 
-    Brokers and members are processes of this machine; all are ended. Trials that DIR holds already are not repeated, so
-    a run that was interrupted goes on where it stopped. Exit code 1 when a trial failed.
+    Brokers and members are processes on this machine; all are ended. Trials that DIR already holds
+    are not repeated, so an interrupted run continues where it stopped. Exit code 1 if a trial
+    failed.
     """
     from kohort.lab.trial import Trial
 

@@ -1,4 +1,4 @@
-"""What `kohort lab` does with its options: plan and run trials, and tell what is on file."""
+"""Implementation of `kohort lab`: plan and run trials, and report the stored ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where trials go, for how long, and on which brokers."""
+    """Options of a run: output directory, time limit and brokers."""
 
     out: Path
     minutes: float
@@ -35,7 +35,7 @@ class Run:
     def combinations(
         self, first: Trial, scenarios: str, clients: str, protocols: str, brokers: str, repetitions: int
     ) -> int:
-        """All that was asked for and can be run; how many trials were not."""
+        """Run all requested combinations that are possible; return the number of trials that were not run."""
         from kohort.lab.experiment import plan
         from kohort.lab.member import CLIENTS
         from kohort.lab.order import PROTOCOLS
@@ -62,7 +62,7 @@ class Run:
         return self._run(trials)
 
     def rows(self, rows: Sequence[Row], brokers: str, repetitions: int) -> int:
-        """Those experiments; how many trials were not."""
+        """Run the experiments of these rows; return the number of trials that were not run."""
         for row in rows:
             remark(f"{row.name}: {row.what}; about {row.minutes * repetitions:g} min on both brokers")
         chosen = self._brokers(brokers)
@@ -82,7 +82,7 @@ class Run:
         return run(trials, self.out, self.minutes, self._started(), remark)
 
     def _started(self) -> Brokers:
-        """How each broker is started, with the user's settings."""
+        """Return, by name, a function that starts the broker with the user's settings."""
         from kohort.lab.brokers import BROKERS, GIVEN, LabBroker
 
         pairs, given = read_pairs("--set", self.settings), self.bootstrap
@@ -92,7 +92,7 @@ class Run:
 
 
 def rows_named(names: str | None) -> list[Row]:
-    """Those rows of the table, or all."""
+    """Return the named rows of the table, or all rows."""
     from kohort.lab.bars import ROWS
 
     known = {row.name: row for row in ROWS}
@@ -100,7 +100,7 @@ def rows_named(names: str | None) -> list[Row]:
 
 
 def tell(out: Path, as_json: bool) -> None:
-    """Print the summaries of all that is on file, and write the report."""
+    """Print the summaries of all stored trials, and write the report."""
     from kohort.lab.summary import summarise
 
     kept = _kept(out)
@@ -114,7 +114,7 @@ def tell(out: Path, as_json: bool) -> None:
 
 
 def tell_bars(rows: Sequence[Row], out: Path, as_json: bool) -> None:
-    """Print the figures to reach and what was measured, and write the report."""
+    """Print the target figures and the measured ones, and write the report."""
     from kohort.lab.bars import reached
     from kohort.lab.summary import summarise
 
@@ -130,7 +130,7 @@ def tell_bars(rows: Sequence[Row], out: Path, as_json: bool) -> None:
 
 
 def _kept(out: Path) -> list[Outcome]:
-    """What is on file, after a report of it."""
+    """Return all stored trials, after writing a report of them. Raises ConfigError if there are none."""
     from kohort.lab.experiment import outcomes
 
     kept = outcomes(out)
@@ -141,7 +141,7 @@ def _kept(out: Path) -> list[Outcome]:
 
 
 def _report(kept: Sequence[Outcome], out: Path) -> None:
-    """The page and the Parquet files, where there is what they need."""
+    """Write the report page and the Parquet files, or print which dependency is missing."""
     from kohort.lab.raw import write_parquet
     from kohort.lab.report import write_report
 

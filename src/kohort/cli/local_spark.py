@@ -1,7 +1,8 @@
-"""Spark for a command: in this process's JVM, with what it has to say in a file instead of between our lines."""
+"""Spark session for a command, in this process's JVM, with Spark's messages in a file."""
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,24 +21,25 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "3g",
-    # A job of a minute ends before the second compiler has paid: of two cores it took as much as the tasks.
+    # A job of a minute ends before the second compiler pays off: on two cores it used as much CPU as the tasks.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
-    # Tables are small once commits were summed up: planning each stage anew costs more than it could save.
+    # Tables are small after commits are summed up: replanning each stage costs more than it could save.
     "spark.sql.adaptive.enabled": "false",
-    # Some writers at a time instead of a sort of the whole history by the kind of its rows.
+    # Several concurrent writers replace a sort of the whole history by the kind of its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.sql.session.timeZone": "UTC",
-    # As many as there are cores are enough for what is left after commits were summed up; Spark's 200 cost seconds.
+    # A few per core are enough for the rows left after commits are summed up; Spark's default of 200 costs seconds.
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
 
 
 @contextlib.contextmanager
 def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
-    """A session that ends with the block; under `spark-submit` the one that was submitted, with its settings.
+    """Yield a session that stops with the block; under `spark-submit`, the submitted one with its settings.
 
-    Spark's processes write on stderr what a user cannot help, as a broken pipe for each Python process that is let go.
-    Here that goes into a file, which is left for who wants to know why Spark failed.
+    Spark's processes write errors to stderr that a user cannot prevent, such as a broken pipe for
+    each Python process that is released. Here they are written to a file, which is kept if Spark
+    fails.
     """
     from pyspark_kohort import session
 
@@ -49,31 +51,58 @@ def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
             spark.stop()
         return
     with tempfile.NamedTemporaryFile("w+", prefix="kohort-spark-", suffix=".log", delete=False) as log:
+
+        def interrupted() -> None:
+            # Both before anything else: the process may end at any time after a signal.
+            Path(log.name).unlink(missing_ok=True)
+            _end_descendants()
+
+        if interruption.installed():
+            interruption.on_begin(interrupted)
         try:
             with _stderr_into(log.fileno()):
                 spark = session(master or "local[*]", name, _LOCAL)
         except KeyboardInterrupt:
-            Path(log.name).unlink()
+            Path(log.name).unlink(missing_ok=True)
             raise
         except Exception as error:
+            if interruption.begun():
+                raise interruption.Interrupted(interruption.exit_code() - 128) from error
             raise KohortError(f"Spark did not start, see {log.name}: {_first_line(error)}") from error
         try:
             spark.sparkContext.setLogLevel("ERROR")
             if interruption.installed():
-                interruption.install()  # Spark took SIGINT over
+                interruption.install()  # Spark has replaced the SIGINT handler
             yield spark
         finally:
-            if interruption.begun():
-                # The JVM ends by itself, and tidies up, when this process is gone; to stop it in order takes seconds.
-                Path(log.name).unlink()
-            else:
+            # After a signal the JVM cleans up by itself; stopping the session in order takes seconds.
+            if not interruption.begun():
                 spark.stop()
-    Path(log.name).unlink()
+    Path(log.name).unlink(missing_ok=True)
+
+
+def _end_descendants() -> None:
+    """Send SIGTERM to the JVM and to the scripts that start it.
+
+    A JVM that is still starting would not notice the end of this process: its gateway waits for a
+    connection, and writes the port to a directory that no longer exists.
+    """
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):  # the process may have ended
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, ending = {os.getpid()}, list[int]()
+    while more := [number for number, parent in parents.items() if parent in found and number not in found]:
+        found.update(more)
+        ending += more
+    for number in ending:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGTERM)
 
 
 @contextlib.contextmanager
 def _stderr_into(descriptor: int) -> Iterator[None]:
-    """What is started inside writes its errors there, for as long as it lives."""
+    """Redirect stderr to the descriptor; processes started inside keep writing to it while they run."""
     sys.stderr.flush()
     ours = os.dup(2)
     os.dup2(descriptor, 2)

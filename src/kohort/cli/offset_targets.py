@@ -1,4 +1,4 @@
-"""Where `kohort group reset-offsets` takes a group: the target as a value, and the offset that it means."""
+"""Targets of `kohort group reset-offsets` as values, and the offsets that they stand for."""
 
 import re
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from kohort.model import Millis
 
 @dataclass(frozen=True, slots=True)
 class ToEarliest:
-    """The first record that there is."""
+    """The first available record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToLatest:
-    """The end: only what is written from now on."""
+    """The end, so that only records written from now on are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
-    """Where it is, brought back into what the partition holds; the end where nothing is committed."""
+    """The committed offset, limited to the partition's range; the end if nothing is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,10 @@ class ToOffset:
 
 @dataclass(frozen=True, slots=True)
 class ToTime:
-    """The first record from then on, else the end. Not before 1970: negative times mean other things on the wire."""
+    """The first record at or after a time, else the end.
+
+    Times before 1970 are not allowed: negative times have other meanings on the wire.
+    """
 
     at: Millis
 
@@ -44,7 +47,7 @@ class ToTime:
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many records on, or back (negative)."""
+    """A number of records forward, or back if negative."""
 
     records: int
 
@@ -54,7 +57,7 @@ Target = ToEarliest | ToLatest | ToCurrent | ToOffset | ToTime | ShiftBy
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of one partition. `at_time` is the first offset from the target's time on, if there is one."""
+    """Offsets of one partition. `at_time` is the first offset at or after the target's time, if any."""
 
     committed: int | None
     start: int
@@ -63,9 +66,9 @@ class Place:
 
 
 def new_offset(target: Target, place: Place) -> int | None:
-    """The offset that the target means there, never outside of what the partition holds.
+    """Return the target's offset, limited to the range that the partition holds.
 
-    None: a group that has committed nothing there cannot be shifted.
+    Return None if the target is a shift and the group has committed nothing there.
     """
     match target:
         case ToEarliest():
@@ -88,10 +91,13 @@ def new_offset(target: Target, place: Place) -> int | None:
 
 
 def read_target(given: Mapping[str, object], now: Millis) -> Target:
-    """From the options by name, of which exactly one must be given (not None, not False). Raises ConfigError."""
+    """Return the target from the options by name.
+
+    Raises ConfigError unless exactly one option is given (not None, not False).
+    """
     named = {name: value for name, value in given.items() if value is not None and value is not False}
     if len(named) != 1:
-        what = " and ".join(named) + " contradict each other" if named else "It is not said where to"
+        what = " and ".join(named) + " contradict each other" if named else "No target given"
         raise ConfigError(f"{what}: give one of {', '.join(given)}.")
     [(name, value)] = named.items()
     match name, value:
@@ -114,7 +120,7 @@ def read_target(given: Mapping[str, object], now: Millis) -> Target:
 
 
 def _read_time(text: str) -> Millis:
-    """As Kafka's tools take it: ISO 8601, in UTC unless it says otherwise."""
+    """Parse a time as Kafka's tools do: ISO 8601, in UTC unless the text specifies a zone."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

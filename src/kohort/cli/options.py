@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options shared by several commands, and functions that parse them."""
 
 import os
 import re
@@ -17,7 +17,7 @@ Bootstrap = Annotated[
     typer.Option(
         "--bootstrap",
         metavar="HOST:PORT,...",
-        help=f"A broker, or several. Default: KOHORT_BOOTSTRAP, else {DEFAULT_BOOTSTRAP}.",
+        help=f"Brokers to connect to. Default: KOHORT_BOOTSTRAP, else {DEFAULT_BOOTSTRAP}.",
         show_default=False,
     ),
 ]
@@ -26,7 +26,7 @@ Postgres = Annotated[
     typer.Option(
         metavar="DSN",
         envvar="KOHORT_POSTGRES",
-        help="A database that brokers on several hosts share, instead of --data.",
+        help="Database that brokers on several hosts share, instead of --data.",
         show_default=False,
     ),
 ]
@@ -34,21 +34,24 @@ ClusterId = Annotated[
     str | None,
     typer.Option(
         metavar="ID",
-        help="The cluster that the store must be of; a new store becomes its. Default: whatever is there.",
+        help="Cluster id that the store must have; a new store receives it. Default: any.",
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def bootstrap_servers(given: str | None) -> str:
-    """The option, else the environment, else the usual port of this host."""
+    """Return the option, else the environment variable KOHORT_BOOTSTRAP, else this host's default port."""
     return given or os.environ.get("KOHORT_BOOTSTRAP") or DEFAULT_BOOTSTRAP
 
 
 def read_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT of our own; port 0 takes a free one, and without a host it is all interfaces."""
-    from kohort.broker.advertising import split_address
+    """Parse a HOST:PORT to listen on. Raises ConfigError.
+
+    Port 0 stands for a free port, and an omitted host for all interfaces.
+    """
+    from kohort.broker.config.advertised_listeners import split_address
 
     found = split_address(text)
     if found is None:
@@ -58,13 +61,13 @@ def read_listen(text: str) -> tuple[str, int]:
 
 
 def check_cluster_id(given: str | None) -> None:
-    """22 characters, as Kafka's `kafka-storage random-uuid` prints them."""
+    """Raise ConfigError unless the ID has 22 characters, as printed by Kafka's `kafka-storage random-uuid`."""
     if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{22}", given):
         raise ConfigError(f"--cluster-id takes 22 letters, digits, - and _, not {given!r}.")
 
 
 def read_pairs(option: str, pairs: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE, several times."""
+    """Parse NAME=VALUE pairs. Raises ConfigError."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""What commands print: columns for people, JSON for programs."""
+"""Output of commands: columns for people, JSON for programs."""
 
 import json
 import sys
@@ -6,43 +6,43 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-class ReaderLeft(Exception):
-    """Whoever read our output has seen enough, such as `head`: no error, but nothing more to do."""
+class OutputClosed(Exception):
+    """The reader of the output, such as `head`, closed it: no error, but nothing more to do."""
 
 
 def say(line: str) -> None:
-    """A line of the answer."""
+    """Print a line of the result."""
     say_bytes(line.encode(errors="surrogateescape"))
 
 
 def say_bytes(line: bytes) -> None:
-    """The same, as it came from a record."""
+    """Print a line of the result with the exact bytes of a record."""
     try:
         sys.stdout.buffer.write(line + b"\n")
     except BrokenPipeError:
-        raise ReaderLeft from None
+        raise OutputClosed from None
 
 
 def flush() -> None:
-    """Let the reader see what was said so far."""
+    """Flush the output, so that its reader sees it. Raises ReaderLeft."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        raise ReaderLeft from None
+        raise OutputClosed from None
 
 
 def remark(line: str) -> None:
-    """A line for the person who runs it, that is not part of the answer."""
+    """Print a line for the user on stderr; it is not part of the result."""
     sys.stderr.write(line + "\n")
 
 
 def say_json(value: Any) -> None:
-    """One JSON document on one line."""
+    """Print a JSON document on one line."""
     say(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns; numbers to the right, absent values as a dash."""
+    """Print aligned columns, with numbers to the right and None as a dash."""
     cells = [["-" if value is None else str(value) for value in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numeric = [_is_numeric(column[1:]) for column in zip(*cells, strict=True)]
@@ -59,5 +59,5 @@ def _is_numeric(column: Sequence[str]) -> bool:
 
 
 def printable(data: bytes | None) -> str | None:
-    """Bytes as text where they are text; the rest escaped, so that nothing is lost to the eye."""
+    """Decode bytes as UTF-8, and escape invalid bytes so that none is hidden."""
     return None if data is None else data.decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Partitions by name on a command line: TOPIC for all of them, TOPIC:0,1 or TOPIC:0-3 for some."""
+"""Partitions on a command line: TOPIC for all of them, TOPIC:0,1 or TOPIC:0-3 for some."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -10,21 +10,21 @@ from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
+    from kohort.client.admin.admin import Admin
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; repeatable."),
+    typer.Option("--topic", metavar="TOPIC[:0,1]", help="Topic, or some of its partitions; repeatable."),
 ]
 
 _RUN = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 
 Selection = Mapping[str, frozenset[int] | None]
-"""Numbers by topic; None means all that there are."""
+"""Partition numbers by topic; None means all partitions."""
 
 
 def read_selection(texts: Iterable[str]) -> Selection:
-    """What the options name together. Raises ConfigError."""
+    """Parse and combine the options. Raises ConfigError."""
     selection: dict[str, frozenset[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -37,7 +37,11 @@ def read_selection(texts: Iterable[str]) -> Selection:
 
 
 async def existing(admin: "Admin", selection: Selection) -> list[TopicPartition]:
-    """These partitions, sorted. Raises ConfigError for one that does not exist, UNKNOWN_TOPIC_OR_PARTITION."""
+    """Return the selected partitions, sorted.
+
+    Raises ConfigError for a missing partition, and KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a
+    missing topic.
+    """
     known = await admin.describe_topics(selection)
     partitions = []
     for topic, numbers in selection.items():
@@ -60,7 +64,7 @@ def _numbers(whole: str, text: str) -> frozenset[int]:
 
 
 def ranges(partitions: Collection[TopicPartition]) -> str:
-    """`flights 0-3,7`: topics by name, runs of partitions together."""
+    """Format partitions as `flights 0-3,7`: by topic, with ranges of numbers."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
@@ -78,5 +82,5 @@ def _runs(numbers: list[int]) -> str:
 
 
 def listed(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
-    """The same for programs."""
+    """Return partitions as JSON objects."""
     return [{"topic": topic, "partition": number} for topic, number in sorted(partitions)]

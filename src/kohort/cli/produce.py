@@ -1,4 +1,4 @@
-"""`kohort produce`: lines of standard input become records."""
+"""`kohort produce`: write lines of standard input as records."""
 
 import asyncio
 import sys
@@ -15,11 +15,11 @@ from kohort.cli.stdin import StandardInput
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort.client.batches import Delivery
-    from kohort.client.producer import Producer
+    from kohort.client.produce.batches import Delivery
+    from kohort.client.produce.producer import Producer
 
 _FLUSH_S = 0.5
-"""How long lines that were read are still being written after Ctrl-C."""
+"""Time to write the lines already read after Ctrl-C, in seconds."""
 _REPORT_EVERY_S = 2.0
 
 
@@ -32,25 +32,27 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     key_separator: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What stands between key and value. Default: no keys.", show_default=False),
+        typer.Option(metavar="TEXT", help="Separator between key and value. Default: no keys.", show_default=False),
     ] = None,
-    compression: Annotated[str, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    compression: Annotated[
+        str, typer.Option(metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Write each line of standard input as a record, until its end."""
+    """Write each line of standard input as a record, until the end of the input."""
     servers = bootstrap_servers(bootstrap)
     separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
 
     async def work() -> _Lines:
-        from kohort.client.producer import Producer
+        from kohort.client.produce.producer import Producer
 
-        options = {
-            "bootstrap_servers": servers,
-            "client_id": "kohort-cli",
-            "compression_type": compression,
-            "max_block_ms": CALL_TIMEOUT_MS,
-        }
-        async with Producer(**options) as producer:
+        producer = Producer(
+            bootstrap_servers=servers,
+            client_id="kohort-cli",
+            compression_type=compression,
+            max_block_ms=CALL_TIMEOUT_MS,
+        )
+        async with producer:
             await producer.ready(topic)
             lines = _Lines(producer, topic, separator)
             try:
@@ -68,7 +70,7 @@ def produce(
 
 
 class _Lines:
-    """What has been read, sent and written."""
+    """Lines of standard input on their way to the topic."""
 
     def __init__(self, producer: "Producer", topic: str, separator: bytes | None) -> None:
         self.written = 0
@@ -79,7 +81,7 @@ class _Lines:
         self._number = 0
 
     async def send_everything(self) -> None:
-        """Raises the first error with which a record was refused."""
+        """Send all lines and wait until they are written. Raises the first error of a rejected record."""
         rest = b""
         started = reported = time.monotonic()
         source = StandardInput()
@@ -110,7 +112,7 @@ class _Lines:
         self._under_way.append(await self._producer.send(self._topic, value, key=key))
 
     def count_written(self) -> None:
-        """Note what is written by now. Raises the error of a record that was refused."""
+        """Count the records written so far. Raises the error of a rejected record."""
         while self._under_way and self._under_way[0].done():
             self._under_way.popleft().result()
             self.written += 1

@@ -1,4 +1,4 @@
-"""`kohort rebalances`: the journal, as a table, as JSON or as a picture."""
+"""`kohort rebalances`: show the journal as a table, as JSON or as a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kohort.recorder import RebalanceRecord
 
 _WIDE = 160
-"""Columns where the output is no terminal: a file or a pager need not be spared."""
+"""Width in columns if the output is not a terminal; a file or a pager can take long lines."""
 
 
 def register(app: typer.Typer) -> None:
@@ -26,15 +26,17 @@ def register(app: typer.Typer) -> None:
 
 def rebalances(
     group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="Default: all groups.", show_default=False)
+        str | None, typer.Argument(metavar="[GROUP]", help="Group to show. Default: all groups.", show_default=False)
     ] = None,
     partitions: Annotated[
         bool,
         typer.Option(
-            "--partitions", help="Each partition that moved or went dark, and what the assignor weighed, too."
+            "--partitions", help="Include each partition that moved or went dark, and what the assignor weighed."
         ),
     ] = False,
-    last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Show only the last N.", show_default=False)
+    ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the group's partitions over time (.png, .svg).", show_default=False),
@@ -42,9 +44,9 @@ def rebalances(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Why groups rebalanced, who caused it, how many partitions moved and how long they were dark.
+    """Show why groups rebalanced, who caused it, how many partitions moved and how long they were dark.
 
-    With --json each line is one rebalance, as it stands in the topic __kohort_rebalances.
+    With --json, each line is one rebalance as stored in the topic __kohort_rebalances.
     """
     if picture is not None and group is None:
         raise ConfigError("--picture draws one group: name it, as in kohort rebalances GROUP --picture FILE.")
@@ -64,7 +66,7 @@ def rebalances(
 
 
 async def _read(servers: str) -> "list[RebalanceRecord]":
-    """The whole journal, oldest first; empty where there is none yet."""
+    """Return the whole journal, oldest first; empty if there is none yet."""
     from kohort.client import Consumer
     from kohort.recorder import JOURNAL_TOPIC
 
@@ -88,7 +90,10 @@ async def _read(servers: str) -> "list[RebalanceRecord]":
 
 
 def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
-    """The records of rebalances; the others, which clients can write on Apache Kafka, are counted and left out."""
+    """Parse the records of rebalances.
+
+    Other records, which clients can write on Apache Kafka, are counted and left out.
+    """
     from kohort.recorder import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
 
     understood = []

@@ -1,4 +1,4 @@
-"""Run a command's coroutine against a cluster."""
+"""Functions that run a command's coroutine against a cluster."""
 
 import socket
 from collections.abc import Coroutine
@@ -8,29 +8,32 @@ from kohort import interruption
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
+    from kohort.client.admin.admin import Admin
 
 T = TypeVar("T")
 
 CALL_TIMEOUT_MS = 20_000
-"""How long a command waits for an answer; people do not wait for the client's usual minute."""
+"""Maximum time a command waits for a response; the client's usual minute is too long for people."""
 _CONNECT_TIMEOUT_S = 5.0
 
 
 class NoBroker(KohortError):
-    """Nobody listens there."""
+    """No broker listens at the given addresses."""
 
 
 class Refused(KohortError):
-    """The answer is no: what was asked for cannot be done as things stand. Exit code 1."""
+    """The request cannot be fulfilled in the present state. Exit code 1."""
 
 
 def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
-    """Run it on uvloop; raises NoBroker at once where nothing listens, for a client would retry for long."""
+    """Run the coroutine on uvloop and return its result.
+
+    Raises NoBroker at once if nothing listens there, because a client would retry for a long time.
+    """
     import uvloop
 
     try:
-        _check_reachable(bootstrap)
+        check_reachable(bootstrap)
     except BaseException:
         work.close()
         raise
@@ -38,13 +41,14 @@ def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
 
 def admin_client(servers: str) -> "Admin":
-    """An Admin that does not wait longer than a person does."""
-    from kohort.client.admin import Admin
+    """Return an Admin with a timeout that suits an interactive user."""
+    from kohort.client.admin.admin import Admin
 
     return Admin(bootstrap_servers=servers, client_id="kohort-cli", default_api_timeout_ms=CALL_TIMEOUT_MS)
 
 
-def _check_reachable(bootstrap: str) -> None:
+def check_reachable(bootstrap: str) -> None:
+    """Raise NoBroker if none of the addresses accepts a connection."""
     from kohort.client.options import ClientOptions
 
     problems = []

@@ -1,4 +1,4 @@
-"""`kohort sim`: worlds from seeds, with faults, and the invariants that must hold in all of them."""
+"""`kohort sim`: simulate worlds from seeds, with faults, and check that the invariants hold in all of them."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
     from kohort.sim import Outcome, Plan
-    from kohort.sim.report import Report
+    from kohort.sim.runs.report import Report
 
 _PROGRESS_EVERY_S = 5.0
 
@@ -22,27 +22,29 @@ def register(app: typer.Typer) -> None:
 
 
 def sim(
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Run this world alone, and say what happened.")] = None,
-    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Run the world that this file describes.")] = None,
-    shrink: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make a failing world small, and write it there.")
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Run one world, such as 17 or 17.3, and print what happened.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Run seeds on all cores for so long (default: 2).")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Run so many seeds instead.")] = None,
-    first: Annotated[int | None, typer.Option(help="The first seed; by default one that nobody chose.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="On so many cores (default: all).")] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Run the world in this file.")] = None,
+    shrink: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Reduce a failing world and write it to FILE.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Run random worlds for this many minutes (default: 2).")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds to run.")] = None,
+    first: Annotated[int | None, typer.Option(help="First seed (default: random).")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of cores to use (default: all).")] = None,
     totals: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Add to the totals in FILE, and leave out the seeds that are in them."),
+        typer.Option(metavar="FILE", help="Add to the totals in FILE and skip the seeds that are in them."),
     ] = None,
-    model: Annotated[
-        int | None, typer.Option(metavar="DEPTH", help="Try every order of so many events instead.")
-    ] = None,
+    model: Annotated[int | None, typer.Option(metavar="DEPTH", help="Try every order of DEPTH events.")] = None,
 ) -> int:
-    """Simulate brokers, members and faults in virtual time, and check after every event what must always hold.
+    """Simulate brokers, members and faults in virtual time, and check all invariants after every event.
 
-    The same seed is the same world, to the byte. Exit code 1 when an invariant was violated: the seed, the faults, the
-    last events and the invariant are printed, and `--shrink` makes a small case of it.
+    The same seed gives the same world, byte for byte. With --minutes, a quarter of the worlds are
+    variants of those that showed something new: 17.3 is the third variant of the world of seed 17.
+    Exit code 1 if an invariant was violated: the seed, the faults, the last events and the
+    invariant are printed, and `--shrink` reduces the world to a small case.
     """
     if seed is not None and plan is not None:
         raise ConfigError("--seed and --plan both say which world to run: give one of them.")
@@ -50,27 +52,31 @@ def sim(
         return _model(model)
     if seed is None and plan is None:
         return _many(first, seeds, minutes, jobs, totals)
-    return _one(_plan(seed, plan), shrink)
+    return _one(seed, _plan(seed, plan), shrink)
 
 
-def _plan(seed: int | None, path: Path | None) -> "Plan":
-    from kohort.sim import draw, load
+def _plan(seed: str | None, path: Path | None) -> "Plan":
+    from kohort.sim import load
+    from kohort.sim.exploring import plan_of
 
     if path is None:
         assert seed is not None
-        return draw(seed)
+        try:
+            return plan_of(seed)
+        except ValueError:
+            raise ConfigError(f"--seed {seed} names no world; give a number such as 17, or 17.3.") from None
     try:
         return load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise ConfigError(f"{path} is not a plan of a simulation: {problem}.") from problem
 
 
-def _one(plan: "Plan", shrink: Path | None) -> int:
+def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
     from kohort.sim import World, dump
-    from kohort.sim.shrink import shrink as smaller
+    from kohort.sim.plans.shrink import shrink as smaller
 
     outcome = World(plan).run()
-    _tell(outcome)
+    _tell(name or str(plan.seed), outcome)
     if outcome.violation is None:
         return 0
     if shrink is not None:
@@ -81,11 +87,11 @@ def _one(plan: "Plan", shrink: Path | None) -> int:
     return 1
 
 
-def _tell(outcome: "Outcome") -> None:
+def _tell(name: str, outcome: "Outcome") -> None:
     plan = outcome.plan
-    say(f"seed {plan.seed}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
+    say(f"seed {name}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
     if outcome.violation is not None:
-        say(f"seed {plan.seed} violates {outcome.violation}")
+        say(f"seed {name} violates {outcome.violation}")
     for step in plan.faults:
         say(f"  {step}")
     for line in outcome.history:
@@ -97,7 +103,7 @@ def _tell(outcome: "Outcome") -> None:
 
 def _model(depth: int) -> int:
     from kohort.sim import Violation
-    from kohort.sim.model import explore
+    from kohort.sim.model.model import explore
 
     for protocol in ("classic", "consumer"):
         try:
@@ -110,8 +116,8 @@ def _model(depth: int) -> int:
 
 
 def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None) -> int:
-    from kohort.sim.farm import farm
-    from kohort.sim.report import Report, load, save
+    from kohort.sim.runs.report import Report, load, save
+    from kohort.sim.runs.runner import farm
 
     seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60
     first = time.time_ns() // 1_000_000_000 * 1_000 if first is None else first
@@ -123,7 +129,7 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
     try:
         farm(first, seeds, seconds, progress.told, report=report, workers=jobs)
     finally:
-        # Also of a run that Ctrl-C ends: what was found is found.
+        # Report also after Ctrl-C: the violations found so far are valid.
         if totals is not None:
             save(report, totals)
         for line in report.lines():
@@ -135,7 +141,7 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
 
 
 class _Progress:
-    """A line now and then for who waits, and the totals so far."""
+    """Regular progress lines, and saved totals."""
 
     def __init__(self, totals: Path | None) -> None:
         self._totals = totals
@@ -143,13 +149,13 @@ class _Progress:
         self._next = time.monotonic() + _PROGRESS_EVERY_S
 
     def told(self, report: "Report") -> None:
-        """Another seed is done."""
-        from kohort.sim.report import save
+        """Report another finished seed, at intervals and at each new violation."""
+        from kohort.sim.runs.report import save
 
         now = time.monotonic()
         if now < self._next and len(report.failed) == self._failed:
             return
         self._next, self._failed = now + _PROGRESS_EVERY_S, len(report.failed)
-        remark(f"{len(report.ran):,} seeds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")
+        remark(f"{len(report.ran):,} worlds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")
         if self._totals is not None:
             save(report, self._totals)

@@ -1,4 +1,4 @@
-"""Standard input for a coroutine that can be cancelled while it waits for more."""
+"""Standard input for a coroutine that can be cancelled while it waits for input."""
 
 import asyncio
 import os
@@ -12,8 +12,11 @@ _AHEAD = 2
 
 
 class StandardInput:
-    """Reads in a daemon thread: asyncio's own would have to be waited for, and files and terminals cannot be polled
-    alike."""
+    """Reader of standard input in a daemon thread.
+
+    The interpreter would wait for a thread of asyncio's own, and files and terminals cannot be
+    polled in the same way.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -22,7 +25,10 @@ class StandardInput:
         threading.Thread(target=self._read, name="kohort-stdin", daemon=True).start()
 
     async def chunk(self) -> bytes:
-        """What there is, so that a line typed by hand counts at once; b"" at the end. Raises KohortError."""
+        """Return the available input, or b"" at the end. Raises KohortError.
+
+        A line typed by hand is returned at once.
+        """
         got = await self._chunks.get()
         self._wanted.release()
         if isinstance(got, OSError):
@@ -40,4 +46,4 @@ class StandardInput:
             try:
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, got)
             except RuntimeError:
-                return  # the loop has ended
+                return  # the loop is closed

@@ -1,4 +1,4 @@
-"""`kohort topic`: list, create, describe, widen and delete topics; their configs stand in a module of their own."""
+"""`kohort topic`: list, create, describe, widen and delete topics; `topic_config` handles their configs."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +13,10 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
-    from kohort.client.metadata import TopicMetadata
+    from kohort.client.admin.admin import Admin
+    from kohort.client.net.metadata import TopicMetadata
 
-commands = typer.Typer(help="List, create, describe, widen, configure and delete topics.", rich_markup_mode=None)
+commands = typer.Typer(help="List, create, describe, expand, configure and delete topics.", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -30,11 +30,11 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=Fals
 
 @commands.command("list", epilog="Example: kohort topic list --json")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Also the cluster's own topics.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Topics and how many partitions each has."""
+    """List topics and their partition counts."""
     servers = bootstrap_servers(bootstrap)
 
     async def ask() -> "dict[str, TopicMetadata]":
@@ -55,22 +55,28 @@ def list_topics(
 def create_topic(
     names: Names,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", help="Default: the broker's num.partitions.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of partitions. Default: the broker's num.partitions.", show_default=False
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(metavar="N", help="Default: the broker's.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Replication factor. Default: the broker's default.replication.factor.",
+            show_default=False,
+        ),
     ] = None,
-    config: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A topic's setting; repeatable.")
-    ] = None,
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="An existing topic is no error.")] = False,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic config; repeatable.")] = None,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Do not fail if the topic exists.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Create topics."""
     servers, configs = bootstrap_servers(bootstrap), read_pairs("--config", config or ())
 
     async def ask() -> None:
-        from kohort.client.admin import NewTopic
+        from kohort.client.admin.admin import NewTopic
 
         async with admin_client(servers) as admin:
             for name in names:
@@ -88,7 +94,7 @@ def create_topic(
 
 @commands.command("describe", epilog="Example: kohort topic describe flights")
 def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
-    """Each partition's leader, replicas and in-sync replicas (isr), and the offsets where it starts and ends."""
+    """Show each partition's leader, replicas, in-sync replicas (isr), start offset and end offset."""
     servers = bootstrap_servers(bootstrap)
 
     async def ask() -> list[dict[str, Any]]:
@@ -109,12 +115,12 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
 @commands.command("partitions", epilog="Example: kohort topic partitions flights --partitions 24")
 def widen_topic(
     names: Names,
-    partitions: Annotated[int, typer.Option(metavar="N", help="How many it is to have.", show_default=False)],
+    partitions: Annotated[int, typer.Option(metavar="N", help="New partition count.", show_default=False)],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Give topics more partitions. Keys go to other partitions from then on, and groups rebalance.
+    """Add partitions to topics. Keys then map to other partitions, and groups rebalance.
 
-    Partitions cannot be taken away.
+    Partitions cannot be removed.
     """
     servers = bootstrap_servers(bootstrap)
 
@@ -130,7 +136,7 @@ def widen_topic(
 
 @commands.command("delete", epilog="Example: kohort topic delete flights")
 def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
-    """Delete topics with all their records."""
+    """Delete topics and all their records."""
     servers = bootstrap_servers(bootstrap)
 
     async def ask() -> None:

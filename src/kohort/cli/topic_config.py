@@ -21,11 +21,11 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 @commands.command("show", epilog="Example: kohort topic config show flights --all")
 def show_configs(
     topic: Topic,
-    all_: Annotated[bool, typer.Option("--all", help="Also what the topic leaves to its broker.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include configs that the topic does not set.")] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the topic sets itself and, if asked, what it leaves to its broker."""
+    """Show the configs that the topic sets itself and, with --all, those inherited from its broker."""
     configs.show(bootstrap_servers(bootstrap), "topic", topic, inherited=all_, as_json=as_json)
 
 
@@ -35,7 +35,7 @@ def set_configs(
     pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Set configs; what is not named stays. Either all are set or none."""
+    """Set configs, all or none; the others keep their values."""
     configs.set_pairs(bootstrap_servers(bootstrap), "topic", topic, pairs)
 
 
@@ -45,5 +45,8 @@ def unset_configs(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Leave configs to the broker again. Exit code 1 if the topic does not set one of them; then all stay."""
+    """Remove configs, so that the broker's apply again.
+
+    Exit code 1 if the topic does not set one of them; then none is removed.
+    """
     configs.unset(bootstrap_servers(bootstrap), "topic", topic, names)

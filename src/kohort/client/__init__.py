@@ -1,11 +1,18 @@
-"""The client for asyncio: consume in a group, produce, administer. `kohort.blocking` is the same for plain threads."""
+"""Client for asyncio: consume in a group, produce, administer.
 
-from kohort.client.admin import Admin, NewTopic
-from kohort.client.batches import Delivery, RecordMetadata
-from kohort.client.cluster import Cluster
-from kohort.client.configs import ConfigKind, ConfigSource, ConfigValue
-from kohort.client.consumer import Consumer
-from kohort.client.consumer_record import ConsumerRecord
+`kohort.blocking` is its version for plain threads.
+"""
+
+from kohort.client.admin.admin import Admin, NewTopic
+from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.groups import GroupListing, GroupOffset
+from kohort.client.admin.logs import LogDirectory
+from kohort.client.admin.producers import ActiveProducer
+from kohort.client.consume.consumer import Consumer
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_events import Partitions
 from kohort.client.failures import (
     BufferFullError,
     ClosedError,
@@ -17,19 +24,16 @@ from kohort.client.failures import (
     NoOffsetError,
     NotAssignedError,
 )
-from kohort.client.group_descriptions import GroupDescription, MemberDescription
-from kohort.client.groups import GroupListing, GroupOffset
-from kohort.client.logs import LogDirectory
-from kohort.client.membership import Membership
-from kohort.client.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from kohort.client.keywords import AdminKeywords, ClientKeywords, ConsumerKeywords, MembershipKeywords, ProducerKeywords
+from kohort.client.membership.membership import Membership
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from kohort.client.net.not_kafka import NotKafkaError
+from kohort.client.net.offsets import FoundOffset
 from kohort.client.offset_spec import OffsetSpec
-from kohort.client.offsets import FoundOffset
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
-from kohort.client.partition_batch import PartitionBatch
-from kohort.client.partitions import Partitions
-from kohort.client.producer import Producer
-from kohort.client.producers import ActiveProducer
-from kohort.client.strangers import NotKafkaError
+from kohort.client.produce.batches import Delivery, RecordMetadata
+from kohort.client.produce.producer import Producer
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
@@ -38,9 +42,11 @@ from kohort.model import TopicPartition
 __all__ = [
     "ActiveProducer",
     "Admin",
+    "AdminKeywords",
     "AdminOptions",
     "Broker",
     "BufferFullError",
+    "ClientKeywords",
     "ClientOptions",
     "ClosedError",
     "Cluster",
@@ -52,6 +58,7 @@ __all__ = [
     "ConfigSource",
     "ConfigValue",
     "Consumer",
+    "ConsumerKeywords",
     "ConsumerOptions",
     "ConsumerRecord",
     "Delivery",
@@ -70,6 +77,7 @@ __all__ = [
     "LogTruncatedError",
     "MemberDescription",
     "Membership",
+    "MembershipKeywords",
     "NewTopic",
     "NoOffsetError",
     "NotAssignedError",
@@ -80,6 +88,7 @@ __all__ = [
     "Partitions",
     "Phase",
     "Producer",
+    "ProducerKeywords",
     "ProducerOptions",
     "RecordMetadata",
     "SubscriptionPattern",

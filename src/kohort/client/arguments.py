@@ -1,4 +1,4 @@
-"""What an application gives to a method, refused in a sentence where it makes no sense."""
+"""Validation of method arguments, with error messages in one sentence."""
 
 from collections.abc import Iterable
 from math import isnan
@@ -8,15 +8,15 @@ from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 
 _LONGEST_S = 1e9
-"""Some thirty years: what no clock of ours can be set to is as good as for ever."""
+"""Longest wait in seconds, about thirty years. Clocks cannot represent longer ones, which mean forever anyway."""
 
 
 def whole(name: str, value: object, least: int | None = 0) -> int:
-    """A whole number that is at least that. Raises ConfigError."""
+    """Return a whole number of at least `least`. Raises ConfigError."""
     if isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}, but must be a whole number.")
     try:
-        number = index(value)  # type: ignore[arg-type]  # numpy's are welcome
+        number = index(value)  # type: ignore[arg-type]  # accepts numpy integers, too
     except TypeError:
         raise ConfigError(f"{name} is {value!r}, but must be a whole number.") from None
     if least is not None and number < least:
@@ -25,14 +25,14 @@ def whole(name: str, value: object, least: int | None = 0) -> int:
 
 
 def seconds(name: str, value: object) -> float:
-    """A time to wait. Raises ConfigError."""
+    """Return a waiting time in seconds. Raises ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value < 0:
         raise ConfigError(f"{name} is {value!r}, but must be a number of seconds, 0 or more.")
     return min(float(value), _LONGEST_S)
 
 
 def partition_of(given: object) -> TopicPartition:
-    """A topic's name and a number, as what they are. Raises ConfigError."""
+    """Return a pair of topic name and number as a TopicPartition. Raises ConfigError."""
     if not isinstance(given, tuple | list) or len(given) != 2 or not isinstance(given[0], str):
         raise ConfigError(f"{given!r} is no partition: give TopicPartition(topic, number).")
     topic, number = given
@@ -40,7 +40,7 @@ def partition_of(given: object) -> TopicPartition:
 
 
 def names_of(topics: Iterable[str]) -> frozenset[str]:
-    """Names of topics; text stands for one. Raises ConfigError."""
+    """Return topic names as a set; a string is a single name. Raises ConfigError."""
     names = [topics] if isinstance(topics, str) else list(topics)
     for name in names:
         if not isinstance(name, str) or not name:

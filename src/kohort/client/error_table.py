@@ -1,8 +1,8 @@
-"""What a consumer does about each error code that a broker answers: one table of all codes.
+"""A consumer's reaction to each error code of a broker, in one table of all codes.
 
-Every error is raised, or logged as a warning once with what it means. The choices are those of Apache Kafka's consumer
-(FetchCollector, OffsetFetcherUtils, ConsumerCoordinator, CommitRequestManager of 4.3), which logs many of them at
-debug only.
+Every error is raised, or logged once as a warning with its meaning. The choices are those of Apache
+Kafka's consumer (FetchCollector, OffsetFetcherUtils, ConsumerCoordinator, CommitRequestManager of
+4.3), which logs many of them only at debug level.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from kohort.errors import ErrorCode as E
 
 
 class Operation(Enum):
-    """What a consumer asks brokers for."""
+    """Consumer requests, or parts of them, to which an error applies."""
 
     FETCH = "Fetch, of one partition"
     FETCH_REQUEST = "Fetch, of the whole request"
@@ -25,7 +25,7 @@ class Operation(Enum):
 
 
 class Reaction(Enum):
-    """What the consumer does about an error."""
+    """The consumer's reaction to an error."""
 
     RAISE = "raises it from the next poll, and again after a pause while it lasts; a commit raises CommitFailedError"
     RETRY = "logs it as a warning once, and asks again after a pause; a commit only until its timeout, then it raises"
@@ -34,7 +34,7 @@ class Reaction(Enum):
 
 
 _LINK = frozenset({E.NETWORK_EXCEPTION, E.REQUEST_TIMED_OUT})
-"""No answer: the connection broke, or time ran out."""
+"""No response: the connection broke, or the request timed out."""
 
 _LEADER = _LINK | {
     E.NOT_LEADER_OR_FOLLOWER,
@@ -49,7 +49,7 @@ _LEADER = _LINK | {
     E.UNKNOWN_SERVER_ERROR,
     E.THROTTLING_QUOTA_EXCEEDED,
 }
-"""A leader that moves, starts, or lacks a disk; a topic that is being created or deleted."""
+"""Errors while a leader moves, starts or lacks a disk, or a topic is being created or deleted."""
 
 _COORDINATOR = _LINK | {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 
@@ -62,7 +62,7 @@ _FINAL = frozenset(
         E.TOPIC_AUTHORIZATION_FAILED,
         E.GROUP_AUTHORIZATION_FAILED,
         E.CLUSTER_AUTHORIZATION_FAILED,
-        E.BROKER_NOT_AVAILABLE,  # the client's own code for: it is closed
+        E.BROKER_NOT_AVAILABLE,  # the client's own code for a closed client
         E.CORRUPT_MESSAGE,
         E.UNSUPPORTED_VERSION,
         E.INVALID_REQUEST,
@@ -79,8 +79,11 @@ _FINAL = frozenset(
         E.STALE_MEMBER_EPOCH,
     }
 )
-"""No repetition cures them. A member first commits again under its new generation or epoch, where it gets one and still
-has the partition."""
+"""Errors that retrying does not cure.
+
+A member first repeats the commit under its new generation or epoch, if it gets one and still has
+the partition.
+"""
 
 _EXPECTED = _LEADER | _COORDINATOR | _IDS | _SESSION | _FINAL | {E.OFFSET_OUT_OF_RANGE, E.UNSTABLE_OFFSET_COMMIT}
 
@@ -177,15 +180,18 @@ _UNEXPECTED = frozenset(
         E.REBOOTSTRAP_REQUIRED,
     }
 )
-"""No broker answers them to these requests: one that does is raised, whatever the code's own `retriable` says."""
+"""Codes that no broker returns for these requests.
+
+If one does, the error is raised, even if the code is `retriable`.
+"""
 
 
 _COMMITTED = _COORDINATOR | _IDS | {E.UNKNOWN_TOPIC_OR_PARTITION, E.UNSTABLE_OFFSET_COMMIT}
-"""What may pass before the group's committed offsets can be told."""
+"""Temporary errors while requesting a group's committed offsets."""
 
 
 def _table(retry: Iterable[E], **others: Iterable[E]) -> Mapping[E, Reaction]:
-    """The reaction to each code; a code that is not named here is raised."""
+    """Return the reaction to each code. Codes that are not given are raised."""
     found = dict.fromkeys(_EXPECTED | _UNEXPECTED, Reaction.RAISE) | dict.fromkeys(retry, Reaction.RETRY)
     for name, codes in others.items():
         found |= dict.fromkeys(codes, Reaction[name])
@@ -198,10 +204,11 @@ REACTIONS: Mapping[Operation, Mapping[E, Reaction]] = {
     Operation.LIST_OFFSETS: _table(_LEADER | _IDS),
     Operation.EPOCH_END: _table(_LEADER | _IDS),
     Operation.FIND_COORDINATOR: _table(_COMMITTED),
-    # An id that the coordinator does not know is looked up again, and then the topic is asked for by its name.
+    # The coordinator may not know a new topic yet. A deleted topic has no committed offsets (`ask_committed`).
     Operation.OFFSET_FETCH: _table(_COMMITTED),
     Operation.OFFSET_COMMIT: _table(_COORDINATOR | {E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID}),
-    # Whatever else keeps a topic from being known or created may end, and the metadata of other topics is good.
+    # Other errors that prevent a topic from being known or created may end, and other topics'
+    # metadata is valid.
     Operation.METADATA: _table(
         _EXPECTED | _UNEXPECTED, RAISE={E.TOPIC_AUTHORIZATION_FAILED, E.INVALID_TOPIC_EXCEPTION}
     ),
@@ -213,7 +220,6 @@ _ADVICE: Mapping[E, str] = {
     E.UNKNOWN_TOPIC_OR_PARTITION: "create it, or correct the name; reading goes on when it exists",
     E.UNKNOWN_TOPIC_ID: "the topic was deleted or created anew; reading goes on when its new id is known",
     E.LISTENER_NOT_FOUND: "give the leading broker a listener of the name by which this client connects",
-    E.UNKNOWN_SERVER_ERROR: "the broker's own log says more",
     E.UNSTABLE_OFFSET_COMMIT: "reading begins when the producer commits or aborts its transaction",
     E.NETWORK_EXCEPTION: "the client connects again",
     E.REQUEST_TIMED_OUT: "the client asks again",
@@ -221,11 +227,11 @@ _ADVICE: Mapping[E, str] = {
 
 
 def reaction(operation: Operation, code: E) -> Reaction:
-    """What to do about this code."""
+    """Return the reaction to an error code."""
     return REACTIONS[operation][code]
 
 
 def explained(code: E, sentence: str | None = None) -> str:
-    """The code in a sentence that says what it means and, where a person can do something, what."""
+    """Return a sentence that explains the code and, where possible, what to do."""
     advice = _ADVICE.get(code, "the client looks for the leader and asks again" if code in _LEADER else None)
     return "; ".join(filter(None, (sentence or code.sentence, advice)))

@@ -1,4 +1,4 @@
-"""Errors of the client that say more than a code."""
+"""Exceptions of the client that carry more than an error code."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -7,7 +7,7 @@ from kohort.model import TopicPartition
 
 
 class CommitFailedError(KafkaError):
-    """Some of a commit's partitions were not committed. `errors` has the code of each; the others are committed."""
+    """Commit that failed for some partitions. `errors` has the code of each; the others are committed."""
 
     def __init__(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         code = next(iter(errors.values()))
@@ -18,8 +18,11 @@ class CommitFailedError(KafkaError):
 
 
 class DeliveryFailedError(KafkaError):
-    """Records were not written, as `flush` found out. `failures` has a topic, a number of records and the error of each
-    kind of failure; `count` is the sum."""
+    """Records that were not written, raised by `flush`.
+
+    `failures` has a topic, a number of records and the error of each kind of failure; `count` is
+    the total number of records.
+    """
 
     def __init__(self, failures: Iterable[tuple[str, int, Exception]]) -> None:
         self.failures = tuple(failures)
@@ -33,16 +36,16 @@ class DeliveryFailedError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """False: the records are gone. To send them again is the application's decision."""
+        """False: the records are discarded, and only the application can decide to send them again."""
         return False
 
 
 class InvalidRecordError(KohortError, TypeError):
-    """A record's key, value or headers are not bytes."""
+    """Record whose key, value or headers are not bytes."""
 
 
 class NotAssignedError(KohortError):
-    """A commit named partitions that the group has given to others, who would go on from it."""
+    """Commit of partitions that are assigned to other members, which would continue from it."""
 
     def __init__(self, partitions: Collection[TopicPartition]) -> None:
         listed = ", ".join(str(partition) for partition in sorted(partitions)[:5])
@@ -55,13 +58,14 @@ class NotAssignedError(KohortError):
 
 
 class NoOffsetError(KohortError):
-    """The group has no committed offset for a partition, and auto_offset_reset is "none"."""
+    """Partition without a committed offset while auto_offset_reset is "none"."""
 
 
 class LogTruncatedError(KohortError):
-    """A partition's log lost records that the consumer has read, and auto_offset_reset is "none" (KIP-320).
+    """Log that lost records which the consumer has read, while auto_offset_reset is "none" (KIP-320).
 
-    `end` is where what both know ends; None where the leader cannot say. Seek to go on.
+    `end` is the offset at which the log and the records read diverge; None if the leader does not
+    know it. Seek to continue.
     """
 
     def __init__(self, partition: TopicPartition, position: int, end: int | None) -> None:
@@ -74,12 +78,12 @@ class LogTruncatedError(KohortError):
 
 
 class ClosedError(KohortError):
-    """The client was closed, or its member has left."""
+    """Use of a client that was closed or whose member has left."""
 
 
 class ConcurrentUseError(KohortError):
-    """A client is used where it cannot be: by two threads at once, in another event loop, or after a fork."""
+    """Use of a client by two threads at once, in another event loop, or after a fork."""
 
 
 class BufferFullError(KohortError):
-    """`send_nowait` cannot take the record now."""
+    """`send_nowait` without room for the record, or with a topic that is not known yet."""

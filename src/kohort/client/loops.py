@@ -1,4 +1,4 @@
-"""The event loop that a client belongs to, and how a client that nobody closed is reported."""
+"""Checks that a client is used in its event loop, and warnings for clients that were not closed."""
 
 import asyncio
 import warnings
@@ -7,7 +7,7 @@ from kohort.client.failures import ConcurrentUseError
 
 
 def check_loop(loop: asyncio.AbstractEventLoop, what: str) -> None:
-    """Raise ConcurrentUseError unless that loop runs here: in another one its futures would never wake anybody."""
+    """Raise ConcurrentUseError unless `loop` is running here. In another loop its futures would never resolve."""
     try:
         running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
     except RuntimeError:
@@ -20,7 +20,7 @@ def check_loop(loop: asyncio.AbstractEventLoop, what: str) -> None:
 
 
 def warn_unclosed(client: object) -> None:
-    """As asyncio's transports do when they are garbage."""
+    """Emit a ResourceWarning for an unclosed client, as asyncio does for its transports."""
     warnings.warn(
         f"unclosed {client!r}: use it as a context manager, or close it", ResourceWarning, stacklevel=2, source=client
     )

@@ -1,14 +1,14 @@
-"""What to ask of a partition's log where no offset and no time is named."""
+"""Symbolic offsets of a partition's log."""
 
 from enum import IntEnum
 
 
 class OffsetSpec(IntEnum):
-    """What to ask for instead of a point in time; the numbers are those on the wire."""
+    """Symbolic offset to request instead of a timestamp, with its number on the wire."""
 
     LATEST = -1
-    """The offset of the next record to be written (or, with read_committed, of the first open transaction)."""
+    """Offset of the next record to be appended or, with read_committed, of the first open transaction."""
     EARLIEST = -2
-    """The first offset that can be read."""
+    """First offset that can be read."""
     MAX_TIMESTAMP = -3
-    """The record with the largest timestamp (KIP-734)."""
+    """Record with the largest timestamp (KIP-734)."""

@@ -1,4 +1,8 @@
-"""The client's options: Kafka's names in snake case, with Kafka's defaults. Durations are milliseconds, as Kafka's."""
+"""The client's options: Kafka's names in snake case, with Kafka's defaults. docs/api is generated
+from this file.
+
+`keywords.py` has the same names and types for static type checkers.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,26 +14,41 @@ from kohort.client.reset import reset_policy
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
+Bytes = int
+"""Size in bytes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What every client has."""
+    """Options common to all clients."""
 
     bootstrap_servers: str | Sequence[str]
-    """`host:port,host:port` or a list of them."""
+    """Addresses of one or more brokers, as `host:port,host:port` or as a list of `host:port`."""
     client_id: str = "kohort"
+    """Name of this client in requests, in the brokers' logs and in descriptions of groups."""
     request_timeout_ms: Millis = 30_000
+    """Time to wait for the response to a request before its connection is closed."""
     default_api_timeout_ms: Millis = 60_000
+    """Time limit, including retries, for methods that send requests to the cluster."""
     retry_backoff_ms: Millis = 100
+    """Time to wait before the first retry of a request; it doubles with each further failure."""
     retry_backoff_max_ms: Millis = 1_000
+    """Upper limit for the time to wait before a retry."""
     reconnect_backoff_ms: Millis = 50
+    """Time to wait before the first attempt to reconnect to a broker; it doubles with each further failure."""
     reconnect_backoff_max_ms: Millis = 1_000
+    """Upper limit for the time to wait before an attempt to reconnect."""
     metadata_max_age_ms: Millis = 300_000
+    """Age at which metadata is fetched again, which detects new partitions and new topics that
+    match a pattern."""
     socket_connection_setup_timeout_ms: Millis = 10_000
+    """Time limit for opening a connection."""
     allow_auto_create_topics: bool = True
+    """Whether a metadata request for a topic that does not exist may create it. Brokers create it
+    only if their auto.create.topics.enable is true."""
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each bootstrap server. Raises ConfigError."""
+        """Return host and port of each bootstrap server. Raises ConfigError."""
         given = self.bootstrap_servers
         if not isinstance(given, str | Sequence) or not all(isinstance(one, str) for one in given):
             raise ConfigError(f"bootstrap_servers is {given!r}, but must be host:port, or a list of them.")
@@ -39,72 +58,115 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions(ClientOptions):
-    """What a member of a group has."""
+    """Options of a group member."""
 
     group_id: str | None = None
+    """Name of the group. Required to subscribe and to commit offsets."""
     group_instance_id: str | None = None
+    """Name that makes the member static (KIP-345): it keeps its partitions if it restarts within its session."""
     group_protocol: str = "classic"
-    """`consumer` is that of KIP-848: the broker computes the assignment, and nobody waits for everybody."""
+    """`classic`: a member computes the assignment in rebalances in which all members take part.
+    `consumer` (KIP-848): the broker computes the assignment, and each member moves to it
+    independently."""
     group_remote_assignor: str | None = None
-    """Which of the broker's assignors to ask for; only with group_protocol consumer."""
+    """Server-side assignor to request from the broker (default: the broker's first one). Only with
+    group_protocol consumer."""
     group_local_assignors: str | Sequence[str | Assignor] = ()
-    """Assignors by which a member computes for its group; only with group_protocol consumer, and brokers of Kohort."""
+    """Client-side assignors with which a member computes the assignment for its group. Only with
+    group_protocol consumer and Kohort brokers."""
     group_member_weight: float | None = None
-    """How much this member wants beside others, under the assignor `weighted`; 0 is nothing, under any. Only with
-    group_protocol consumer, and brokers of Kohort; others ignore it, which is logged."""
+    """Share of this member relative to others with the assignor `weighted` (default: 1). With 0 a
+    member gets no partitions under any assignor. Only with group_protocol consumer; brokers other
+    than Kohort's ignore it, which is logged."""
     session_timeout_ms: Millis = 45_000
+    """Time without a heartbeat after which the broker removes the member. Only with group_protocol classic; otherwise
+    the broker's group.consumer.session.timeout.ms applies."""
     heartbeat_interval_ms: Millis = 3_000
+    """Time between heartbeats; must be less than session_timeout_ms. Only with group_protocol classic; otherwise the
+    broker's group.consumer.heartbeat.interval.ms applies."""
     max_poll_interval_ms: Millis = 300_000
+    """Maximum time between two calls of `poll`. A member that exceeds it leaves the group until its
+    next poll."""
     partition_assignment_strategy: str | Sequence[str | Assignor] = ("range", "cooperative-sticky")
+    """Assignors that the member supports, the preferred one first. Only with group_protocol classic."""
     client_rack: str = ""
+    """Rack or zone of this client, for rack-aware assignors and for fetching from nearby replicas
+    (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions(GroupOptions):
-    """What a consumer has beyond its membership."""
+    """Options of a consumer: those of a member, and those for fetching and committing."""
 
     auto_offset_reset: str = "latest"
-    """`earliest`, `latest`, `none`, or `by_duration:PT1H`: so far back (KIP-1106)."""
+    """Where to start in a partition without a committed offset, or if the offset no longer exists:
+    `earliest`, `latest`, `by_duration:PT1H` (a duration before now, KIP-1106), or `none` to raise
+    an error."""
     exclude_internal_topics: bool = True
-    """Whether a pattern leaves out the cluster's own topics, such as __consumer_offsets."""
+    """Whether a pattern excludes the cluster's internal topics, such as __consumer_offsets."""
     enable_auto_commit: bool = True
+    """Whether positions are committed in the background."""
     auto_commit_interval_ms: Millis = 5_000
+    """Time between automatic commits."""
     max_poll_records: int = 500
-    fetch_min_bytes: int = 1
-    fetch_max_bytes: int = 52_428_800
+    """Maximum number of records that one call of `poll` returns."""
+    fetch_min_bytes: Bytes = 1
+    """Minimum amount of data that a broker returns for a fetch, for which it waits up to
+    fetch_max_wait_ms."""
+    fetch_max_bytes: Bytes = 52_428_800
+    """Maximum amount of data in a fetch response, and in the consumer's buffer. A larger first
+    batch is returned nevertheless."""
     fetch_max_wait_ms: Millis = 500
-    max_partition_fetch_bytes: int = 1_048_576
+    """Maximum time that a broker holds a fetch while it has less than fetch_min_bytes."""
+    max_partition_fetch_bytes: Bytes = 1_048_576
+    """Maximum amount of data per partition in a fetch response. A larger first batch is returned
+    nevertheless."""
     check_crcs: bool = True
+    """Whether to verify the checksum of each fetched batch."""
     isolation_level: str = "read_uncommitted"
+    """`read_committed` excludes records of transactions that were aborted or are still open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions(ClientOptions):
-    """What a producer has."""
+    """Options of a producer."""
 
     acks: str | int = "all"
+    """Acknowledgement to wait for: from all in-sync replicas (`all` or -1), from the leader (1), or
+    none (0)."""
     enable_idempotence: bool = True
+    """Whether brokers discard duplicates caused by retries and preserve the order of records.
+    Requires acks=all; with other acks and no explicit value, it is off."""
     compression_type: str = "none"
-    batch_size: int = 16_384
+    """Compression of batches."""
+    batch_size: Bytes = 16_384
+    """Size at which a batch is sent without waiting for linger_ms."""
     linger_ms: Millis = 5
-    buffer_memory: int = 33_554_432
-    max_request_size: int = 1_048_576
+    """Time that a batch waits for more records before it is sent."""
+    buffer_memory: Bytes = 33_554_432
+    """Memory for records that are not acknowledged yet. `send` waits for room, up to max_block_ms."""
+    max_request_size: Bytes = 1_048_576
+    """Maximum size of a record and of a produce request."""
     max_block_ms: Millis = 60_000
+    """Maximum time that `send` waits for metadata of the topic and for room in the buffer."""
     delivery_timeout_ms: Millis = 120_000
+    """Time after which an unacknowledged record fails, including retries."""
     max_in_flight_requests_per_connection: int = 5
+    """Maximum number of unanswered produce requests per broker."""
 
     @property
     def acks_all(self) -> bool:
-        """Whether the brokers acknowledge only what is safe."""
+        """Whether records are acknowledged only once all in-sync replicas have them."""
         return str(self.acks) in ("all", "-1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminOptions(ClientOptions):
-    """What an admin client has."""
+    """Options of an admin client."""
 
     allow_auto_create_topics: bool = False
-    """Whether to ask for the offsets of a topic that does not exist creates it. Java's admin client never does."""
+    """Whether a request for the offsets of a topic that does not exist may create it. Java's admin
+    client never creates topics."""
 
 
 CHOICES: Mapping[str, tuple[object, ...]] = {
@@ -126,7 +188,7 @@ _OTHER_PROTOCOL: Mapping[str, Mapping[str, str]] = {
         "partition_assignment_strategy": "the broker computes the assignment (group_remote_assignor)",
     },
 }
-"""Options that do not apply under a protocol, and who decides instead."""
+"""Options that do not apply under a protocol, and what applies instead."""
 
 _MAY_BE_ZERO = frozenset(
     {"linger_ms", "fetch_min_bytes", "fetch_max_wait_ms", "retry_backoff_ms", "reconnect_backoff_ms"}
@@ -136,7 +198,8 @@ _O = TypeVar("_O", bound=ClientOptions)
 
 
 def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
-    """The options of that kind; text is read as what the option is. Raises ConfigError in a sentence."""
+    """Return options of this kind, converting text to each option's type. Raises ConfigError with a
+    full sentence."""
     types = get_type_hints(kind)
     for name in given:
         if name not in types:
@@ -161,12 +224,12 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
 
 
 def option_names(kind: type[ClientOptions]) -> list[str]:
-    """All options of that kind."""
+    """Return the names of all options of this kind."""
     return [one.name for one in fields(kind)]
 
 
 def check_weight(weight: float) -> None:
-    """ConfigError where a member's weight is none that brokers take."""
+    """Raise ConfigError for a member weight that brokers would reject."""
     number = isinstance(weight, int | float) and not isinstance(weight, bool)
     if not number or not (weight == 0 or 1e-9 <= weight <= 1e9):
         raise ConfigError(f"a member's weight is {weight!r}, but must be 0, or between 1e-9 and 1e9.")

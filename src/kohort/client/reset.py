@@ -1,4 +1,4 @@
-"""Where a consumer begins when it has no position: what auto_offset_reset says."""
+"""Parsing of auto_offset_reset, which determines where a consumer without a position starts."""
 
 import re
 from dataclasses import dataclass
@@ -13,12 +13,13 @@ _DURATION = re.compile(
     r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
     re.IGNORECASE,
 )
-"""ISO 8601 as Java's Duration reads it: days are 24 hours, there are no months, each part may have a sign."""
+"""ISO 8601 duration as Java's Duration parses it: a day has 24 hours, there are no months, each
+part may have a sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByDuration:
-    """KIP-1106: the first record that is at most so old, or the end where there is none."""
+    """Reset to the first record that is at most `back_ms` old, or to the end if there is none (KIP-1106)."""
 
     back_ms: Millis
 
@@ -27,7 +28,7 @@ Reset = OffsetSpec | ByDuration
 
 
 def reset_policy(text: str) -> Reset | None:
-    """What `auto_offset_reset` says; None for "none". Raises ConfigError."""
+    """Return the policy for a value of `auto_offset_reset`; None for "none". Raises ConfigError."""
     match text:
         case "earliest":
             return OffsetSpec.EARLIEST

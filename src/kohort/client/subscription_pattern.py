@@ -1,4 +1,4 @@
-"""Topics by pattern, as the broker finds them (KIP-848)."""
+"""Topic patterns that the broker evaluates (KIP-848)."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,16 @@ from kohort.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPattern:
-    """Subscribe to all topics whose whole names match an expression of RE2's syntax, also those to come.
+    """Subscription to all topics whose whole names match an RE2 expression, including topics created later.
 
-    The group's coordinator resolves it, so the client needs to know of no other topics; group_protocol consumer only.
+    The group's coordinator evaluates it, so the client needs no metadata of other topics. Requires
+    group_protocol consumer.
     """
 
     expression: str
 
     def checked(self, options: GroupOptions) -> str:
-        """The expression, for a client with these options. Raises ConfigError."""
+        """Return the expression if a client with these options can use it. Raises ConfigError."""
         if options.group_protocol != "consumer":
             raise ConfigError(
                 "a SubscriptionPattern needs group_protocol consumer; with classic give a compiled re.Pattern."

@@ -1,1 +1,1 @@
-"""Record batches as Arrow columns, by compiled code: what `kohort[fast]` brings, for the client and for Spark."""
+"""Compiled conversion between record batches and Arrow columns (`kohort[fast]`), for the client and Spark."""

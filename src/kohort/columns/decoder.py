@@ -1,4 +1,8 @@
-"""Record batches v2 to Arrow batches: checksum, decompress, leave out what no application sees, copy columns."""
+"""Decode record batches v2 to Arrow batches.
+
+Decoding verifies checksums, decompresses, skips records that applications must not see, and copies
+columns.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +14,21 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kohort.columns import kernels
-from kohort.columns.page import MAX_ROWS, PAGE_BYTES, Page, PagePool
+from kohort.columns.page import MAX_ROWS, PAGE_BYTES, BufferPool, ColumnBuffers
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.compression import BatchError, Codec, decompress
+from kohort.wire.batches.compression import BatchError, Codec, decompress
 
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _CRC_FROM = 21
-_CREATE_TIME_TYPE, _LOG_APPEND_TIME_TYPE = 0, 1  # as Java's TimestampType numbers them
+_CREATE_TIME_TYPE, _LOG_APPEND_TIME_TYPE = 0, 1  # the numbers of Java's TimestampType
 
 Batches = list[list[int]]
-"""Whole batches of a buffer, in order; the columns are those that `kernels` names."""
+"""Complete batches of a buffer, in order. `kernels` defines the columns."""
 
 
 def index_batches(buffer: bytes | bytearray | memoryview, tp: TopicPartition) -> Batches:
-    """The whole batches in `buffer`; a last one that the fetch cut off is left out. Raises BatchError."""
+    """Return the complete batches in `buffer`; a last batch that the fetch truncated is omitted. Raises BatchError."""
     source = np.frombuffer(buffer, np.uint8)
     parts: Batches = []
     start = 0
@@ -42,9 +46,10 @@ def index_batches(buffer: bytes | bytearray | memoryview, tp: TopicPartition) ->
 
 
 class Decoder:
-    """Appends partitions' records to pages and yields a page when it is full; `finish` yields the last one.
+    """Appends partitions' records to pages and yields each full page; `finish` yields the last one.
 
-    A yielded batch is valid as long as someone holds it: its page is filled again only when nobody does.
+    A yielded batch stays valid while it is referenced: its page is reused only when no reference is
+    left.
     """
 
     def __init__(
@@ -54,7 +59,7 @@ class Decoder:
         read_committed: bool = False,
         check_crc: bool = True,
         max_rows: int = MAX_ROWS,
-        pages: PagePool | None = None,
+        pages: BufferPool | None = None,
     ) -> None:
         assert max_rows <= MAX_ROWS
         self._schema = schema
@@ -65,8 +70,8 @@ class Decoder:
         self._read_committed = read_committed
         self._check_crc = check_crc
         self._max_rows = max_rows
-        self._pages = PagePool() if pages is None else pages
-        self._current: Page | None = None
+        self._pages = BufferPool() if pages is None else pages
+        self._current: ColumnBuffers | None = None
 
     def feed(
         self,
@@ -78,7 +83,11 @@ class Decoder:
         until: int,
         aborted: Sequence[tuple[int, int]] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Decode `first` <= offset < `until`; `aborted` is the fetch's (producer id, first offset) of transactions."""
+        """Decode records with `first` <= offset < `until`.
+
+        `aborted` lists the fetch's aborted transactions as (producer ID, first offset). Raises
+        BatchError.
+        """
         source = np.frombuffer(buffer, np.uint8)
         hidden = _AbortedTransactions(aborted)
         for batch in batches:
@@ -95,7 +104,7 @@ class Decoder:
             yield from self._decode(records, batch, tp, first, until)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows that no full page took with it; none where there are none. After an error: those before it."""
+        """Yield the remaining rows, if any; after an error, the rows before it."""
         if self._current is not None and self._current.rows:
             yield self._finished(self._current)
 
@@ -145,16 +154,16 @@ class Decoder:
                 yield self._finished(page)
                 page = self._page()
             else:  # one record is larger than a page
-                page = self._current = Page(self._max_rows, max(len(records), 2 * page.size))
+                page = self._current = ColumnBuffers(self._max_rows, max(len(records), 2 * page.size))
             page.cursor[kernels.POSITION], page.cursor[kernels.LEFT] = position, left
 
-    def _page(self) -> Page:
+    def _page(self) -> ColumnBuffers:
         if self._current is None:
             self._current = self._pages.take(self._max_rows, PAGE_BYTES)
         return self._current
 
-    def _finished(self, page: Page) -> pa.RecordBatch:
-        """Hand out the filled page; the next rows go to one that nobody looks at."""
+    def _finished(self, page: ColumnBuffers) -> pa.RecordBatch:
+        """Return the filled page as a batch; the following rows go to an unreferenced page."""
         self._current = None
         filled = page.finish(self._schema)
         self._pages.give(page)
@@ -162,7 +171,7 @@ class Decoder:
 
 
 class _AbortedTransactions:
-    """Which batches of a fetch belong to transactions that were aborted: from its first offset to the abort marker."""
+    """Batches of a fetch that belong to aborted transactions: from the first offset to the abort marker."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
@@ -181,7 +190,7 @@ class _AbortedTransactions:
 def _records(
     buffer: bytes | bytearray | memoryview, source: Any, batch: list[int], tp: TopicPartition, *, check_crc: bool
 ) -> Any:
-    """The batch's records, uncompressed, after its checksum held."""
+    """Verify the checksum and return the batch's uncompressed records."""
     start, end = batch[kernels.AT], batch[kernels.END]
     view = memoryview(buffer)
     if check_crc and crc32c(view[start + _CRC_FROM : end]) != batch[kernels.CRC]:

@@ -1,12 +1,12 @@
-"""Compiled loops from Arrow columns to the records of a batch v2, and to the partition that each key belongs to.
+"""Compiled loops that encode Arrow columns as records of a batch v2, and assign partitions to keys.
 
-`kernels` settles where numba keeps what it compiled, so it is imported first.
+`kernels` configures numba's cache directory, so it is imported first.
 """
 
 import numpy as np
 from numba import int32, int64, njit, types, uint8, uint32
 
-from kohort.columns.kernels import _copy  # settles numba's cache, and must stay the first of our imports
+from kohort.columns.kernels import _copy  # configures numba's cache, so it must be the first of our imports
 
 _bytes_in = types.Array(uint8, 1, "C", readonly=True)
 _ends_in = types.Array(int32, 1, "C", readonly=True)
@@ -18,7 +18,7 @@ _SEED = np.uint32(0x9747B28C)
 
 @njit(int64(int64), cache=True, nogil=True, inline="always")
 def _varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Bytes of a zigzag varint that is not negative."""
+    """Return the size in bytes of a nonnegative number as a zigzag varint."""
     raw = np.uint64(value) << np.uint64(1)
     size = 1
     while raw > np.uint64(127):
@@ -29,7 +29,7 @@ def _varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(int64(uint8[::1], int64, int64), cache=True, nogil=True, inline="always")
 def _put_varint(out, at, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write a zigzag varint that is not negative; where it ends."""
+    """Write a nonnegative number as a zigzag varint; return the position after it."""
     raw = np.uint64(value) << np.uint64(1)
     while raw > np.uint64(127):
         out[at] = np.uint8(raw & np.uint64(127)) | np.uint8(128)
@@ -49,20 +49,23 @@ def _put_varint(out, at, value):  # type: ignore[no-untyped-def]  # noqa: ANN001
     nogil=True,
 )
 def encode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    rows,  # noqa: ANN001  which rows of the columns, in the order in which they are to be written
+    rows,  # noqa: ANN001  indexes into the columns, in output order
     key_ends,  # noqa: ANN001
     key_bytes,  # noqa: ANN001
     key_valid,  # noqa: ANN001
     value_ends,  # noqa: ANN001
     value_bytes,  # noqa: ANN001
     value_valid,  # noqa: ANN001
-    header_ends,  # noqa: ANN001  headers as they stand in a record, their count in front
+    header_ends,  # noqa: ANN001  headers as encoded in a record, with their count
     header_bytes,  # noqa: ANN001
     out,  # noqa: ANN001
-    at,  # noqa: ANN001  where in `out` to begin
+    at,  # noqa: ANN001  start position in `out`
     delta,  # noqa: ANN001  the first record's offset delta
 ):
-    """Append records until `rows` or `out` ends: how many, and where in `out`. All have the time delta 0."""
+    """Append records until `rows` or `out` is exhausted; return their number and the end position in `out`.
+
+    All records have time delta 0.
+    """
     i = 0
     while i < len(rows):
         row = rows[i]
@@ -101,7 +104,7 @@ def encode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
 
 @njit(uint32(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
 def _murmur2(data, at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Kafka's hash of a key, made positive; `kohort.client.partitioner` has the same in Python."""
+    """Return Kafka's hash of a key, made nonnegative; `kohort.client.produce.partitioner` has it in Python."""
     h = _SEED ^ np.uint32(size)
     end = at + (size & ~3)
     while at < end:

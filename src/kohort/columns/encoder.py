@@ -1,4 +1,4 @@
-"""From Arrow columns to the records of batches v2, a partition's rows at a time. `pack_batch` makes batches of them."""
+"""Encode Arrow columns as records of batches v2, for one partition at a time. `pack_batch` adds the header."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from kohort.columns import encode_kernels
-from kohort.wire.records import pack_headers
+from kohort.wire.batches.records import pack_headers
 
 _NO_BYTES = np.zeros(0, np.uint8)
 _NO_HEADERS = b"\0"
 _SMALLEST = 16 << 10
 _PER_RECORD = 32
-"""More than a record's own bytes beside its key, value and headers: varints and attributes."""
+"""Upper limit of a record's size without its key, value and headers: varints and attributes."""
 
 
 class Column(NamedTuple):
-    """One column of bytes: where each row's end, the bytes, and which rows are not null."""
+    """One column of bytes: the end of each row, the bytes, and which rows are not null."""
 
     ends: Any
     data: Any
@@ -27,47 +27,47 @@ class Column(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What records are made of; all columns have the same rows."""
+    """Columns of the records to encode; all have the same number of rows."""
 
     key: Column
     value: Column
     headers: Column
 
     def room(self, row: int) -> int:
-        """Bytes that the record of that row takes at most."""
+        """Return the maximum size of the record of that row, in bytes."""
         return _PER_RECORD + sum(int(column.ends[row + 1]) - int(column.ends[row]) for column in self)
 
 
 def columns_of(key: pa.Array[Any] | None, value: pa.Array[Any], headers: pa.Array[Any] | None) -> Columns:
-    """Keys and values are binary or string, null where the record's is; headers are lists of (key, value)."""
+    """Return the columns of binary or string keys and values, with nulls, and of lists of (key, value) headers."""
     rows = len(value)
     return Columns(_column(key, rows), _column(value, rows), _header_column(headers, rows))
 
 
 def place_keys(key: Column, count: int, partitions: Any) -> None:
-    """Set in `partitions` (int32, by row) where each row with a key belongs among `count` partitions."""
+    """Set in `partitions` (int32, by row) the partition of each row that has a key, among `count` partitions."""
     encode_kernels.place_keys(key.ends, key.data, key.valid, count, partitions)
 
 
 class PartitionEncoder:
-    """Gathers the records of one partition, and gives a batch whenever `limit` bytes of them are full."""
+    """Collects the records of one partition, and returns a batch whenever they fill `limit` bytes."""
 
     __slots__ = ("_at", "_out", "count", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.count = 0
-        """Records that wait for their batch."""
+        """Number of records in the unfinished batch."""
         self._out = np.empty(min(_SMALLEST, limit), np.uint8)
         self._at = 0
 
     @property
     def memory(self) -> int:
-        """Bytes held."""
+        """Size of the buffer in bytes."""
         return len(self._out)
 
     def add(self, columns: Columns, rows: Any) -> Iterator[tuple[int, bytes]]:
-        """Take these rows (int64, rising), in order; yields (count, records) of every batch that became full."""
+        """Add these rows (int64, ascending) in order; yield (count, records) of every batch that is full."""
         first = 0
         while True:
             taken, self._at = _encode(columns, rows[first:], self._out, self._at, self.count)
@@ -80,14 +80,15 @@ class PartitionEncoder:
             elif self.count:
                 yield self.take()
             else:
-                # A record larger than the limit goes alone; the broker says whether it takes it.
+                # A record larger than the limit gets a batch of its own; the broker decides whether
+                # to accept it.
                 out = np.empty(columns.room(int(rows[first])), np.uint8)
                 _, end = _encode(columns, rows[first : first + 1], out, 0, 0)
                 yield 1, out[:end].tobytes()
                 first += 1
 
     def take(self) -> tuple[int, bytes]:
-        """What has been gathered: how many records, and their bytes; empty from here on."""
+        """Return the collected records as (count, bytes), and start a new batch."""
         taken = self.count, self._out[: self._at].tobytes()
         self.count = self._at = 0
         return taken
@@ -99,7 +100,7 @@ class PartitionEncoder:
 
 
 def _encode(columns: Columns, rows: Any, out: Any, at: int, count: int) -> tuple[int, int]:
-    """How many of the rows `out` took from `at` on, behind `count` others, and where they end."""
+    """Write rows to `out` from `at`, after `count` earlier records; return how many fit, and their end."""
     taken: tuple[int, int] = encode_kernels.encode_records(
         rows, *columns.key, *columns.value, *columns.headers[:2], out, at, count
     )
@@ -126,7 +127,7 @@ def _valid(array: pa.Array[Any]) -> Any:
 
 
 def _header_column(headers: pa.Array[Any] | None, rows: int) -> Column:
-    """Headers are rare and small, so they are packed one by one."""
+    """Encode headers row by row: they are rare and small."""
     packed: Sequence[bytes]
     if headers is None or headers.null_count == rows:
         packed = [_NO_HEADERS] * rows

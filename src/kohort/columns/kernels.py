@@ -1,8 +1,8 @@
-"""Compiled loops over record batches v2: find the batches in a fetched buffer, and write records into Arrow buffers.
+"""Compiled loops over record batches v2: find batches in a fetched buffer, and copy records into Arrow buffers.
 
-Compiling takes seconds, so the result is cached on disk; numba reads where from the environment when it is imported,
-which is why that is settled above the import. Every position is checked against the buffer: a batch whose checksum
-holds can still lie about its lengths.
+Compilation takes seconds, so the result is cached on disk. numba reads the cache directory from the
+environment when it is imported, which is why this module sets it above the import. Every position
+is checked against the buffer: even a batch with a valid checksum can contain wrong lengths.
 """
 
 import os
@@ -12,7 +12,10 @@ from typing import Any
 
 
 def _cache_directory() -> str:
-    """A directory of this user, or a temporary one where the home is read-only, as it is for many executors."""
+    """Return a directory of this user, or a temporary one if the home directory is read-only.
+
+    Many executors have a read-only home directory.
+    """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort" / "numba"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -28,20 +31,20 @@ from numba import boolean, int32, int64, njit, types, uint8  # noqa: E402
 from numba.core import cgutils  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
-from kohort.wire.record_reader import MOST_OFFSET_DELTA, MOST_TIME  # noqa: E402
+from kohort.wire.batches.record_reader import MOST_OFFSET_DELTA, MOST_TIME  # noqa: E402
 
 # Columns of the table that `find_batches` fills, one row per batch.
 AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT, LEADER_EPOCH = range(11)
 BATCH_COLUMNS = 11
 
 HEADER_SIZE = 61
-"""Bytes of a v2 batch before its records."""
+"""Size of a v2 batch before its records, in bytes."""
 
 # Cells of the cursor that `decode_records` advances.
 POSITION, LEFT, ROW, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES, HEADED = range(8)
 CURSOR_CELLS = 8
 
-# What `decode_records` returns.
+# Return values of `decode_records`.
 DONE, FULL, MALFORMED = 0, 1, 2
 
 _bytes_in = types.Array(uint8, 1, "C", readonly=True)
@@ -52,7 +55,7 @@ _two_numbers: Any = types.UniTuple(int64, 2)  # type: ignore[no-untyped-call]
 
 @intrinsic
 def _copy_bytes(typing_context, target, target_at, source, source_at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """memcpy: a loop over bytes, or an assignment of slices, costs as much as all the rest of a record."""
+    """Copy with memcpy: a loop over bytes, or a slice assignment, costs as much as the rest of a record."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         pointers = []
@@ -65,7 +68,7 @@ def _copy_bytes(typing_context, target, target_at, source, source_at, size):  # 
     return types.void(target, target_at, source, source_at, size), generate
 
 
-_copy: Any = _copy_bytes  # its first argument is numba's, not the caller's
+_copy: Any = _copy_bytes  # numba passes its first argument, not the caller
 
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
@@ -78,9 +81,10 @@ def _big_endian(source, at, size):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(int64(_bytes_in, int64, _table), cache=True, nogil=True)
 def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Fill `table` with the whole batches from `start` on; return how many, or -1 - n where batch n is malformed.
+    """Fill `table` with the complete batches from `start`; return how many, or -1 - n if batch n is malformed.
 
-    The last batch of a fetch may be cut off; it is left out, as is what did not fit into the table.
+    The last batch of a fetch may be truncated. It is omitted, as are batches that do not fit into
+    the table.
     """
     size = len(source)
     at = start
@@ -112,7 +116,7 @@ def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(_two_numbers(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
 def _varint(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The zigzag varint at `at` and the position behind it; -1 for the position where it runs over `end`."""
+    """Return the zigzag varint at `at` and the position after it, or -1 as the position if it passes `end`."""
     raw = np.uint64(0)
     shift = np.uint64(0)
     while at < end and shift < np.uint64(70):
@@ -127,7 +131,7 @@ def _varint(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True)
 def _headers_end(source, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The position behind the headers that begin at `at` with their number; -1 where they pass `end`."""
+    """Return the position after the headers whose count is at `at`, or -1 if they pass `end`."""
     count, at = _varint(source, at, end)
     if at < 0 or count < 0:
         return np.int64(-1)
@@ -156,14 +160,14 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
     cursor,  # noqa: ANN001
     base_offset,  # noqa: ANN001
     base_time,  # noqa: ANN001
-    append_time,  # noqa: ANN001  the batch's log append time in ms, -1 where records have their own
+    append_time,  # noqa: ANN001  the batch's log append time in ms, or -1 if records have their own
     first,  # noqa: ANN001
     until,  # noqa: ANN001
     with_keys,  # noqa: ANN001
     with_values,  # noqa: ANN001
     offsets,  # noqa: ANN001
     times,  # noqa: ANN001  microseconds
-    header_at,  # noqa: ANN001  where each row's headers begin in `source`
+    header_at,  # noqa: ANN001  start of each row's headers in `source`
     key_ends,  # noqa: ANN001
     key_bytes,  # noqa: ANN001
     key_valid,  # noqa: ANN001
@@ -171,7 +175,10 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
     value_bytes,  # noqa: ANN001
     value_valid,  # noqa: ANN001
 ):
-    """Append the records with `first` <= offset < `until` to the columns; DONE, FULL (call again) or MALFORMED."""
+    """Append the records with `first` <= offset < `until` to the columns.
+
+    Returns DONE, FULL (call again with another page) or MALFORMED.
+    """
     end = len(source)
     position = cursor[POSITION]
     left = cursor[LEFT]
@@ -184,7 +191,8 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
             status = FULL
             break
         length, at = _varint(source, position, end)
-        # Sizes are compared with what is left: added to a position they could wrap around, and pass.
+        # Sizes are compared with the remaining bytes: added to a position, they could overflow and
+        # pass the check.
         if at < 0 or length < 1 or length > end - at:
             status = MALFORMED
             break
@@ -235,7 +243,7 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
             else:
                 if values + value_size > len(value_bytes):
                     status = FULL
-                    if with_keys:  # the row is written again by the next call
+                    if with_keys:  # the next call writes the row again
                         keys = np.int64(key_ends[row])
                         if key_size < 0:
                             cursor[NULL_KEYS] -= 1
@@ -248,7 +256,7 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
         times[row] = (append_time if append_time >= 0 else base_time + time_delta) * 1000
         at += max(value_size, 0)
         header_at[row] = at
-        # Most records have no headers, and then nobody need look.
+        # Most records have no headers, so the call is skipped for them.
         if at < record_end and source[at] != 0:
             cursor[HEADED] += 1
             at = _headers_end(source, at, record_end)
@@ -276,10 +284,11 @@ def decode_records(  # type: ignore[no-untyped-def]  # noqa: ANN201
     nogil=True,
 )
 def find_headers(source, header_at, first_row, last_row, counts, spans):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Number the headers of each row, and write where their keys and values lie: (key at, size, value at, size).
+    """Count each row's headers, and write the positions of their keys and values: (key at, size, value at, size).
 
-    A null value's size is negative. Returns how many headers there are, also where `spans` is too small for them all:
-    call again with a larger one. `decode_records` has checked that each row's headers end where its record does.
+    A null value's size is negative. Returns the number of headers, even if `spans` is too small for
+    all of them: call again with a larger one. `decode_records` has checked that each row's headers
+    end at the end of the record.
     """
     end = len(source)
     n = 0
@@ -301,7 +310,7 @@ def find_headers(source, header_at, first_row, last_row, counts, spans):  # type
 
 @njit(int64(_bytes_in, int64[:, ::1], int64, int64, _bytes_out), cache=True, nogil=True)
 def gather(source, spans, column, n, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Copy `n` spans one after the other; return the bytes written (the caller made `target` large enough)."""
+    """Copy `n` spans one after the other into `target`, which must be large enough; return the bytes written."""
     written = np.int64(0)
     for i in range(n):
         at = spans[i, column]

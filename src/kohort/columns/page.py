@@ -1,4 +1,4 @@
-"""One Arrow batch in the making: the buffers that the kernels write into, and their reuse once nobody looks at them."""
+"""Buffers of one Arrow batch, which the kernels fill, and their reuse once Arrow does not reference them any more."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from kohort.model import TopicPartition
 MAX_ROWS = 16384
 _MOST_LENT = 4
 PAGE_BYTES = 2 << 20
-"""Of keys, and of values: what bounds an Arrow batch of large records. One larger than this gets a page of its own."""
+"""Maximum size of the keys, and of the values, in bytes.
+
+It limits the size of an Arrow batch of large records. A larger record gets a page of its own.
+"""
 
 
-class Page:
-    """Columns being filled; `finish` hands them to Arrow without a copy."""
+class ColumnBuffers:
+    """Columns in the process of being filled; `finish` passes them to Arrow without a copy."""
 
     def __init__(self, rows: int = MAX_ROWS, size: int = PAGE_BYTES) -> None:
         self.cursor = np.zeros(kernels.CURSOR_CELLS, np.int64)
@@ -48,11 +51,11 @@ class Page:
 
     @property
     def size(self) -> int:
-        """Bytes of keys, and of values, that fit."""
+        """Capacity for keys, and for values, in bytes."""
         return len(self.value_bytes)
 
     def is_free(self) -> bool:
-        """Whether nobody looks at the buffers any more: an Arrow buffer over one holds a reference to it."""
+        """Whether no Arrow buffer references the page: each Arrow buffer holds a reference to its array."""
         return self._references() == self._unshared
 
     def clear(self) -> None:
@@ -61,7 +64,7 @@ class Page:
         self._headers.clear()
 
     def cut(self, rows: int) -> None:
-        """Forget the rows from there on, which are of a batch that turned out to be malformed."""
+        """Discard the rows from `rows` on, which belong to a malformed batch."""
         cursor = self.cursor
         cursor[kernels.ROW] = rows
         cursor[kernels.KEY_BYTES], cursor[kernels.VALUE_BYTES] = self.key_ends[rows], self.value_ends[rows]
@@ -70,7 +73,7 @@ class Page:
         cursor[kernels.HEADED] = 0
 
     def extend(self, tp: TopicPartition, first_row: int, last_row: int, time_type: int) -> None:
-        """Say of which partition the rows are that a kernel has just written."""
+        """Set the partition of the rows that a kernel has just written."""
         self.partitions[first_row:last_row] = tp.partition
         self.time_types[first_row:last_row] = time_type
         if self._topics and self._topics[-1][0] == tp.topic:
@@ -78,7 +81,7 @@ class Page:
         self._topics.append((tp.topic, last_row - first_row))
 
     def extend_headers(self, source: Any, first_row: int, last_row: int, header_type: pa.StructType) -> bool:
-        """Read the headers of the rows just written from the same source; False where they are malformed."""
+        """Read the headers of the rows just written from the same source; return False if they are malformed."""
         if not self.cursor[kernels.HEADED]:
             self.header_counts[first_row:last_row] = 0
             return True
@@ -92,14 +95,14 @@ class Page:
         keys = _gathered(source, spans[:n], 0, header_type.field(0).type)
         try:
             keys.validate(full=True)
-        except pa.ArrowInvalid:  # a key is not UTF-8, which Arrow would show to whoever reads it first
+        except pa.ArrowInvalid:  # a key is not UTF-8: Arrow would raise an error only at the first read
             return False
         values = _gathered(source, spans[:n], 2, header_type.field(1).type)
         self._headers.append(pa.StructArray.from_arrays([keys, values], fields=[header_type.field(i) for i in (0, 1)]))
         return True
 
     def finish(self, schema: pa.Schema) -> pa.RecordBatch:
-        """The filled rows as a batch of exactly that schema."""
+        """Return the filled rows as a batch of exactly that schema."""
         return pa.RecordBatch.from_arrays([self._column(field) for field in schema], schema=schema)
 
     def _column(self, field: pa.Field[Any]) -> pa.Array[Any]:
@@ -126,7 +129,7 @@ class Page:
         raise AssertionError(f"the options let the unknown column {field.name} pass")
 
     def _header_column(self, kind: pa.ListType[Any], rows: int) -> pa.Array[Any]:
-        """A record without headers has null, as with spark-sql-kafka."""
+        """Return the column of headers. A record without headers has null, as in spark-sql-kafka."""
         if not self._headers:
             return pa.nulls(rows, kind)
         counts = self.header_counts[:rows]
@@ -140,25 +143,25 @@ class Page:
         return [sys.getrefcount(array) for array in self._lent]
 
 
-class PagePool:
-    """Pages that were filled, for when nobody looks at them any more. For one thread."""
+class BufferPool:
+    """Filled pages, which are reused once they are unreferenced. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._lent: list[Page] = []
+        self._lent: list[ColumnBuffers] = []
 
-    def take(self, rows: int, size: int) -> Page:
-        """An empty page of at least that many rows, and bytes of keys and of values."""
+    def take(self, rows: int, size: int) -> ColumnBuffers:
+        """Return an empty page with at least that many rows, and that many bytes for keys and for values."""
         for page in self._lent:
             if len(page.offsets) >= rows and page.size >= size and page.is_free():
                 self._lent.remove(page)
                 page.clear()
                 return page
-        return Page(rows, size)
+        return ColumnBuffers(rows, size)
 
-    def give(self, page: Page) -> None:
-        """The page has been filled, and Arrow looks at it."""
+    def give(self, page: ColumnBuffers) -> None:
+        """Add a page that was passed to Arrow, for later reuse."""
         self._lent.append(page)
-        del self._lent[:-_MOST_LENT]  # a caller that keeps its batches keeps their pages; we need not
+        del self._lent[:-_MOST_LENT]  # a caller that keeps its batches keeps their pages alive
 
 
 def _buffer(array: Any) -> pa.Buffer:
@@ -196,6 +199,6 @@ def _topic_column(topics: Iterable[tuple[str, int]], kind: Any) -> pa.Array[Any]
 
 @lru_cache(maxsize=64)
 def _repeated(topic: str, kind: Any) -> pa.Array[Any]:
-    """A full page of one topic's name, of which batches take slices."""
+    """Return a column of MAX_ROWS copies of the topic name; batches use slices of it."""
     column: pa.Array[Any] = pa.repeat(pa.scalar(topic, kind), MAX_ROWS)
     return column

@@ -1,4 +1,4 @@
-"""The columns of records as the client gives them: those of Spark's Kafka source, without its timestampType."""
+"""Columns of the client's record batches: those of Spark's Kafka source without `timestampType`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +17,16 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("headers", pa.list_(HEADER)),
 ]
 SCHEMA = pa.schema(_FIELDS)
-"""A record without headers has null there."""
+"""Schema of the client's record batches. A record without headers has null in `headers`."""
 
 
 def to_columns(
     records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None, Sequence[Any]]],
 ) -> pa.RecordBatch:
-    """From rows of (topic, partition, offset, timestamp in ms, key, value, headers)."""
+    """Convert rows of (topic, partition, offset, timestamp in ms, key, value, headers) to a batch."""
     topics, partitions, offsets, timestamps, keys, values, headers = zip(*records, strict=True)
-    # Of nanoseconds that somebody took for milliseconds an int64 keeps the low bits, as the compiled loops do.
+    # If a producer sent nanoseconds instead of milliseconds, the int64 keeps the low bits, as in
+    # the compiled loops.
     times = [(timestamp * 1000 + 2**63) % 2**64 - 2**63 for timestamp in timestamps]
     named = [[{"key": key, "value": value} for key, value in one] or None for one in headers]
     columns = (keys, values, topics, partitions, offsets, times, named)

@@ -1,4 +1,4 @@
-"""What an operator may set of the group coordinator: Kafka's names, less their dots, and Kafka's defaults."""
+"""Settings of the group coordinator, with Kafka's names (less their dots) and Kafka's defaults."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """The settings of one coordinator; the broker checks what users give before it gets here."""
+    """Settings of one coordinator; the broker validates user input before it gets here."""
 
     min_session_timeout_ms: Millis = 6_000
     """group.min.session.timeout.ms"""
@@ -38,11 +38,12 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size"""
     new_member_join_timeout_ms: Millis = 300_000
-    """How long a member that never got an answer may wait in a rebalance; fixed in Kafka."""
+    """Maximum time that a member which never got an answer may wait in a rebalance; fixed in Kafka."""
     max_pending_members: int = 10_000
-    """Member ids handed out per group and not used yet; beyond, the oldest is forgotten. Kafka has no bound."""
+    """Maximum number of unused member IDs per group; beyond it, the oldest is forgotten. Kafka has no bound."""
     max_subscription_bytes: int = 1 << 20
-    """What one member may say to all its assignors. Kafka takes any, and then cannot write the group's generation."""
+    """Maximum size of a member's subscriptions for all its assignors. Kafka accepts any size, and then cannot write
+    the group's generation."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size"""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
@@ -50,12 +51,12 @@ class GroupConfig:
     consumer_regex_refresh_interval_ms: Millis = 600_000
     """group.consumer.regex.refresh.interval.ms"""
     heartbeat_hold_ms: Millis = 0
-    """group.heartbeat.hold.ms: the longest that a heartbeat waits for news; 0, as in Kafka, for not at all."""
+    """group.heartbeat.hold.ms: maximum time a heartbeat is held; 0, as in Kafka, disables holding."""
     disconnect_grace_ms: Millis = 0
-    """group.disconnect.grace.ms: how long a dynamic member whose connection is gone may stay away; 0, as in Kafka, for
-    its session, and -1 for as long as its own heartbeats suggest."""
+    """group.disconnect.grace.ms: how long a dynamic member may be disconnected. 0, as in Kafka: until its session ends;
+    -1: a time derived from the member's own heartbeats."""
     offset_metadata_max_bytes: int = 4_096
-    """offset.metadata.max.bytes; as in Kafka it counts characters."""
+    """offset.metadata.max.bytes; counts characters, as in Kafka."""
     offsets_retention_ms: Millis = 10_080 * 60_000
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: Millis = 600_000
@@ -64,13 +65,14 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much members want beside others, by patterns of their ids."""
+    """Relative shares that members get, by patterns of their IDs."""
 
     patterns: tuple[tuple[str, float], ...] = ()
-    """An id, or the beginning of ids and a `*`, with its weight; the first that fits counts. 0 drains a member."""
+    """Pairs of pattern and weight; a pattern is an ID, or a prefix of IDs followed by `*`. The first match applies.
+    Weight 0 drains a member."""
 
     def of(self, *ids: str | None) -> float | None:
-        """The weight of a member with these ids (instance id, client id); None where nothing is said of it."""
+        """Return the weight for a member's IDs (instance ID, client ID); None if no pattern matches."""
         for pattern, weight in self.patterns:
             if any(_fits(pattern, one) for one in ids if one is not None):
                 return weight
@@ -82,23 +84,24 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 EVEN = Weights()
-"""Each member wants what it says itself, else as much as everybody else."""
+"""No patterns: each member has the weight that it requests, or by default the same weight as all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What counts for one consumer group: what it sets for itself, else what the broker sets for all."""
+    """Effective settings of one consumer group: its own, else the broker's defaults."""
 
     session_timeout_ms: Millis = 45_000
     """consumer.session.timeout.ms"""
     heartbeat_interval_ms: Millis = 5_000
     """consumer.heartbeat.interval.ms"""
     assignment_interval_ms: Millis = 1_000
-    """consumer.assignment.interval.ms: the least time between two target assignments (KIP-1263); 0 for none."""
+    """consumer.assignment.interval.ms: minimum time between two target assignments (KIP-1263); 0 for none."""
     assignor: str | None = None
-    """The server assignor that the group uses whatever its members ask for; None to let them ask. Kafka has none."""
+    """Server assignor that the group uses regardless of its members' requests; None lets members choose. Kafka has
+    no such setting."""
     weights: Weights = EVEN
-    """consumer.member.weights; Kafka has none."""
+    """consumer.member.weights; Kafka has no such setting."""
 
 
 DEFAULT_SETTINGS = GroupSettings()

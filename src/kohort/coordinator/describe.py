@@ -1,22 +1,22 @@
-"""DescribeGroups and ListGroups: what tools show."""
+"""DescribeGroups and ListGroups."""
 
 from collections.abc import Iterator
 
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.subscriptions import CONSUMER
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.groups import Group, Groups
-from kohort.coordinator.states import GroupState
-from kohort.coordinator.subscriptions import CONSUMER
 from kohort.errors import ErrorCode
-from kohort.wire.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
-from kohort.wire.list_groups import ListedGroup, ListGroupsRequest
+from kohort.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from kohort.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 _NOT_FOUND = 6
-"""From this version of DescribeGroups on, a group that does not exist is an error; before, it is Dead (KIP-1043)."""
+"""First version of DescribeGroups that reports a missing group as an error; earlier ones report Dead (KIP-1043)."""
 
 
 def describe(groups: Groups, request: DescribeGroupsRequest, api_version: int) -> list[DescribedGroup]:
-    """The groups that are asked for, in that order."""
+    """Return the requested groups, in the order of the request."""
     return [_describe(groups.get(group_id), group_id, api_version) for group_id in request.groups]
 
 
@@ -37,7 +37,10 @@ def _describe(group: Group | None, group_id: str, api_version: int) -> Described
 
 
 def _members(group: ClassicGroup) -> Iterator[DescribedGroupMember]:
-    """Subscriptions are told of a Stable group alone: else no assignor is chosen. Assignments are the last ones."""
+    """Yield the members of a group with their last assignments.
+
+    Subscriptions are included only for a Stable group; in other states no assignor is chosen.
+    """
     for member in group.members.values():
         described = DescribedGroupMember(
             member_id=member.member_id,
@@ -52,7 +55,7 @@ def _members(group: ClassicGroup) -> Iterator[DescribedGroupMember]:
 
 
 def listed(groups: Groups, request: ListGroupsRequest) -> list[ListedGroup]:
-    """The shard's groups, of the states (KIP-518) and types (KIP-848) that are asked for, whatever their case."""
+    """Return the shard's groups with the requested states (KIP-518) and types (KIP-848), ignoring case."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return [

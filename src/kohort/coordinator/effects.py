@@ -1,35 +1,35 @@
-"""What the coordinator asks of the shell around it, and what the shell tells the coordinator."""
+"""What the coordinator asks of the shell around it, and what the shell passes to the coordinator."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.events import GroupEvent
+from kohort.coordinator.prompt.client_kind import ClientKind
 from kohort.coordinator.timers import Timer
 from kohort.model import Millis
 from kohort.wire.codec import Message
 
 Token = Hashable
-"""Names one request that waits for its answer; the shell makes it, the core only hands it back."""
+"""Identifies one request that waits for its reply. The shell creates it; the core only returns it."""
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one request that are not in its body. Nobody changes it; frozen, it would cost twice as much."""
+    """Facts about one request that are not in its body. Immutable by convention: freezing it would double its cost."""
 
     token: Token
     api_version: int
     client_id: str = ""
     client_host: str = ""
     may_hold: bool = False
-    """Whether the shell will say when another request waits behind this one (`GroupShard.release`): then a heartbeat
-    may wait for news."""
+    """Whether the shell reports requests that arrive behind this one (`GroupShard.release`). Only then may a heartbeat
+    be held."""
     client: ClientKind = ClientKind.OTHER
 
 
 @dataclass(slots=True)
 class Record:
-    """One record of `__consumer_offsets`: messages of `kohort.wire.group_records`; a value of None is a tombstone."""
+    """One record of `__consumer_offsets`: messages of `kohort.wire.group_log`; a value of None is a tombstone."""
 
     key: Message
     value: Message | None
@@ -45,6 +45,6 @@ class Effects:
     records: list[Record] = field(default_factory=list)
     replies: dict[Token, Message] = field(default_factory=dict)
     timers: dict[Timer, Millis | None] = field(default_factory=dict)
-    """When to fire each; None cancels."""
+    """Time at which to fire each timer; None cancels it."""
     events: list[GroupEvent] = field(default_factory=list)
-    """What happened to groups and why, for the recorder; dropping them changes nothing."""
+    """What happened to groups and why, for the recorder; dropping events changes nothing."""

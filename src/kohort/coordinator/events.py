@@ -1,6 +1,7 @@
-"""What happened in a group, told to the recorder: facts in the order in which they happened, each with its cause.
+"""Events of a group for the recorder: facts in the order in which they happened, each with its cause.
 
-Nobody changes them. Frozen, they would take four times as long to make, and a crowd that joins makes thousands.
+Events are immutable by convention. Freezing them would make them four times as expensive to create,
+and a large number of members that join creates thousands.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from kohort.model import TopicPartition
 
 
 class Cause(Enum):
-    """Why a rebalance began; the value is what the journal prints."""
+    """Reason why a rebalance began; the value is what the journal prints."""
 
     FIRST_MEMBER = "first member"
     MEMBER_JOINED = "member joined"
@@ -36,8 +37,8 @@ class Cause(Enum):
 
 
 @dataclass(slots=True)
-class Why:
-    """What brought a rebalance about: the cause, who gave it, and what that member said (KIP-800)."""
+class RebalanceReason:
+    """What caused a rebalance: the cause, the member behind it, and the reason which that member gave (KIP-800)."""
 
     cause: Cause
     member_id: str | None = None
@@ -46,7 +47,7 @@ class Why:
 
 @dataclass(slots=True, unsafe_hash=True)
 class MemberFacts:
-    """Who a member is, as the broker saw it join."""
+    """Identity of a member, as the broker saw it join."""
 
     member_id: str
     client_id: str
@@ -56,7 +57,10 @@ class MemberFacts:
 
 @dataclass(slots=True)
 class RebalanceStarted:
-    """The group left Stable or Empty. `member_id` is who caused it, `reason` what that member said (KIP-800)."""
+    """Start of a rebalance: the group left Stable or Empty.
+
+    `member_id` is the member that caused it, `reason` the reason which that member gave (KIP-800).
+    """
 
     group_id: str
     generation: int
@@ -68,9 +72,9 @@ class RebalanceStarted:
 
 @dataclass(slots=True)
 class MemberRejoined:
-    """A member's JoinGroup arrived in a rebalance: what it keeps processing is `owned`.
+    """Arrival of a member's JoinGroup in a rebalance; `owned` is what it keeps processing.
 
-    None: it speaks an eager assignor (or does not say), so it has given up everything.
+    None means that its assignor is eager (or does not report it), so it has given up everything.
     """
 
     group_id: str
@@ -80,7 +84,10 @@ class MemberRejoined:
 
 @dataclass(slots=True)
 class MemberGone:
-    """A member left, was expelled or was replaced; whatever it owned is dark from now on."""
+    """End of a membership: the member left, was removed or was replaced.
+
+    From now on, nobody processes the partitions that it owned.
+    """
 
     group_id: str
     member: MemberFacts
@@ -90,10 +97,10 @@ class MemberGone:
 
 @dataclass(slots=True)
 class AssignmentMade:
-    """The leader's assignment arrived: the rebalance is over and each member will be told its share.
+    """Arrival of the leader's assignment: the rebalance is over and each member will receive its share.
 
-    Without members: nobody is left, and the group is empty. The same generation again: a static member came back
-    under a new id and took its assignment over without a rebalance.
+    Without members, the group is empty. With an unchanged generation, a static member returned under
+    a new ID and took over its assignment without a rebalance.
     """
 
     group_id: str
@@ -102,15 +109,15 @@ class AssignmentMade:
     leader_id: str
     members: tuple[MemberFacts, ...]
     assignment: Mapping[str, frozenset[TopicPartition]]
-    """By member id; empty where the bytes are not those of the consumer protocol."""
+    """Partitions by member ID; empty where the bytes are not those of the consumer protocol."""
 
 
-# Of consumer groups (KIP-848), whose members move one by one.
+# Events of consumer groups (KIP-848), whose members move one by one.
 
 
 @dataclass(slots=True)
 class GroupEpochBumped:
-    """The target assignment of a consumer group is to be computed anew; `member_id` is who caused it."""
+    """New group epoch: a consumer group needs a new target assignment. `member_id` is the member that caused it."""
 
     group_id: str
     epoch: int
@@ -121,7 +128,7 @@ class GroupEpochBumped:
 
 @dataclass(slots=True)
 class MemberCame:
-    """A member joined a consumer group. It has nothing yet."""
+    """Arrival of a member in a consumer group. It has no partitions yet."""
 
     group_id: str
     member: MemberFacts
@@ -129,25 +136,25 @@ class MemberCame:
 
 @dataclass(slots=True)
 class MemberMoved:
-    """A member of a consumer group took a step toward its target, of which its heartbeat's answer tells it.
+    """Step of a consumer group's member toward its target; the answer to its heartbeat reports it.
 
-    Partitions of topics that are gone have no name any more, and are left out.
+    Partitions of deleted topics no longer have a name and are omitted.
     """
 
     group_id: str
     member: MemberFacts
     epoch: int
     owes: frozenset[TopicPartition]
-    """What it is told to give up, and still processes."""
+    """Partitions that it must give up, and still processes."""
     gave_up: frozenset[TopicPartition]
-    """What it reported to have given up, or left behind for its next life (a static member that will return)."""
+    """Partitions that it reported to have given up, or left for its return (a static member that will rejoin)."""
     took: frozenset[TopicPartition]
-    """What it may process from now on."""
+    """Partitions that it may process from now on."""
 
 
 @dataclass(slots=True)
 class Weighed:
-    """What the assignor weighed for one member, in a sentence."""
+    """What the assignor weighed for one member, as a sentence."""
 
     member_id: str
     reason: str
@@ -155,9 +162,10 @@ class Weighed:
 
 @dataclass(slots=True)
 class GroupSettled:
-    """Every member of a consumer group has what it should have; or nobody is left.
+    """End of a consumer group's reconciliation: every member has its target, or no member is left.
 
-    `weighed` has members whose target changed since the group was settled last, of many only some.
+    `weighed` lists members whose target changed since the group last settled, and only some if there
+    are many.
     """
 
     group_id: str
@@ -168,17 +176,17 @@ class GroupSettled:
 
 @dataclass(slots=True)
 class Refused:
-    """A target that does not count."""
+    """A rejected target assignment."""
 
     assignor: str
     member_id: str | None
-    """The member that computed it; None for the coordinator."""
+    """ID of the member that computed it; None for the coordinator."""
     reason: str
 
 
 @dataclass(slots=True)
 class TargetRefused:
-    """An assignor failed, or its target for this group epoch cannot be: the last target counts on."""
+    """Failure of an assignor, or an invalid target for this group epoch; the previous target remains in force."""
 
     group_id: str
     epoch: int
@@ -187,13 +195,13 @@ class TargetRefused:
 
 @dataclass(slots=True)
 class MemberRefused:
-    """A member cannot be in the group as it is configured. Nothing changes in the group, which there may not be."""
+    """Rejection of a member because of its configuration. The group, which may not exist, does not change."""
 
     group_id: str
     member: MemberFacts
-    """`member_id` is empty where it has none yet."""
+    """`member_id` is empty if the member has none yet."""
     code: str
-    """The name of the error code that it got."""
+    """Name of the error code that the member received."""
     reason: str
 
 

@@ -1,16 +1,16 @@
-"""The group's durable state as records of `__consumer_offsets`."""
+"""The durable state of a group as records of `__consumer_offsets`."""
 
 from collections.abc import Mapping
 
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.effects import Record
-from kohort.coordinator.member import Member
 from kohort.model import Millis
-from kohort.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
 def generation(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis) -> Record:
-    """The group's present generation with what each member is assigned; who is not named gets nothing."""
+    """Return the record of the group's current generation. Members missing in `assignment` get an empty one."""
     assert group.protocol is not None
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -24,7 +24,7 @@ def generation(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis
 
 
 def empty_generation(group: ClassicGroup, number: int, now: Millis) -> Record:
-    """A generation without members: of a group that was just created, or that everybody has left."""
+    """Return the record of a generation without members: of a new group, or of one that all members have left."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=number,
@@ -36,7 +36,7 @@ def empty_generation(group: ClassicGroup, number: int, now: Millis) -> Record:
 
 
 def tombstone(group: ClassicGroup) -> Record:
-    """The end of a group."""
+    """Return the tombstone that deletes a group."""
     return Record(GroupMetadataKey(group=group.group_id), None)
 
 

@@ -1,18 +1,18 @@
-"""From records to state: the only writer of what is durable.
+"""Apply records to the state of a shard: the only code that writes durable state.
 
-A shard replays its own records as it appends them and, after a failover, those that it finds; so what a group is
-never depends on which of the two happened.
+A shard replays its own records as it appends them and, after a failover, the records in the log. So
+a group's state does not depend on whether it was built or loaded.
 """
 
 from collections.abc import Iterable
 
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.replay import CONSUMER_GROUP_KEYS, replay_consumer_group
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.member import Member
-from kohort.coordinator.states import GroupState
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -24,13 +24,13 @@ from kohort.wire.group_records import (
 
 
 def replay_all(groups: Groups, records: Iterable[Record]) -> None:
-    """Let records take effect in order. Commits come in runs of one topic, which is looked up once."""
+    """Apply records in order. Commits arrive in runs of one topic, which is looked up once per run."""
     group_id = topic = None
     stored: dict[int, Record] = {}
     for record in records:
         key = record.key
         if type(key) is not OffsetCommitKey or record.value is None:
-            group_id = None  # it may take away what the run writes to
+            group_id = None  # the record may remove the dictionary that the run writes to
             replay(groups, record)
         elif key.topic is topic and key.group is group_id:
             stored[key.partition] = record
@@ -41,7 +41,7 @@ def replay_all(groups: Groups, records: Iterable[Record]) -> None:
 
 
 def replay(groups: Groups, record: Record) -> None:
-    """Let one record take effect. Records of kinds of groups that we do not have pass by."""
+    """Apply one record. Records of unsupported kinds of groups are ignored."""
     key = record.key
     if type(key) is OffsetCommitKey:
         _replay_offset(groups, key, record)
@@ -57,7 +57,7 @@ def replay(groups: Groups, record: Record) -> None:
 
 
 def _modernised(key: LegacyOffsetCommitKey, record: Record) -> Record:
-    """What a broker before 0.9 wrote, as it would be written today."""
+    """Convert a record of a broker older than 0.9 to its current form."""
     modern = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
     old = record.value
     if old is None:
@@ -71,7 +71,7 @@ def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None
     group = groups.by_id.get(key.group)
     if record.value is not None:
         if group is None:
-            group = groups.make_classic(key.group)  # a simple consumer's: nobody ever joins it
+            group = groups.make_classic(key.group)  # a simple consumer's group, which has no members
         stored = group.offsets.get(key.topic)
         if stored is None:
             stored = group.offsets[key.topic] = {}
@@ -93,14 +93,14 @@ def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | Non
     group = groups.classic(group_id) or groups.make_classic(group_id)
     group.stored = value
     if group.state is GroupState.PREPARING_REBALANCE and value.generation <= group.generation:
-        return  # the first record of a group that its first member is already entering, or a static member's new id
+        return  # the first record of a group that its first member is joining, or a static member's new ID
     if group.state is GroupState.COMPLETING_REBALANCE and value.generation < group.generation:
-        return  # a static member's new id, with which the rebalance got its last member
+        return  # the new ID of a static member that was the last to join the rebalance
     _adopt(group, value)
 
 
 def _forget_generation(groups: Groups, group: ClassicGroup) -> None:
-    """The group was deleted; what still has offsets lives on as a simple consumer's."""
+    """Remove a deleted group; if offsets remain, they belong to a simple consumer's group from now on."""
     assert not group.rebalance.joining and not group.rebalance.syncing
     group.transition_to(GroupState.DEAD)
     del groups.by_id[group.group_id]
@@ -109,12 +109,12 @@ def _forget_generation(groups: Groups, group: ClassicGroup) -> None:
 
 
 def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """Have the generation that was written."""
+    """Set the group to the generation in the record."""
     state = GroupState.STABLE if value.members else GroupState.EMPTY
     if group.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         group.transition_to(state)
     else:
-        group.state = state  # it is loading, or a static member got a new id
+        group.state = state  # the group is loading, or a static member got a new ID
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
@@ -124,7 +124,7 @@ def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
 
 
 def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:
-    """The member as written. What only a living coordinator knows of it stays: its session, its other protocols."""
+    """Return the member as recorded. State that is not in the log survives: its session, its other protocols."""
     member = group.members.get(stored.member_id)
     protocol = group.protocol or ""
     if member is None or member.protocols.get(protocol) != stored.subscription:

@@ -3,64 +3,65 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
-from kohort.coordinator.absence import connection_lost, grace_ms
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.join import join
+from kohort.coordinator.classic.join_phase import begin_and_proceed, turn_away
+from kohort.coordinator.classic.membership import leave
+from kohort.coordinator.classic.new_partitions import topics_grown
+from kohort.coordinator.classic.sessions import expect_heartbeat
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.sync import sync
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.describe import describe_consumer_groups
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
 from kohort.coordinator.consumer.loading import resume
-from kohort.coordinator.consumer.loads import Extent, loads_measured, weighed_topics
-from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.loads import PartitionExtent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
-from kohort.coordinator.deletion import delete_groups, delete_offsets, forget_topics
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
-from kohort.coordinator.events import Cause, Why
-from kohort.coordinator.firing import cancel_timers, cancel_timers_of_consumer_group, fire
+from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.growing import topics_grown
-from kohort.coordinator.holding import heartbeat_or_hold
-from kohort.coordinator.holds import Behind, Held
-from kohort.coordinator.join import join
-from kohort.coordinator.join_phase import begin_and_proceed, turn_away
-from kohort.coordinator.membership import leave
-from kohort.coordinator.offsets import commit, fetch
-from kohort.coordinator.releasing import given_up, refuse_held, release, tell_next
+from kohort.coordinator.offsets.commit_fetch import commit, fetch
+from kohort.coordinator.offsets.deletion import delete_groups, delete_offsets, forget_topics
+from kohort.coordinator.prompt.classic import heartbeat_or_hold
+from kohort.coordinator.prompt.disconnects import connection_lost, grace_ms
+from kohort.coordinator.prompt.holds import HeldHeartbeat, WaitingRequest
+from kohort.coordinator.prompt.release import given_up, refuse_held, release, tell_next
 from kohort.coordinator.replay import replay, replay_all
-from kohort.coordinator.sessions import expect_heartbeat
-from kohort.coordinator.states import GroupState
-from kohort.coordinator.sync import sync
+from kohort.coordinator.timer_firing import cancel_timers, cancel_timers_of_consumer_group, fire
 from kohort.coordinator.timers import (
     HoldsEnd,
     OffsetExpiry,
     Timer,
 )
+from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.leave_group import LeaveGroupRequest
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from kohort.wire.offset_commit import OffsetCommitRequest
-from kohort.wire.offset_delete import OffsetDeleteRequest
-from kohort.wire.offset_fetch import OffsetFetchRequest
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.offset_delete import OffsetDeleteRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest
+from kohort.wire.messages.sync_group import SyncGroupRequest
 
 
 class GroupShard:
     """All groups of one partition of `__consumer_offsets`.
 
-    For every call that returns Effects the caller appends the records as one batch, replays each, sets the timers,
-    and sends the replies once the records are durable; only then it calls again. When an append fails it throws the
-    shard away and loads another from the log: what the shard lived through since did not happen.
+    For every call that returns Effects, the caller appends the records as one batch, replays each of
+    them, sets the timers, and sends the replies once the records are durable. Only then may it make
+    the next call. If an append fails, the caller discards the shard and loads a new one from the log, so
+    that later changes of the discarded shard have no effect.
 
-    To load: `replay` every record of the partition in order, then `loaded`.
+    To load a shard, call `replay` for every record of the partition in order, then `loaded`.
     """
 
     def __init__(
@@ -71,10 +72,12 @@ class GroupShard:
         assignors: Iterable[ServerAssignor] = SERVER_ASSIGNORS.values(),
         settings: Callable[[str], GroupSettings] = lambda group_id: DEFAULT_SETTINGS,
     ) -> None:
-        """`fresh_id` gives ids that nobody can guess, such as random UUIDs: they become parts of member ids.
+        """Create an empty shard; see the class for how to load it.
 
-        `assignors` are those that members of consumer groups may ask for, the default one first. `settings` says what
-        counts for a consumer group at this moment; it is asked at every heartbeat.
+        `fresh_id` returns IDs that cannot be guessed, such as random UUIDs; they become parts of member
+        IDs. `assignors` are the assignors that members of consumer groups may request, the default
+        first. `settings` returns the current settings of a consumer group; it is called at every
+        heartbeat.
         """
         by_name = {assignor.name: assignor for assignor in assignors}
         self._groups = Groups(config, fresh_id, by_name, settings)
@@ -83,34 +86,35 @@ class GroupShard:
 
     @property
     def groups(self) -> Mapping[str, ClassicGroup]:
-        """The classic groups by id, to look at."""
+        """The classic groups by ID, for inspection."""
         return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ClassicGroup)}
 
     @property
     def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
-        """The consumer groups by id, to look at."""
+        """The consumer groups by ID, for inspection."""
         return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ConsumerGroup)}
 
     def members(self, group_id: str) -> Collection[str]:
-        """The ids of a group's members; empty for a group that is not there."""
+        """Return the IDs of a group's members; empty if the group does not exist."""
         group = self._groups.get(group_id)
         return () if group is None else group.members.keys()
 
     @property
     def parked(self) -> Set[Token]:
-        """The requests that wait for other members."""
+        """Tokens of the JoinGroup and SyncGroup requests that wait for other members."""
         return self._groups.parked.keys()
 
     @property
     def held(self) -> Collection[Token]:
-        """The heartbeats that wait for news."""
+        """Tokens of the held heartbeats."""
         return self._groups.holds.tokens
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
-        """Take one request. The reply is in these Effects, or in later ones when it has to wait for other members.
+        """Handle one request.
 
-        An OffsetFetch, DescribeGroups or DeleteGroups names groups of this shard alone, in any version's form;
-        topics have names also where the version has ids.
+        The reply is in the returned Effects, or in later ones if it has to wait for other members.
+        OffsetFetch, DescribeGroups and DeleteGroups requests must name only groups of this shard, in
+        the form of any version. Topics must have names even in versions that identify them by ID.
         """
         assert not self._resigned, "its state is another's now (KAFKA-10614)"
         out = Effects()
@@ -118,7 +122,7 @@ class GroupShard:
         match request:
             case HeartbeatRequest():
                 code = heartbeat_or_hold(groups, request, now, None)
-                assert not isinstance(code, Held), "there was no token"
+                assert not isinstance(code, HeldHeartbeat), "there was no token"
                 out.replies[context.token] = HeartbeatResponse(error_code=code)
             case OffsetCommitRequest():
                 commit(groups, request, context, now, out)
@@ -147,20 +151,24 @@ class GroupShard:
                 raise AssertionError(f"{type(request).__name__} is no request to a group coordinator")
         return out
 
-    def heartbeat(self, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode | Held:
-        """`handle` for a heartbeat, without Effects: it needs no record.
+    def heartbeat(
+        self, request: HeartbeatRequest, now: Millis, token: Token | None = None
+    ) -> ErrorCode | HeldHeartbeat:
+        """Handle a classic heartbeat like `handle`, but without Effects, because it needs no record.
 
-        With a token, which says that the shell calls `release`, it may be held; then the shell sees to `holds_end_at`.
+        With a token, the heartbeat may be held. The shell must then call `release` if another request
+        arrives behind it, and fire `HoldsEnd` at `holds_end_at`.
         """
         return heartbeat_or_hold(self._groups, request, now, token)
 
     def quiet_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
-    ) -> ConsumerGroupHeartbeatResponse | Held | None:
-        """`handle` for a consumer group's heartbeat that has nothing to say and nothing to hear, without Effects.
+    ) -> ConsumerGroupHeartbeatResponse | HeldHeartbeat | None:
+        """Handle a consumer group's heartbeat that neither reports nor receives news, without Effects.
 
-        None if it is not such a heartbeat: then `handle` must take it. With a token, which says that the shell calls
-        `release`, it may be held.
+        Return None for any other heartbeat; the caller must then pass it to `handle`. With a token,
+        the heartbeat may be held, and the shell must call `release` if another request arrives
+        behind it.
         """
         return quiet_heartbeat(self._groups, request, now, token)
 
@@ -168,43 +176,43 @@ class GroupShard:
 
     @property
     def holds_end_at(self) -> Millis | None:
-        """When `HoldsEnd` must be fired; a heartbeat that is held without Effects may bring it forward."""
+        """Time at which `HoldsEnd` must fire; a heartbeat that is held without Effects may move it forward."""
         return self._groups.holds.ends_at
 
     @property
     def has_news(self) -> bool:
-        """Whether `tell` must be called: what was replayed may be news for members whose heartbeats are held."""
+        """Whether `tell` must be called: replayed records may be news for members with held heartbeats."""
         return bool(self._groups.holds.news)
 
     def tell(self, now: Millis) -> Effects:
-        """Answer held heartbeats for which there is news. To be called again while there is any, in slices."""
+        """Answer held heartbeats for which there is news. Call it repeatedly, in slices, while `has_news`."""
         out = Effects()
         tell_next(self._groups, now, out)
         return out
 
-    def release(self, token: Token, behind: Behind, now: Millis) -> Effects:
-        """Another request waits behind a held heartbeat on its connection: answer that one now."""
+    def release(self, token: Token, behind: WaitingRequest, now: Millis) -> Effects:
+        """Answer a held heartbeat because another request, `behind`, waits behind it on its connection."""
         out = Effects()
         release(self._groups, token, behind, now, out)
         return out
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
-        """Take a timer whose time has come. One for what is gone meanwhile does nothing."""
+        """Handle a timer that has expired. A timer whose group or member no longer exists does nothing."""
         out = Effects()
         fire(self._groups, timer, now, out)
         return out
 
     def replay(self, record: Record) -> None:
-        """Let a record take effect: one that was just appended, or one that is found when the shard is loaded."""
+        """Apply a record: one that was just appended, or one that is read while the shard loads."""
         replay(self._groups, record)
 
     def replay_all(self, records: Iterable[Record]) -> None:
-        """`replay` for records in order, such as those of one append."""
+        """Apply records in order, such as those of one append."""
         assert not self._resigned
         replay_all(self._groups, records)
 
     def loaded(self, now: Millis) -> Effects:
-        """After a load: give every member a whole session, since nobody knows when it was last heard of."""
+        """Complete a load: start a full session for every member, since their last heartbeats are unknown."""
         out = Effects()
         self._loaded = True
         for group in self._groups.by_id.values():
@@ -214,18 +222,18 @@ class GroupShard:
             for member in group.members.values():
                 expect_heartbeat(group, member, now, out)
             if len(group.members) > self._groups.config.max_size:
-                begin_and_proceed(self._groups, group, Why(Cause.GROUP_TOO_LARGE), now, out)
+                begin_and_proceed(self._groups, group, RebalanceReason(Cause.GROUP_TOO_LARGE), now, out)
             elif group.members and group.leader_id is None:
-                # It was a consumer group, and the broker was gone before its members had shared anew.
-                begin_and_proceed(self._groups, group, Why(Cause.MEMBER_LEFT), now, out)
+                # The group was converted from a consumer group, and the broker stopped before its members rejoined.
+                begin_and_proceed(self._groups, group, RebalanceReason(Cause.MEMBER_LEFT), now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
         return out
 
     def metadata_changed(self, image: MetadataImage, now: Millis) -> Effects:
-        """These are the topics from now on; also before `loaded`, which then looks at every group once.
+        """Replace the topic metadata. May be called before `loaded`, which then checks every group once.
 
-        Consumer groups are refused COORDINATOR_LOAD_IN_PROGRESS until the first. One that follows costs the groups that
-        ask for a topic that it changes.
+        Until the first call, consumer groups are refused with COORDINATOR_LOAD_IN_PROGRESS. The cost
+        of each later call is proportional to the groups that subscribe to a changed topic.
         """
         out = Effects()
         old, self._groups.metadata = self._groups.metadata, image
@@ -235,47 +243,47 @@ class GroupShard:
         return out
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
-        """`settings` says something else of these groups. A shorter session counts at once, and so does an assignor."""
+        """Apply new results of `settings` for these groups. A shorter session and an assignor take effect at once."""
         out = Effects()
         settings_changed(self._groups, group_ids, now, out)
         return out
 
     @property
     def weighed_topics(self) -> frozenset[str]:
-        """The topics of groups whose assignor weighs what partitions cost: `loads_measured` wants to know of them."""
+        """Topics of groups whose assignor weighs the cost of partitions; `loads_measured` needs their extents."""
         return weighed_topics(self._groups)
 
-    def loads_measured(self, extents: Mapping[str, Sequence[Extent]], now: Millis) -> Effects:
-        """What the logs of weighed topics hold, by topic and partition. A group may be shared otherwise for it."""
+    def loads_measured(self, extents: Mapping[str, Sequence[PartitionExtent]], now: Millis) -> Effects:
+        """Record the extents of the logs of weighed topics, by topic and partition; may cause a new assignment."""
         out = Effects()
         if self._loaded:
             loads_measured(self._groups, extents, now, out)
         return out
 
     def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
-        """These topics are gone: what was committed for them is forgotten. Members find out for themselves."""
+        """Delete the offsets committed for deleted topics. Members detect the deletion themselves."""
         out = Effects()
         forget_topics(self._groups, names, out)
         return out
 
     def disconnected(self, token: Token, now: Millis) -> Effects:
-        """The connection of a parked request is gone: its reply will not be made. The member stays for its session."""
+        """Drop the reply to a request whose connection is closed. The member stays until its session ends."""
         self._groups.disconnected(token)
         given_up(self._groups, token)
         return Effects()
 
     def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
-        """How long a member may stay away whose connection is gone; None where only its session counts."""
+        """Return how long a member may be disconnected, in milliseconds; None if only its session counts."""
         return grace_ms(self._groups, group_id, member_id)
 
     def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
-        """A member's connection is gone, and it was not heard of on another for `grace_ms`."""
+        """Handle a member that lost its connection and sent nothing on another one for `grace_ms`."""
         out = Effects()
         connection_lost(self._groups, group_id, member_id, now, out)
         return out
 
     def resign(self) -> Effects:
-        """The shard moves away, or its append failed: whoever is parked shall look for the coordinator again."""
+        """End the shard, which moves away or failed to append: waiting requests get NOT_COORDINATOR."""
         out = Effects()
         groups = self._groups
         for group in groups.by_id.values():

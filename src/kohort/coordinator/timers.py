@@ -1,11 +1,11 @@
-"""The coordinator's timers, as values: the shell fires each once at its time unless it was replaced or cancelled."""
+"""The coordinator's timers as values: the shell fires each one once at its time unless it is replaced or cancelled."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTimeout:
-    """The member's session may have ended. A heartbeat only moves the deadline, so the core looks again on firing."""
+    """End of a member's session. A heartbeat only moves the deadline, so the core checks it when the timer fires."""
 
     group_id: str
     member_id: str
@@ -13,28 +13,28 @@ class SessionTimeout:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceTimeout:
-    """The group stops waiting for members that did not rejoin."""
+    """End of the wait for members that have not rejoined the group."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """The first rebalance of an empty group stops waiting for more members (group.initial.rebalance.delay.ms)."""
+    """End of the wait for more members in an empty group's first rebalance (group.initial.rebalance.delay.ms)."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTimeout:
-    """Members that have not sent SyncGroup by then are removed (KAFKA-12890)."""
+    """Deadline for SyncGroup requests; members that miss it are removed (KAFKA-12890)."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMemberTimeout:
-    """A member id that was handed out (KIP-394) and never used is forgotten."""
+    """Deadline for the use of a member ID that was handed out (KIP-394); then it is forgotten."""
 
     group_id: str
     member_id: str
@@ -42,7 +42,7 @@ class PendingMemberTimeout:
 
 @dataclass(frozen=True, slots=True)
 class MemberRebalanceTimeout:
-    """A member of a consumer group has not given up in time what it was told to."""
+    """Deadline for a member of a consumer group to give up the partitions that it must revoke."""
 
     group_id: str
     member_id: str
@@ -50,47 +50,47 @@ class MemberRebalanceTimeout:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionRefresh:
-    """The expressions of a consumer group are to be looked up among all topics (or further, if that is under way)."""
+    """Time to match a consumer group's expressions against all topics, or to continue a match in progress."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDue:
-    """The interval since the last target of a consumer group is over, and its held heartbeats may hear of a new one."""
+    """End of the assignment interval of a consumer group: its held heartbeats may deliver a new target."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CollectingEnds:
-    """Members of an eager assignor are told of a rebalance, though some of them cannot be told now."""
+    """Latest time to notify members of an eager assignor of a rebalance, even if some cannot be notified."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncsHeldEnd:
-    """SyncGroups are answered that waited for members of a cooperative assignor to give up partitions."""
+    """End of the wait of SyncGroups for members of a cooperative assignor to give up partitions."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthDue:
-    """Look whether a classic group reads the partitions that a topic got a moment ago."""
+    """Time to check whether a classic group reads the partitions that a topic recently got."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class HoldsEnd:
-    """Held heartbeats of the shard are to be answered, since their members would send the next ones soon."""
+    """Time to answer held heartbeats of the shard, because their members would send the next ones soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetExpiry:
-    """Look for offsets past offsets.retention.minutes, in every group of the shard."""
+    """Time to look for offsets past offsets.retention.minutes in every group of the shard."""
 
 
 GroupTimer = (
@@ -106,6 +106,6 @@ GroupTimer = (
     | SyncsHeldEnd
     | GrowthDue
 )
-"""Those of one group."""
+"""Timers of one group."""
 
 Timer = GroupTimer | OffsetExpiry | HoldsEnd

@@ -1,1 +1,1 @@
-"""The main job on real flights: broker, producer, a group that rebalances, Spark, a crash, and the proof."""
+"""Demonstration on real flights: broker, producer, a rebalancing group, Spark, a crash, and verified results."""

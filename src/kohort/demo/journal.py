@@ -1,4 +1,4 @@
-"""A group's rebalances, read from the journal topic like any other topic."""
+"""Rebalances of a group, read from the journal topic like any other topic."""
 
 from kohort.client import Consumer
 from kohort.model import TopicPartition
@@ -6,7 +6,7 @@ from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
 
 
 async def read_journal(bootstrap: str, group: str) -> list[RebalanceRecord]:
-    """All that is written so far, oldest first."""
+    """Return the group's records written so far, oldest first."""
     partition = TopicPartition(JOURNAL_TOPIC, 0)
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         end = (await consumer.end_offsets([partition]))[partition]

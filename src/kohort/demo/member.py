@@ -1,7 +1,7 @@
-"""One member process of the group `delays`: counts flights and delays per carrier, each flight exactly once.
+"""Member process of the group `delays`, which counts flights and delays per carrier, each flight exactly once.
 
-The counts of a partition travel in the metadata of its commit, so position and result change together: whoever gets
-the partition next goes on from both, even if this process was killed.
+The counts of a partition are stored in the metadata of its commit, so position and result change
+together. The partition's next owner continues from both, even if this process was killed.
 """
 
 import argparse
@@ -24,18 +24,18 @@ Tallies = dict[str, Tally]
 
 
 def pack(tallies: Tallies) -> str:
-    """The counts as commit metadata: 16 carriers take about 300 of the 4,096 bytes that there are."""
+    """Return the counts as commit metadata; 16 carriers take about 300 of the 4,096 bytes available."""
     lines = {carrier: [tally.flights, tally.arrival_delay] for carrier, tally in tallies.items()}
     return json.dumps(lines, separators=(",", ":"))
 
 
 def unpack(metadata: str) -> Tallies:
-    """The counts of a commit; none where nothing is committed yet."""
+    """Return the counts of a commit; empty if nothing is committed yet."""
     return {carrier: Tally(*line) for carrier, line in json.loads(metadata or "{}").items()}
 
 
 class Counter:
-    """What this member knows of each partition that it has."""
+    """Counts and positions of this member's partitions."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -44,24 +44,24 @@ class Counter:
         self.read = 0
 
     async def take(self, partitions: frozenset[TopicPartition]) -> None:
-        """Go on where the last owner stopped."""
+        """Continue where the last owner stopped."""
         committed = await self._consumer.committed(partitions)
         for partition, position in committed.items():
             self._tallies[partition] = unpack(position.metadata if position else "")
 
     async def give_up(self, partitions: frozenset[TopicPartition]) -> None:
-        """Commit before revoke: the next owner must not count again what is counted here."""
+        """Commit before the partitions are revoked, so that the next owner does not count these flights again."""
         await self.commit(partitions)
         self.lose(partitions)
 
     def lose(self, partitions: frozenset[TopicPartition]) -> None:
-        """Others may own them already: what was not committed is theirs to count."""
+        """Discard the uncommitted counts of lost partitions: others may own them already and count these flights."""
         for partition in partitions:
             self._tallies.pop(partition, None)
             self._positions.pop(partition, None)
 
     async def commit(self, partitions: frozenset[TopicPartition] | None = None) -> None:
-        """Positions and counts of what moved, of all partitions or of these."""
+        """Commit the positions and counts that have changed, of these partitions or of all."""
         moved = self._positions.keys() if partitions is None else self._positions.keys() & partitions
         offsets = {p: OffsetAndMetadata(self._positions[p], pack(self._tallies[p])) for p in moved}
         if offsets:
@@ -71,7 +71,7 @@ class Counter:
                     del self._positions[partition]
 
     async def process(self) -> int:
-        """Poll once and count; how many flights."""
+        """Poll once, count the flights, and return their number."""
         records = await self._consumer.poll(max_records=_BATCH, timeout=0.1)
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
@@ -83,7 +83,7 @@ class Counter:
 
 
 async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int) -> int:
-    """Count until SIGTERM, at most `rate` flights a second."""
+    """Count until SIGTERM, at most `rate` flights per second."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with Consumer(
@@ -103,7 +103,7 @@ async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int)
             if (now := time.monotonic()) - committed_at >= _COMMIT_EVERY_S:
                 committed_at = now
                 await _commit(counter)
-            # Slower than it could be, so that there is something to see while members come and go.
+            # The rate is limited so that members can be seen to join and leave.
             due = max(due + counted / rate, now - 0.1)
             await asyncio.sleep(max(0.0, due - now))
         await _commit(counter)
@@ -115,13 +115,13 @@ async def _commit(counter: Counter) -> None:
     try:
         await counter.commit()
     except KafkaError as error:
-        # A rebalance is under way: the callbacks commit what is given up, the next round the rest.
+        # During a rebalance, the callbacks commit what is revoked, and the next round commits the rest.
         if not error.retriable and error.code.name not in ("REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"):
             raise
 
 
 def main() -> int:
-    """The process."""
+    """Run the member with the arguments of the command line; return its exit code."""
     parser = argparse.ArgumentParser(description="One member of the demo's group.")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--group", required=True)

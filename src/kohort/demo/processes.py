@@ -1,6 +1,7 @@
-"""The demo's child processes: started here, ended here, by the handle that started them."""
+"""Child processes of the demo, which the handle that starts them also ends."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
+from kohort.broker.cluster.orphans import starting_child
 from kohort.errors import KohortError
 
 _START_TIMEOUT_S = 30.0
@@ -18,7 +20,7 @@ _STOP_TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class Child:
-    """One child process. What it says on stderr goes to a file, the JSON lines of its stdout to `told`."""
+    """Child process, with its stderr in a log file and the JSON lines of its stdout in `told`."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -30,21 +32,25 @@ class Child:
 
     @classmethod
     async def start(cls, name: str, command: Sequence[str], directory: Path, **environment: str) -> Self:
-        """`command` without the interpreter: it is run by this Python."""
+        """Start `command`, which lacks the interpreter, with this Python."""
         path = directory / f"{name}.log"
         log = path.open("ab")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            env={**os.environ, **environment},
-        )
+        # A process group of its own keeps a Ctrl-C away from the child; the demo ends its children.
+        with starting_child(signal.SIGKILL) as prepare:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **environment},
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
         return cls(name, process, path, _log=log)
 
     async def first_line(self) -> str:
-        """The first line of its stdout. Raises KohortError if there is none."""
+        """Return the first line of its stdout. Raises KohortError if there is none."""
         assert self.process.stdout is not None
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
@@ -56,12 +62,12 @@ class Child:
         return line
 
     def say(self, line: str) -> None:
-        """A line to its stdin."""
+        """Write a line to its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())
 
     def listen(self) -> None:
-        """Collect the JSON lines of its stdout from now on."""
+        """Start to collect the JSON lines of its stdout."""
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
@@ -73,11 +79,11 @@ class Child:
         self._news.put_nowait(None)
 
     async def hear(self) -> Mapping[str, Any] | None:
-        """The next JSON line of its stdout; None when it has ended."""
+        """Return the next JSON line of its stdout; None after its end."""
         return await self._news.get()
 
     async def finished(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+        """Wait for its end; return the exit code, negative for a signal."""
         code = await self.process.wait()
         if self._reader is not None:
             await self._reader
@@ -86,32 +92,38 @@ class Child:
         return code
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end (or kill it) and wait; the exit code."""
+        """Send the signal and wait; kill the process if it does not end in time. Returns the exit code."""
         if self.process.returncode is None:
             self.process.send_signal(number)
         try:
             async with asyncio.timeout(_STOP_TIMEOUT_S):
                 return await self.finished()
         except TimeoutError:
-            self.process.kill()
+            self.kill()
             return await self.finished()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to the process and its children."""
         if self.process.returncode is None:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log_path.read_text(errors="replace")[-2_000:]
 
 
 async def start_broker(data: Path, logs: Path, port: int = 0) -> tuple[Child, str]:
-    """A broker with its log in `data`, and its address once it answers."""
+    """Start a broker with its log in `data`; return it and its address when it answers."""
     command = ["-m", "kohort", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(data)]
     command += ["--set", "group.initial.rebalance.delay.ms=1000"]
     broker = await Child.start("broker", command, logs)
-    word, _, address = (await broker.first_line()).partition(" ")
+    try:
+        word, _, address = (await broker.first_line()).partition(" ")
+    except BaseException:
+        broker.kill()
+        await broker.finished()
+        raise
     assert word == "ready"
     broker.listen()
     return broker, address

@@ -1,4 +1,4 @@
-"""The demo's steps, in order; each prints what it did and adds to the verdict."""
+"""Steps of the demo, in order; each prints what it did and checks the results."""
 
 import asyncio
 import shutil
@@ -31,22 +31,22 @@ from kohort.recorder.printing import rebalances_table, summary
 TOPIC, PARTITIONS = "flights", 12
 GROUP, SPARK_GROUP = "delays", "delays-spark"
 RATE = 12_000
-"""Flights a second per member: slow enough to see members come and go."""
+"""Flights per second and member, slow enough to see members join and leave."""
 HELD_BACK = 28_000
-"""Flights that depart, so to speak, after the broker's crash."""
+"""Number of flights that are produced after the broker's crash."""
 
 _JOIN_AT, _RESTART_AT = 0.75, 0.5
-"""What part of the flights is still to be read when the fourth member joins and when one is restarted."""
+"""Fractions of the flights left to read when the fourth member joins and when a member is restarted."""
 
 
 @dataclass(slots=True)
 class Demo:
-    """Everything that the steps share."""
+    """State shared by the steps."""
 
     directory: Path
-    """For what the processes write."""
+    """Directory of the processes' files."""
     out: Path
-    """For what is looked at afterwards."""
+    """Directory of the results."""
     console: Console
     began: float = field(default_factory=time.monotonic)
     address: str = ""
@@ -58,20 +58,21 @@ class Demo:
     wrong: list[str] = field(default_factory=list)
 
     def heading(self, number: int, text: str) -> None:
-        """Say which step this is, and when."""
+        """Print the step's number, title and start time."""
         self.console.print(f"\n[bold]{number}. {text}[/bold] [dim]{time.monotonic() - self.began:.0f} s[/dim]")
 
     def check(self, holds: bool, otherwise: str) -> None:
-        """Note what was wrong; the demo goes on."""
+        """Record and print what was wrong; the demo continues."""
         if not holds:
             self.wrong.append(otherwise)
             self.console.print(f"[red]wrong:[/red] {escape(otherwise)}")
 
 
 def run(keep: bool, out: Path = Path("demo-out")) -> int:
-    """The whole demo; 0 if everything held, 1 if something was wrong. The last line says which.
+    """Run the whole demo; return 0 if every check passed, else 1. The last line reports the result.
 
-    The table and the picture are written to `out`; with `keep` also the logs, the Parquet and the broker's data.
+    The table and the picture are written to `out`; with `keep` also the logs, the Parquet files and
+    the broker's data.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -120,7 +121,7 @@ async def _start(demo: Demo) -> None:
     demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory)
     async with Admin(bootstrap_servers=demo.address) as admin:
         cluster = await admin.describe_cluster()
-        # The records carry the time of their departure, in 2013: by the default they would be past their retention.
+        # The records have the times of their departures in 2013: with the default retention they would be expired.
         await admin.create_topics([NewTopic(TOPIC, PARTITIONS, configs={"retention.ms": "-1"})])
     demo.console.print(
         f"Process {demo.broker.process.pid} answers on {demo.address}: cluster {cluster.cluster_id}, "
@@ -135,7 +136,7 @@ async def _start(demo: Demo) -> None:
 
 
 async def _start_spark(demo: Demo) -> Child:
-    """Early, because the JVM takes a while to start."""
+    """Start Spark early, because the JVM starts slowly."""
     command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
     command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
     child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1")
@@ -197,7 +198,7 @@ async def _end_member(demo: Demo, name: str) -> None:
 
 
 async def _until_lag(demo: Demo, most: int, progress: Progress, bar: TaskID, end: int) -> None:
-    """Wait until the group has no more than `most` flights before it."""
+    """Wait until at most `most` flights are left for the group."""
     async with Admin(bootstrap_servers=demo.address) as admin, asyncio.timeout(60):
         while (left := await _lag(admin, GROUP)) > most:
             progress.update(bar, completed=max(0, end - left))
@@ -205,7 +206,7 @@ async def _until_lag(demo: Demo, most: int, progress: Progress, bar: TaskID, end
 
 
 async def _lag(admin: Admin, group: str) -> int:
-    """Records that the group has not committed, over all partitions of the topic."""
+    """Return the number of records that the group has not committed, over all partitions of the topic."""
     offsets = {offset.partition: offset for offset in await admin.group_lag(group)}
     ends = await _ends(admin)
     return sum(end - ((offsets[tp].committed or 0) if tp in offsets else 0) for tp, end in ends.items())
@@ -238,7 +239,7 @@ async def _spark(demo: Demo, expected: int) -> None:
 
 
 async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
-    """Let the query run once; what it has landed in all, by carrier."""
+    """Run the query once; return its totals by carrier, or None if it failed."""
     assert demo.spark is not None
     demo.spark.say("go")
     with demo.console.status("Spark is at it"):
@@ -251,7 +252,7 @@ async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
 
 
 async def _describe(demo: Demo, group: str) -> None:
-    """What a user would type."""
+    """Run and print the command that a user would type, and check the group's lag."""
     command = [sys.executable, "-m", "kohort", "group", "describe", group, "--bootstrap", demo.address]
     demo.console.print(f"[dim]$ kohort group describe {group}[/dim]")
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=False)
@@ -286,7 +287,7 @@ async def _crash(demo: Demo) -> None:
 
 
 async def _standing(demo: Demo) -> Mapping[int, tuple[int, int | None, int | None]]:
-    """By partition: its end, and where both groups stand."""
+    """Return the end offset and both groups' committed offsets, by partition."""
     async with Admin(bootstrap_servers=demo.address) as admin:
         ends = await _ends(admin)
         committed = [
@@ -329,7 +330,7 @@ async def _compare(demo: Demo) -> None:
 
 
 async def _group_result(demo: Demo) -> dict[str, Tally]:
-    """The counts that stand in the commits' metadata, summed over the partitions."""
+    """Return the counts in the commits' metadata, summed over the partitions."""
     result: dict[str, Tally] = {}
     async with Admin(bootstrap_servers=demo.address) as admin:
         for offset in await admin.group_lag(GROUP):

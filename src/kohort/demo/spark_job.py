@@ -1,6 +1,7 @@
-"""The Spark half of the demo, a process of its own: a member of `delays-spark` that writes delays per month as Parquet.
+"""Spark process of the demo: a member of `delays-spark` that writes delays per month as Parquet.
 
-The stream lands each flight once (`flights/`), joined with the airlines' names; a batch job sums them up (`delays/`).
+The stream writes each flight once to `flights/`, joined with the airlines' names. A batch job sums
+the flights up in `delays/`.
 """
 
 import argparse
@@ -18,7 +19,7 @@ _FLIGHT = "carrier STRING, month INT, arr_delay INT"
 
 
 def quiet_session(directory: Path) -> SparkSession:
-    """Two cores, no page, nothing but errors in the log."""
+    """Return a session with two cores, without Spark's web UI, that logs only errors."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -33,7 +34,7 @@ def quiet_session(directory: Path) -> SparkSession:
 
 
 def land(spark: SparkSession, bootstrap: str, group: str, topic: str, airlines: Path, directory: Path) -> None:
-    """Everything that is there and not committed yet, then stop (Trigger.AvailableNow)."""
+    """Write all available uncommitted flights, then stop (Trigger.AvailableNow)."""
     checkpoint = str(directory / "checkpoint")
     records = (
         spark.readStream.format("kohort")
@@ -61,7 +62,7 @@ def land(spark: SparkSession, bootstrap: str, group: str, topic: str, airlines: 
 
 
 def summarise(spark: SparkSession, directory: Path) -> DataFrame:
-    """Flights and minutes of delay per carrier and month."""
+    """Write and return the flights and minutes of delay per carrier and month."""
     landed = spark.read.parquet(str(directory / "flights"))
     delays = landed.groupBy("carrier", "name", "month").agg(
         f.count("*").alias("flights"), f.coalesce(f.sum("arr_delay"), f.lit(0)).alias("arrival_delay")
@@ -71,7 +72,7 @@ def summarise(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def main() -> int:
-    """Land and summarise once for each line on stdin; tell the totals per carrier as a JSON line each time."""
+    """For each line on stdin, write new flights, sum up, and print the totals per carrier as a JSON line."""
     parser = argparse.ArgumentParser(description="The Spark query of the demo.")
     for name in ("bootstrap", "group", "topic"):
         parser.add_argument(f"--{name}", required=True)

@@ -1,4 +1,5 @@
-"""Experiments on real groups: what a rebalance costs, under any protocol, by any client, on any broker.
+"""Experiments on real groups that measure what a rebalance costs, with any protocol, client and broker.
 
-Start reading at `scenarios.py` (what is done to a group) and `measure.py` (what is made of what its members said).
+Start reading at `scenarios.py`, which defines what is done to a group, and `measure.py`, which
+computes the measures from the members' events.
 """

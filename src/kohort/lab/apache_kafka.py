@@ -1,6 +1,7 @@
-"""Apache Kafka itself, from Maven Central's jars: a broker to compare with, and what else the jars can run.
+"""Apache Kafka from Maven Central's jars: a broker to compare with, and its other main classes.
 
-The jars are fetched once by `mvn` into a cache outside the tree (KOHORT_CACHE, else $XDG_CACHE_HOME/kohort).
+`mvn` fetches the jars once, into a cache outside the source tree (KOHORT_CACHE, else
+$XDG_CACHE_HOME/kohort).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kohort.lab.process import ServerProcess
 
 VERSION = "4.3.1"
 
-# slf4j-simple is what the distribution's log4j setup would be: without a binding the broker starts mute.
+# slf4j-simple replaces the distribution's log4j setup: without a binding the broker logs nothing.
 _POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -38,21 +39,21 @@ _POM = f"""\
 _COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 _WARNINGS_ONLY = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-# Short-lived tools and brokers never repay the second compiler or a concurrent collector.
+# The second compiler and a concurrent collector do not pay off for short-lived tools and brokers.
 QUICK_START = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto", "-XX:-UsePerfData"),
     _WARNINGS_ONLY,
 )
-# As Kafka's own start script has it, for when its speed is the question.
+# The options of Kafka's own start script, for measurements of its speed.
 PRODUCTION = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xms1g", "-Xmx1g", _WARNINGS_ONLY)
 
 
 class Unavailable(KohortError):
-    """Apache Kafka cannot run here; the text says what is missing."""
+    """Apache Kafka cannot run here; the message names what is missing."""
 
 
 def cache_directory() -> Path:
-    """Where what is downloaded is kept between runs."""
+    """Return the directory that keeps downloads between runs."""
     named = os.environ.get("KOHORT_CACHE")
     if named:
         return Path(named)
@@ -61,7 +62,10 @@ def cache_directory() -> Path:
 
 @functools.cache
 def jars() -> Path:
-    """The directory of Kafka's jars, fetched on first use; `Unavailable` without Java, Maven or a network."""
+    """Return the directory of Kafka's jars, which are fetched on first use.
+
+    Raises Unavailable without Java, Maven or a network.
+    """
     if shutil.which("java") is None:
         raise Unavailable("needs Java 17 (no java on the PATH)")
     directory = cache_directory() / f"apache-kafka-{VERSION}"
@@ -72,7 +76,7 @@ def jars() -> Path:
         raise Unavailable(f"needs Maven to fetch Apache Kafka {VERSION} (no mvn on the PATH)")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        # Workers of one run, or two checkouts, would fetch the same 54 MB at once.
+        # Without the lock, parallel test workers or two checkouts would fetch the same 54 MB at once.
         with (directory.parent / "apache-kafka.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not directory.is_dir():
@@ -107,24 +111,24 @@ def _fetch(mvn: str, directory: Path) -> None:
                 (line for line in done.stdout.splitlines() if "ERROR" in line), f"exit code {done.returncode}"
             )
             raise Unavailable(f"Maven could not fetch Apache Kafka {VERSION}: {reason[:300]}")
-        # Renamed when complete: a directory that exists is whole.
+        # The rename makes the directory appear only when it is complete.
         Path(work, "jars").rename(directory)
 
 
 def java(main: str, *arguments: str, options: Sequence[str] = QUICK_START) -> list[str]:
-    """The command line that runs one of the main classes in Kafka's jars."""
+    """Return the command line that runs a main class from Kafka's jars."""
     return ["java", *options, "-cp", f"{jars()}/*", main, *arguments]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody had a moment ago; taken together so that they differ."""
+    """Return ports of 127.0.0.1 that were free a moment ago; they are reserved together so that they differ."""
     with contextlib.ExitStack() as held:
         taken = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [int(s.getsockname()[1]) for s in taken]
 
 
 class ApacheKafka:
-    """A single KRaft node, broker and controller in one process."""
+    """KRaft node, usually broker and controller in one process."""
 
     def __init__(self, bootstrap: str, process: ServerProcess, log_dir: Path) -> None:
         self.bootstrap = bootstrap
@@ -132,7 +136,7 @@ class ApacheKafka:
         self.log_dir = log_dir
 
     def start_again(self) -> None:
-        """After its process was killed: on the same address, with what it had on disk."""
+        """Start the node again after a kill, on the same address and with its data on disk."""
         self.process = self.process.again()
         self.process.wait_for("Kafka Server started", timeout=60.0)
 
@@ -143,7 +147,7 @@ class ApacheKafka:
 
 @contextlib.contextmanager
 def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START) -> Iterator[ApacheKafka]:
-    """Start Apache Kafka on a free port of 127.0.0.1 in a temporary directory; both are gone at the end."""
+    """Run Apache Kafka on a free port of 127.0.0.1 in a temporary directory; remove both at the end."""
     with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
         port, controller_port = free_ports(2)
         with _node(Path(directory), _properties(Path(directory), port, controller_port, config or {}), jvm) as kafka:
@@ -152,7 +156,10 @@ def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = 
 
 @contextlib.contextmanager
 def running_kafka_pair(racks: tuple[str, str], config: Mapping[str, str]) -> Iterator[tuple[ApacheKafka, ApacheKafka]]:
-    """Start a cluster of two brokers, each in its rack. The first is the controller, too, so the second may die."""
+    """Run a cluster of two brokers, each in its rack.
+
+    The first is also the controller, so the second may be killed.
+    """
     with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
         port, controller_port, other_port = free_ports(3)
         home, other_home = Path(directory, "1"), Path(directory, "2")
@@ -201,7 +208,7 @@ def _node(
         finally:
             process = kafka.process
     finally:
-        # Nothing of it is kept, so nothing is lost by not waiting for a controlled shutdown.
+        # Its data is deleted anyway, so a controlled shutdown is not awaited.
         process.kill()
 
 
@@ -215,15 +222,15 @@ def _properties(home: Path, port: int, controller_port: int, config: Mapping[str
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         "log.dirs": str(home / "data"),
-        # One node: every internal topic has one replica.
+        # With one node, every internal topic has one replica.
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # The first rebalance of an empty group waits 3 s by default; whoever starts many groups minds.
+        # By default the first rebalance of an empty group waits 3 s, which slows down tests with many groups.
         "group.initial.rebalance.delay.ms": "0",
-        # Records that say that they are old stay.
+        # Records with old timestamps are kept.
         "log.retention.ms": "-1",
         **config,
     }
@@ -234,7 +241,7 @@ def _new_cluster_id() -> str:
 
 
 def _format(properties: Path, cluster_id: str, role: str) -> None:
-    # An id that begins with a dash would be read as an option.
+    # With `=`, an ID that begins with a dash is not taken for an option.
     command = java("kafka.tools.StorageTool", "format", role, f"--cluster-id={cluster_id}", "-c", str(properties))
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The brokers that are compared, each in a process of its own: Kohort with prompt heartbeats and without, Kafka."""
+"""Brokers to compare, each in its own process: Kohort with and without held heartbeats, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from kohort.lab.apache_kafka import free_ports, running_kafka
 from kohort.lab.process import ServerProcess
 
 _SETTINGS = {"offsets.topic.num.partitions": "10"}
-"""Of all: an internal topic of 50 partitions takes Apache Kafka half a minute to make on a small machine."""
+"""Settings of all brokers.
+
+Apache Kafka takes half a minute on a small machine to create an internal topic of 50 partitions.
+"""
 
 
 class LabBroker:
-    """A running broker, ours to kill and to look at unless it was given by its address."""
+    """Running broker, which the experiment can kill and observe unless it was given by its address."""
 
     def __init__(self, bootstrap: str, process: ServerProcess | None = None, ready: str = "") -> None:
         self.bootstrap = bootstrap
@@ -25,23 +28,23 @@ class LabBroker:
         self._ready = ready
 
     def cpu_seconds(self) -> float | None:
-        """What its process has used so far."""
+        """Return the CPU time of the broker's process so far, or None for a given address."""
         return None if self._process is None else self._process.cpu_seconds()
 
     def kill(self) -> None:
-        """SIGKILL. Raises KohortError for one that is not ours."""
+        """Kill the broker. Raises KohortError for a broker that was given by its address."""
         if self._process is None:
             raise KohortError("A broker that was given by --bootstrap is not killed: leave --bootstrap out.")
         self._process.kill()
 
     def start_again(self) -> None:
-        """After `kill`, on the same address with what it had on disk; returns when it answers."""
+        """Start the broker after `kill`, on the same address and with its data on disk; return when it answers."""
         assert self._process is not None
         self._process = self._process.again()
         self._process.wait_for(self._ready, timeout=60.0)
 
     def stop(self) -> None:
-        """SIGTERM; nothing of it is kept, so a slow end is cut short."""
+        """Stop the broker. Its data is not needed any more, so a slow shutdown is cut short."""
         if self._process is not None:
             self._process.stop(5.0)
 
@@ -64,7 +67,7 @@ def _kohort(settings: Mapping[str, str]) -> Iterator[LabBroker]:
 
 @contextlib.contextmanager
 def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
-    # Its own default, which the test's Kafka shortens.
+    # Apache Kafka's default, which `running_kafka` shortens for tests.
     with running_kafka({"group.initial.rebalance.delay.ms": "3000", **_SETTINGS, **settings}) as kafka:
         broker = LabBroker(kafka.bootstrap, kafka.process, "Kafka Server started")
         try:
@@ -74,11 +77,11 @@ def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
 
 
 GIVEN = "given"
-"""The name of a cluster that the user has running."""
+"""Name of a cluster that the user runs."""
 
 BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroker]]] = {
     "kohort": _kohort,
     "kohort-hold-off": lambda settings: _kohort({"group.heartbeat.hold.ms": "0", **settings}),
     "kafka": _kafka,
 }
-"""By name: start it with settings (Kafka's names), and end it when left."""
+"""Context managers by name, each of which starts a broker with settings (Kafka's names) and stops it on exit."""

@@ -1,7 +1,8 @@
-"""What members say, one JSON object a line on stdout. Times are nanoseconds of the machine's monotonic clock.
+"""Events that members print on stdout, one JSON object per line.
 
-Java's `System.nanoTime` and Python's `time.monotonic_ns` read the same clock on Linux, so the lines of all processes of
-one machine can be put in one order. How members in other languages print the same lines: `clients/`.
+Times are nanoseconds of the machine's monotonic clock. Java's `System.nanoTime` and Python's
+`time.monotonic_ns` read the same clock on Linux, so the lines of all processes on one machine can
+be ordered. `clients/` shows how members in other languages print the same lines.
 """
 
 from __future__ import annotations
@@ -15,80 +16,80 @@ from kohort.errors import KohortError
 
 
 class MalformedEvent(KohortError):
-    """A member's line is none of those that it may print."""
+    """A member's line is not a valid event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a member."""
+    """Event of a member."""
 
     at: int
-    """Monotonic nanoseconds."""
+    """Time in monotonic nanoseconds."""
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class Joining(Event):
-    """Its client is about to join the group."""
+    """The member's client is about to join the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Event):
-    """It was given these; it processes none of them before `Ready`."""
+    """The member was assigned partitions; it processes none of them before `Ready`."""
 
     partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restored(Event):
-    """It read so many records of the changelog before it could go on with what it won."""
+    """The member read this number of changelog records before it could process new partitions."""
 
     records: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ready(Event):
-    """The callback that began with `Assigned`, `Revoked` or `Lost` is over: what is won is restored."""
+    """The callback that began with `Assigned`, `Revoked` or `Lost` has ended: new partitions are restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked(Event):
-    """It stopped processing these, as it was told to or because it leaves."""
+    """The member stopped processing partitions, on request or because it leaves."""
 
     partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """These were no longer its own when it heard of it."""
+    """The member learned that it no longer owned these partitions."""
 
     partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Event):
-    """Records came to the application, by partition: first and last offset of each run without a hole."""
+    """The application read records, as runs without gaps: partition, first offset, last offset."""
 
     runs: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
-    """The coordinator has taken its commit, by partition: the next offset to read."""
+    """The coordinator accepted a commit: partition, next offset to read."""
 
     ends: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Serving(Event):
-    """It answers questions for counts on this port of the machine."""
+    """The member answers queries for counts on this port of the machine."""
 
     port: int
 
 
 @dataclass(frozen=True, slots=True)
 class Gone(Event):
-    """Its process has ended; `killed` without a goodbye."""
+    """The member's process ended; `killed` if it did not leave the group first."""
 
     killed: bool
 
@@ -101,7 +102,7 @@ _PARTITIONS = (Assigned, Revoked, Lost)
 
 
 def parse(line: str, member: str = "") -> Event:
-    """The event of a line; `member` where the line does not name one. Raises MalformedEvent."""
+    """Parse a line; `member` applies if the line does not name one. Raises MalformedEvent."""
     try:
         told = json.loads(line)
         return _made(_KINDS[told["event"]], told, str(told.get("member", member)))
@@ -128,17 +129,17 @@ def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:
 
 
 def line(event: Event) -> str:
-    """The event as a line that `parse` reads."""
+    """Format the event as a line for `parse`."""
     return json.dumps({"event": type(event).__name__.lower(), **asdict(event)}, separators=(",", ":"))
 
 
 def shifted(events: Sequence[Event], by: int) -> list[Event]:
-    """The same with another zero of time."""
+    """Return the events with all times shifted by `by` nanoseconds."""
     return [replace(event, at=event.at + by) for event in events]
 
 
 def runs(records: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Partitions and offsets in the order of reading, as runs: (partition, first offset, last offset)."""
+    """Combine (partition, offset) pairs in reading order into runs: (partition, first offset, last offset)."""
     found: list[tuple[int, int, int]] = []
     for partition, offset in records:
         if found and found[-1][0] == partition and found[-1][2] + 1 == offset:

@@ -1,4 +1,4 @@
-"""Many trials in one run: repetitions interleaved, so that what disturbs the machine disturbs all alike."""
+"""Runs of many trials, with interleaved repetitions so that disturbances of the machine affect all alike."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ from kohort.lab.scenarios import possible
 from kohort.lab.trial import Outcome, Trial
 
 TRIALS = "trials"
-"""Of the output directory: one file of raw data per trial."""
+"""Subdirectory of the output directory, with one file of raw data per trial."""
 
 Tell = Callable[[str], None]
 Brokers = Mapping[str, Callable[[], AbstractContextManager[LabBroker]]]
-"""By name: start it, and end it when left."""
+"""Context managers by name, each of which starts a broker and stops it on exit."""
 
 
 def plan(
     first: Trial, scenarios: Sequence[str], clients: Sequence[str], protocols: Sequence[str], brokers: Sequence[str],
     repetitions: int,
 ) -> list[Trial]:  # fmt: skip
-    """All combinations that there are, as `first` is otherwise; brokers side by side, repetitions outermost."""
+    """Return all possible combinations, with the other settings of `first`.
+
+    Trials on different brokers are adjacent; repetitions are outer to clients, protocols and
+    brokers.
+    """
     combined = product(scenarios, range(1, repetitions + 1), clients, protocols, brokers)
     trials = [
         replace(first, scenario=scenario, client=client, protocol=protocol, broker=broker, repetition=repetition)
@@ -43,9 +47,10 @@ def plan(
 
 
 def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, tell: Tell) -> int:
-    """Run those that are not on file yet; the number of those that failed or that there was no time for.
+    """Run the trials that are not stored yet; return the number of failed and remaining trials.
 
-    A trial that is on file as it is asked for is not run again. None begins after so many minutes.
+    A trial is not repeated if a trial with the same settings is stored. No trial starts after
+    `minutes`.
     """
     (out / TRIALS).mkdir(parents=True, exist_ok=True)
     missing = [trial for trial in trials if not _done(trial, out)]
@@ -53,7 +58,7 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
         tell(f"{len(trials) - len(missing)} of {len(trials)} trials are in {out / TRIALS} already")
     if not missing:
         return 0
-    # So that a run that is told to end waits for nothing that it started.
+    # An interrupted run does not wait for the processes that it started.
     interruption.on_begin(kill_all)
     deadline = time.monotonic() + minutes * 60
     undone = 0
@@ -77,13 +82,13 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
 
 
 def outcomes(out: Path) -> list[Outcome]:
-    """All that is on file, in the order of their making."""
+    """Return all stored outcomes, in the order in which they were saved."""
     kept = sorted((out / TRIALS).glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
     return [Outcome.load(path) for path in kept]
 
 
 def path_of(trial: Trial, out: Path) -> Path:
-    """Where its raw data lies."""
+    """Return the path of the trial's raw data."""
     return out / TRIALS / f"{trial.name}.jsonl"
 
 

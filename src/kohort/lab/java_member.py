@@ -1,4 +1,4 @@
-"""The Java client's member: compiled once per content, beside Kafka's jars in the cache."""
+"""Member that uses the Java client, compiled once per source version and stored beside Kafka's jars in the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.lab.apache_kafka import Unavailable, cache_directory, jars
 from kohort.lab.rehearsal import archive_classes
 
 _SOURCE = Path(__file__).with_name("clients") / "java" / "LabMember.java"
-# What a consumer needs of the broker's jars; the fewer, the sooner it starts.
+# The jars that a consumer needs; it starts sooner with fewer of them.
 _NEEDED = (
     "kafka-clients-",
     "slf4j-api-",
@@ -31,7 +31,10 @@ _OPTIONS = (
 
 @functools.cache
 def java_command() -> tuple[str, ...]:
-    """The command line but for the order; compiles on first use. Raises Unavailable without a JDK or the jars."""
+    """Return the command line without the order; compile the member on first use.
+
+    Raises Unavailable without a JDK or the jars.
+    """
     needed = [str(jar) for jar in sorted(jars().glob("*.jar")) if jar.name.startswith(_NEEDED)]
     content = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
     done = cache_directory() / f"lab-member-{content}"
@@ -53,7 +56,7 @@ def _compile(needed: list[str], done: Path) -> None:
         made.mkdir()
         _run("javac", "-cp", ":".join(needed), "-d", str(classes), str(_SOURCE))
         _run("jar", "--create", "--file", str(made / "member.jar"), "-C", str(classes), ".")
-        # Renamed when complete: a directory that exists is whole.
+        # The rename makes the directory appear only when it is complete.
         made.rename(done)
 
 

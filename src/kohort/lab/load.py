@@ -1,9 +1,10 @@
-"""The experiments' input, a process: one record for every partition at each tick, until SIGTERM.
+"""Load generator of the experiments: a process that writes a record per partition and tick, until SIGTERM.
 
 python -m kohort.lab.load BOOTSTRAP TOPIC TICK_MS
 
-A partition's gap in reading can be seen no finer than a tick. New partitions get their first record as soon as they
-are known: at once when SIGUSR1 says that there are some, else with the next tick after metadata told of them.
+The tick limits the resolution of a partition's gap in reading. New partitions get their first
+record as soon as the generator knows them: at once after SIGUSR1, else with the first tick after a
+metadata update.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from kohort import Producer
 _KEYS = 100
 _METADATA_MS = 1_000
 _LOOK_S, _LOOKS = 0.02, 50
-"""A broker may hear of new partitions a little later than whoever had them made."""
+"""Interval and number of metadata requests; a broker may learn of new partitions after the request that made them."""
 
 
 class Load:
-    """One topic's."""
+    """Load on one topic."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer = producer
@@ -30,13 +31,13 @@ class Load:
         self._tick = 0
 
     async def write(self) -> None:
-        """A record for each partition."""
+        """Write a record to each partition."""
         self._known = await self._producer.partitions_for(self._topic)
         await self._send(range(self._known))
         self._tick += 1
 
     async def write_new(self) -> None:
-        """Look for more partitions, and write to those; there are none where a tick has found them already."""
+        """Find new partitions and write to them; a tick may have found them before."""
         before = self._known
         for _ in range(_LOOKS):
             await self._producer.cluster.refresh([self._topic])
@@ -53,7 +54,7 @@ class Load:
 
 
 async def run(bootstrap: str, topic: str, tick_s: float) -> None:
-    """Until SIGTERM; prints `writing` when the first tick is written."""
+    """Write records until SIGTERM; print `writing` after the first tick is written."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)

@@ -1,8 +1,9 @@
-"""What the members' words amount to. The measures are those that the project's design defines:
+"""Measures of a trial, computed from its members' events as the project's design defines them.
 
-A partition is *dark* from the moment its owner stops processing it (revoked, closed, crashed) until the next owner's
-first record of it. A member is *paused* while it may process nothing though it is in the group: between losing its last
-partition and being ready with new ones, and in the callbacks that restore and flush, in which it does not poll.
+A partition is *dark* from the moment its owner stops processing it (revoked, closed, crashed) until
+the next owner reads its first record of it. A member is *paused* while it is in the group but may
+process nothing: between losing its last partition and being ready with new ones, and in the
+callbacks that restore and flush, in which it does not poll.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ from kohort.lab.processing import Dark, Span, processing
 from kohort.lab.stage import Trigger
 
 Interval = tuple[int, int]
-"""From, until: monotonic nanoseconds."""
+"""Start and end, in monotonic nanoseconds."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """How often the group read a record other than exactly once, in order."""
+    """Number of records that the group did not read exactly once and in order."""
 
     duplicated: int = 0
     committed_again: int = 0
-    """Of those, the records that were read though a commit had said that they were done."""
+    """Number of duplicated records that a commit had covered."""
     skipped: int = 0
     out_of_order: int = 0
 
 
 @dataclass(slots=True)
 class Measures:
-    """Of one trial, from its first trigger on. Lists are in the order of time."""
+    """Measures of one trial from its first trigger on. Lists are in order of time."""
 
     dark: list[Dark] = field(default_factory=list)
     pauses: dict[str, list[Interval]] = field(default_factory=dict)
-    """By member."""
+    """Pauses by member."""
     first_assignments: dict[str, int] = field(default_factory=dict)
-    """By member that was started: nanoseconds from joining to its first partition."""
+    """Nanoseconds from joining to the first partition, by started member."""
     walls: list[int | None] = field(default_factory=list)
-    """By trigger: nanoseconds until all was settled; None where it was not in time."""
+    """Nanoseconds until the group settled, by trigger; None if it did not settle in time."""
     after_joins: list[int] = field(default_factory=list)
-    """By trigger that started members and settled: the same from when the last of them was about to join."""
+    """Nanoseconds from the last started member's join until the group settled, for triggers with both."""
     rebalances: list[int] = field(default_factory=list)
-    """By trigger: the most assignments that a member was told."""
+    """Largest number of assignments that a member received, by trigger."""
     restored: int = 0
-    """Records of the changelog that were read before what was won could be processed."""
+    """Number of changelog records read before new partitions could be processed."""
     reading: Reading = field(default_factory=Reading)
     spans: list[Span] = field(default_factory=list)
-    """From the group's beginning, for the picture."""
+    """Spans from the group's start, for the figure."""
 
 
 def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
-    """All measures of one trial."""
+    """Return all measures of one trial."""
     ordered = sorted(events, key=lambda event: event.at)
     begin = triggers[0].at if triggers else 0
     spans, dark = processing(ordered, triggers)
@@ -71,7 +72,7 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
 
 
 def _pauses(ordered: Sequence[Event], begin: int) -> dict[str, list[Interval]]:
-    """Of members that have had a partition: one that only starts is not paused, and one that left neither."""
+    """Return the pauses by member. A member is not paused before its first partition or after it has left."""
     found: dict[str, list[Interval]] = defaultdict(list)
     owned: dict[str, set[int]] = defaultdict(set)
     had: set[str] = set()
@@ -132,7 +133,7 @@ def _reading(ordered: Sequence[Event]) -> Reading:
     following: dict[int, int] = {}
     committed: dict[int, int] = {}
     mine: dict[tuple[str, int], int] = {}
-    """The next offset that a member is to read of a partition that it has kept."""
+    """Next offset to read, by member and partition that the member has kept."""
     for event in ordered:
         match event:
             case Assigned() | Revoked() | Lost():

@@ -1,4 +1,4 @@
-"""A member of an experiment's group: a process that is told by an `Order` and says what happens to it."""
+"""Member of an experiment's group: a process that receives an `Order` and reports events."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from kohort.broker.orphans import end_with_parent
+from kohort.broker.cluster.orphans import starting_child
 from kohort.errors import KohortError
 from kohort.lab.clients.member import MODULES
 from kohort.lab.events import Event, Gone, parse
@@ -25,18 +24,18 @@ SPEAK: dict[str, tuple[str, ...]] = {
     "kafka-python": ("eager", "cooperative"),
     "aiokafka": ("eager",),
 }
-"""The protocols that a client knows, where it does not know all."""
+"""Protocols of the clients that do not support all of them."""
 
 
 class Member:
-    """Its process; what it says goes to `hear`, from a thread of its own."""
+    """Process of one member. A separate thread passes its events to `hear`."""
 
     def __init__(self, client: str, order: Order, log: Path, hear: Callable[[Event], None]) -> None:
         self.name = order.name
         self._hear = hear
         self._killed = False
         self._log = log
-        with log.open("ab") as errors:
+        with log.open("ab") as errors, starting_child(signal.SIGKILL) as prepare:
             self._process = subprocess.Popen(
                 [*_command(client), order.to_json()],
                 stdin=subprocess.DEVNULL,
@@ -44,9 +43,9 @@ class Member:
                 stderr=errors,
                 text=True,
                 start_new_session=True,
-                preexec_fn=partial(end_with_parent, signal.SIGKILL),
+                preexec_fn=prepare,
             )
-        ends_with_us(self._process)
+            ends_with_us(self._process)
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()
 
@@ -55,11 +54,11 @@ class Member:
         return self._process.pid
 
     def leave(self) -> None:
-        """Ask it to leave the group and end."""
+        """Ask the member to leave the group and end."""
         self._process.terminate()
 
     def kill(self) -> int:
-        """SIGKILL; the monotonic nanoseconds when it was sent."""
+        """Send SIGKILL; return the time of the signal in monotonic nanoseconds."""
         self._killed = True
         at = time.monotonic_ns()
         if not self.ended:
@@ -67,15 +66,18 @@ class Member:
         return at
 
     def pause(self) -> None:
-        """Hold the whole process still."""
+        """Stop the whole process (SIGSTOP)."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the process (SIGCONT)."""
         self._process.send_signal(signal.SIGCONT)
 
     def gone(self, timeout: float) -> None:
-        """Wait until it has ended and all it said is heard. Raises KohortError when it does not, or failed."""
+        """Wait until the process has ended and all its events are handled.
+
+        Raises KohortError if it does not end within `timeout` seconds, or if it failed.
+        """
         try:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -84,17 +86,17 @@ class Member:
             raise KohortError(f"{self.name} did not leave within {timeout:.0f} s.\n{self.last_words()}") from None
         finally:
             self._listening.join(timeout)
-        # Java ends with the number of the signal, after its shutdown hook.
+        # Java exits with 128 plus the number of the signal, after its shutdown hook.
         if not self._killed and code not in (0, 128 + signal.SIGTERM):
             raise KohortError(f"{self.name} ended with {code}.\n{self.last_words()}")
 
     @property
     def ended(self) -> bool:
-        """By itself or because it was told to."""
+        """Whether the process has ended, by itself or on request."""
         return self._process.poll() is not None
 
     def last_words(self) -> str:
-        """The end of what it complained of."""
+        """Return the end of the process's log."""
         return self._log.read_text(errors="replace")[-2000:]
 
     def _listen(self) -> None:

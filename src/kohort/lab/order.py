@@ -1,4 +1,4 @@
-"""What a member process is told: one JSON object, its only argument."""
+"""Order for a member process: one JSON object, which is its only argument."""
 
 from __future__ import annotations
 
@@ -6,48 +6,51 @@ import json
 from dataclasses import asdict, dataclass
 
 PROTOCOLS = ("eager", "cooperative", "consumer")
-"""Classic groups with the range assignor or with cooperative-sticky, and groups of KIP-848."""
+"""Classic groups with the range or the cooperative-sticky assignor, and groups of KIP-848."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Where to join, how, and what the application does with what it gets."""
+    """Parameters of a member: its group and protocol, and the application's settings."""
 
     bootstrap: str
     group: str
     topic: str
     name: str
-    """Its client id."""
+    """Client ID of the member."""
     protocol: str
     """One of PROTOCOLS."""
     restore_ms: int = 0
-    """Pretend to restore so long for each partition that is won."""
+    """Simulated time to restore each new partition."""
     changelog: str = ""
-    """The topic that the counts are written to and restored from; empty: they are kept in memory alone."""
+    """Topic to which counts are written and from which they are restored; if empty, they are only in memory."""
     state: str = ""
-    """The directory that keeps the counts, in RocksDB; empty: they are kept in memory."""
+    """Directory that keeps the counts in RocksDB; if empty, they are kept in memory."""
     commit_ms: int = 5_000
-    """Positions are committed so often, and whenever a partition is given up; 0: only then."""
+    """Interval between commits; 0 commits only when a partition is given up, which always commits."""
     session_ms: int = 45_000
     heartbeat_ms: int = 3_000
     metadata_ms: int = 300_000
     board: str = ""
-    """The topic that carries plans of what to copy before it moves; empty: partitions move at once."""
+    """Topic with the plans of what to copy before it moves; if empty, partitions move at once."""
     standbys: int = 0
-    """So many members copy each partition beside its owner (`num.standby.replicas`)."""
+    """Number of members that copy each partition besides its owner (`num.standby.replicas`)."""
     max_warmups: int = 2
-    """So many copies at most are made at a time for what is to move (`max.warmup.replicas`)."""
+    """Maximum number of concurrent copies of partitions that are to move (`max.warmup.replicas`)."""
     acceptable_lag: int = 100
-    """A copy with at most so many records to go is close behind (`acceptable.recovery.lag`)."""
+    """Maximum number of records that a copy may lack to count as caught up (`acceptable.recovery.lag`)."""
     probing_ms: int = 5_000
-    """The group is told so often where only some of what is to move is copied, or where telling it moved nothing
-    (`probing.rebalance.interval.ms`); it need not be asked when all is there, as Streams does: that is told at once."""
+    """Interval of reports to the group if only some copies are complete, or if a report moved nothing.
+
+    The setting is `probing.rebalance.interval.ms`. Unlike in Streams, the group need not probe for
+    complete copies: the member reports those at once.
+    """
 
     def to_json(self) -> str:
-        """As the argument of a member's process."""
+        """Return the argument for a member's process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Order:
-        """The inverse of `to_json`."""
+        """Parse the result of `to_json`."""
         return cls(**json.loads(text))

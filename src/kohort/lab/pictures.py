@@ -1,4 +1,4 @@
-"""The report's pictures, by matplotlib: throughput against time, pauses per member, partitions over time by owner."""
+"""The report's figures, drawn with matplotlib: throughput over time, pauses, and partitions by owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, FAINT, DARK = "#222222", "#888888", "#C0392B"
-# Paul Tol's "bright" scheme: distinct for colour-blind readers too.
+# Paul Tol's "bright" scheme, which colour-blind readers can distinguish, too.
 COLOURS = ("#4477AA", "#EE8866", "#228833", "#AA3377", "#66CCEE", "#CCBB44")
 _OWNERS = (
     "#4477AA", "#EE8866", "#228833", "#CCBB44", "#AA3377", "#66CCEE", "#882255", "#999933", "#44AA99", "#BBBBBB",
@@ -24,7 +24,10 @@ _WIDE = 12.0
 
 
 def throughput_figure(lines: Mapping[str, Series], since: str) -> Figure:
-    """Records per second against time since that, a line per broker, with bands of one standard deviation."""
+    """Draw records per second against time since `since`.
+
+    Each broker has a line, with a band of one standard deviation.
+    """
     figure = _figure(3.2)
     axes = figure.add_axes((0.07, 0.16, 0.91, 0.72))
     for (name, series), colour in zip(lines.items(), COLOURS, strict=False):
@@ -42,7 +45,10 @@ def throughput_figure(lines: Mapping[str, Series], since: str) -> Figure:
 
 
 def pauses_figure(groups: Mapping[str, Sequence[Measures]]) -> Figure:
-    """Each member's pauses in sum, sorted; a bar per member (mean of the repetitions), a colour per broker."""
+    """Draw each member's total pause, sorted, with a colour per broker.
+
+    A bar is the mean of the repetitions.
+    """
     figure = _figure(2.8)
     axes = figure.add_axes((0.07, 0.17, 0.91, 0.69))
     width = 0.8 / max(1, len(groups))
@@ -62,7 +68,10 @@ def pauses_figure(groups: Mapping[str, Sequence[Measures]]) -> Figure:
 
 
 def partitions_figure(title: str, measured: Measures, triggers: Sequence[Trigger]) -> Figure:
-    """A row per partition, a bar while a member processes it, coloured by member; dark where there is none."""
+    """Draw a row per partition with a bar, coloured by member, while a member processes it.
+
+    The dark background shows where no member processes the partition.
+    """
     rows = sorted({span.partition for span in measured.spans})
     height = 0.9 + max(1.0, min(0.14 * len(rows), 4.5))
     figure = _figure(height)

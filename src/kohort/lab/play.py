@@ -1,4 +1,4 @@
-"""A scenario being played: the stage, and what the scenario may do besides starting and ending members."""
+"""Execution of a scenario: the group, and actions besides starting and stopping members."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from kohort import blocking
 from kohort.client import ConfigKind
 from kohort.lab.brokers import LabBroker
-from kohort.lab.stage import Stage
+from kohort.lab.stage import LabGroup
 from kohort.lab.trial import Outcome, Trial, prepare, stage_for
 
 _GOLDEN = 0.618
-"""Multiples of it, but for their whole parts, are spread evenly however many there are."""
+"""Golden ratio. The fractional parts of its multiples are evenly spread, however many there are."""
 
 
-class Play:
-    """One trial on one broker."""
+class ScenarioRun:
+    """Execution of one trial on one broker."""
 
-    def __init__(self, trial: Trial, broker: LabBroker, stage: Stage, topic: str) -> None:
+    def __init__(self, trial: Trial, broker: LabBroker, stage: LabGroup, topic: str) -> None:
         self.trial = trial
         self._broker = broker
         self._stage = stage
@@ -31,7 +31,7 @@ class Play:
         self._machine_at_first = (0, 0)
 
     def begin(self, members: int) -> list[str]:
-        """Start so many and wait until they are at rest; their names."""
+        """Start members and wait until the group has settled; return their names."""
         names = self._stage.start(members)
         self._stage.settle()
         if self._stage.queries is not None:
@@ -41,8 +41,8 @@ class Play:
         return names
 
     @contextlib.contextmanager
-    def trigger(self, what: str) -> Iterator[Stage]:
-        """What is done inside is the trigger; leaving it waits until the group is at rest."""
+    def trigger(self, what: str) -> Iterator[LabGroup]:
+        """Apply a trigger in the block, then wait until the group has settled."""
         time.sleep(self.trial.rest_ms * (1 + len(self._stage.triggers) * _GOLDEN % 1) / 1000)
         if self.trial.out_of_step:
             self._stage.spread_heartbeats()
@@ -51,13 +51,13 @@ class Play:
         self._stage.settle()
 
     def add_partitions(self, total: int) -> None:
-        """The topic has so many from now on."""
+        """Increase the topic's partition count to `total`."""
         with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
             admin.create_partitions(self._topic, total)
         self._stage.opened(total)
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """The broker's assignor `weighted` gives by these: entries of `consumer.member.weights` and their weights."""
+        """Set the group's assignor to `weighted` with these entries of `consumer.member.weights`."""
         entries = ",".join(f"{entry}={weight:g}" for entry, weight in weights.items())
         changes = {"consumer.assignor": "weighted", "consumer.member.weights": entries}
         with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
@@ -68,14 +68,14 @@ class Play:
             self._stage.weights[name] = fitting[0] if fitting else 1.0
 
     def restart_broker(self) -> None:
-        """Killed, and started again at once; returns when it answers."""
+        """Kill the broker and start it again at once; return when it answers."""
         self._broker.kill()
         self._broker.start_again()
         self._stage.broker_back()
         self._cpu_at_first = None
 
     def outcome(self) -> Outcome:
-        """What came of it so far."""
+        """Return the outcome so far."""
         now = self._broker.cpu_seconds()
         used = None if self._cpu_at_first is None or now is None else now - self._cpu_at_first
         queries = self._stage.queries
@@ -90,14 +90,14 @@ class Play:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """Of all cores since the machine started: used, and used or idle (proc(5), stat)."""
+    """Return the CPU ticks of all cores since boot: used, and used or idle (proc(5), stat)."""
     user, nice, system, idle, iowait, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
     used = user + nice + system + sum(interrupts)
     return used, used + idle + iowait
 
 
 def played(trial: Trial, broker: LabBroker) -> Outcome:
-    """Run the trial to its end."""
+    """Run the trial to its end and return its outcome."""
     from kohort.lab.scenarios import SCENARIOS
 
     order = prepare(trial, broker.bootstrap)
@@ -105,7 +105,7 @@ def played(trial: Trial, broker: LabBroker) -> Outcome:
         stage = stage_for(trial, order, Path(logs))
         try:
             stage.begin_load()
-            play = Play(trial, broker, stage, order.topic)
+            play = ScenarioRun(trial, broker, stage, order.topic)
             SCENARIOS[trial.scenario](play)
             return play.outcome()
         finally:

@@ -1,4 +1,4 @@
-"""A server in a child process: its output is drained, its readiness is a line, its end is awaited."""
+"""Server in a child process, with its output read, a line that shows that it is ready, and its end awaited."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO
 
-from kohort.broker.orphans import end_with_parent
+from kohort.broker.cluster.orphans import starting_child
 from kohort.errors import KohortError
 
 _with_us: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
 
 
 def ends_with_us(process: subprocess.Popen[str]) -> None:
-    """It leads a process group of its own, which `kill_all` ends."""
+    """Register a process, which leads a process group of its own, for `kill_all`."""
     _with_us.add(process)
 
 
 def kill_all() -> None:
-    """SIGKILL to every such group that is left."""
+    """Send SIGKILL to the process groups of all registered processes that still run."""
     for process in list(_with_us):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
 class NotReady(KohortError):
-    """The process ended, or stayed silent, before the line that was waited for."""
+    """The process ended or timed out before it printed the expected line."""
 
 
 class ServerProcess:
-    """Run `command`; `wait_for` returns the first line that matches, whichever stream it came on.
+    """Child process that runs `command`.
 
-    Both streams are drained by threads, so that a chatty server never blocks on a full pipe.
+    `wait_for` returns the first matching line of either stream. Threads read both streams, so that
+    a server with much output never blocks on a full pipe.
     """
 
     def __init__(
@@ -52,20 +52,21 @@ class ServerProcess:
         self._open_streams = 2
         self.started_at = time.monotonic()
         self._started_with = (command, env, cwd)
-        self._process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env={**os.environ, **(env or {})},
-            cwd=cwd,
-            # Its own group: a Ctrl-C meant for us reaches the server through `stop`, in order.
-            start_new_session=True,
-            preexec_fn=partial(end_with_parent, signal.SIGKILL),
-        )
-        ends_with_us(self._process)
+        with starting_child(signal.SIGKILL) as prepare:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env={**os.environ, **(env or {})},
+                cwd=cwd,
+                # A group of its own keeps a Ctrl-C away from the server; `stop` ends it in order.
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+            ends_with_us(self._process)
         self._drains = [
             threading.Thread(target=self._drain, args=(self._process.stdout, self._stdout), daemon=True),
             threading.Thread(target=self._drain, args=(self._process.stderr, self._stderr), daemon=True),
@@ -74,7 +75,7 @@ class ServerProcess:
             drain.start()
 
     def again(self) -> ServerProcess:
-        """The same command once more, as another process."""
+        """Run the same command again, as a new process."""
         command, env, cwd = self._started_with
         return ServerProcess(command, env=env, cwd=cwd)
 
@@ -84,13 +85,13 @@ class ServerProcess:
 
     @property
     def stdout(self) -> tuple[str, ...]:
-        """The lines so far, the last thousand."""
+        """The last thousand lines so far."""
         with self._changed:
             return tuple(self._stdout)
 
     @property
     def stderr(self) -> tuple[str, ...]:
-        """The lines so far, the last thousand."""
+        """The last thousand lines so far."""
         with self._changed:
             return tuple(self._stderr)
 
@@ -99,7 +100,10 @@ class ServerProcess:
         return self._process.poll() is None
 
     def wait_for(self, pattern: str, timeout: float) -> re.Match[str]:
-        """Return the first match in any line so far or to come; `NotReady` with the output if there is none."""
+        """Return the first match in any line so far or within `timeout` seconds.
+
+        Raises NotReady, with the output, if there is none.
+        """
         wanted = re.compile(pattern)
 
         def found() -> re.Match[str] | None:
@@ -116,14 +120,14 @@ class ServerProcess:
         return "\n".join((*self.stdout, *self.stderr))
 
     def wait(self, timeout: float) -> int:
-        """Wait until it ends by itself, its output read to the end; its exit code, negative for a signal."""
+        """Wait until the process ends and its output is read; return the exit code, negative for a signal."""
         code = self._process.wait(timeout)
         for drain in self._drains:
             drain.join(timeout)
         return code
 
     def stop(self, timeout: float = 20.0) -> int:
-        """SIGTERM, then SIGKILL to its group when `timeout` has passed; the exit code."""
+        """Send SIGTERM, and SIGKILL to the group after `timeout` seconds; return the exit code."""
         if self.alive:
             self._process.terminate()
         try:
@@ -132,20 +136,20 @@ class ServerProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL to the process and its children."""
+        """Send SIGKILL to the process and its children; return the exit code."""
         if self.alive:
             os.killpg(self._process.pid, signal.SIGKILL)
         return self.wait(10.0)
 
     def rss_bytes(self) -> int:
-        """Resident memory now, of this process alone."""
+        """Return the resident memory of this process alone."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found is not None, "the process has ended"
         return int(found[1]) * 1024
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, of this process and of all its threads."""
+        """Return the user and system time of this process with all its threads so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Who processed each partition when, and when nobody did, from what the members said."""
+"""Periods in which each partition was processed, and in which it was dark, from the members' events."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from kohort.lab.events import Assigned, Event, Gone, Lost, Read, Revoked
 from kohort.lab.stage import Trigger
 
 NOBODY = ""
-"""Who had a partition before it was made, and who has one that is dark to the end."""
+"""Owner of a partition before its creation, and next owner of a partition that stays dark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dark:
-    """Nobody processed the partition in that time."""
+    """Period in which no member processed the partition, in monotonic nanoseconds."""
 
     partition: int
     begin: int
     end: int
     before: str
-    """The member that stopped."""
+    """Member that stopped processing it."""
     after: str
-    """The member that went on; the same one where it got the partition back."""
+    """Member that continued; the same as before if it got the partition back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A member processed the partition, from its first record until it stopped."""
+    """Period in which a member processed the partition, from its first record until it stopped."""
 
     partition: int
     member: str
@@ -38,17 +38,17 @@ class Span:
 
 @dataclass(slots=True)
 class _Track:
-    """What is known of one partition as time goes by."""
+    """State of one partition as events are handled."""
 
     owner: str | None = None
     since: int | None = None
-    """When its owner read it first; None before that."""
+    """Time of its owner's first read; None before that."""
     last_read: int = 0
     stopped: tuple[int, str] | None = None
-    """Since when it is dark, and who had it."""
+    """Start of the dark period, and the previous owner."""
 
     def stop(self, partition: int, at: int) -> Span | None:
-        """Its owner processes it no more; what it did until now."""
+        """End the owner's processing; return the span that ends, if any."""
         owner, since = self.owner, self.since
         self.owner = self.since = None
         if owner is None or since is None:
@@ -57,7 +57,7 @@ class _Track:
         return Span(partition, owner, since, at)
 
     def read(self, partition: int, event: Read) -> Dark | None:
-        """Its owner read it; the darkness that this ended."""
+        """Handle a read by the owner; return the dark period that it ends, if any."""
         self.last_read = event.at
         if self.since is not None:
             return None
@@ -69,7 +69,7 @@ class _Track:
 
 
 class Processing:
-    """Fed with events in the order of time."""
+    """Spans and dark periods, collected from events in order of time."""
 
     def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.spans: list[Span] = []
@@ -81,7 +81,7 @@ class Processing:
                 self._tracks[partition].stopped = trigger.at, NOBODY
 
     def hear(self, event: Event) -> None:
-        """One more."""
+        """Handle the next event."""
         while self._outages and event.at > self._outages[0]:
             self._outages.popleft()
             self._interrupt()
@@ -103,7 +103,10 @@ class Processing:
                     self._read(partition, event)
 
     def end(self, at: int) -> None:
-        """There is no more: what is processed is so to its last record, what is dark stays so."""
+        """Close all periods.
+
+        Spans end with the partition's last read; partitions that are dark stay so until `at`.
+        """
         for partition, track in self._tracks.items():
             if track.since is not None:
                 self._stop(partition, track.last_read)
@@ -112,7 +115,7 @@ class Processing:
                 self.dark.append(Dark(partition, begin, at, before, NOBODY))
 
     def _interrupt(self) -> None:
-        """The broker was away: nobody lost anything, but nothing was read since its last record."""
+        """Handle an outage of the broker: members keep their partitions, but their spans end with the last read."""
         for partition, track in self._tracks.items():
             if track.since is not None:
                 owner = track.owner
@@ -133,7 +136,7 @@ class Processing:
 
 
 def processing(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> tuple[list[Span], list[Dark]]:
-    """Both in the order in which they ended."""
+    """Return spans and dark periods, each in the order in which they ended."""
     found = Processing(triggers)
     for event in ordered:
         found.hear(event)

@@ -1,4 +1,4 @@
-"""Questions to the group while it rebalances: the count of a key, asked again and again of whoever may know it."""
+"""Interactive queries during a rebalance: the count of a key, requested continually from the members."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _KEYS = 100
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How many questions were answered how."""
+    """Number of queries by kind of answer."""
 
     fresh: int = 0
-    """By the partition's owner."""
+    """Queries answered by the partition's owner."""
     stale: int = 0
-    """By a member that has a copy, while no owner answered."""
+    """Queries answered by a member with a copy, while no owner answered."""
     none: int = 0
     longest_ms: float = 0.0
-    """The longest that nobody answered for a partition; what was not answered is asked again at every turn."""
+    """Longest time without an answer for a partition; unanswered queries are repeated in every round."""
 
     def __str__(self) -> str:
         longest = f", for {self.longest_ms:.0f} ms at most" if self.none else ""
@@ -36,17 +36,17 @@ class Answered:
 
 
 class Queries:
-    """Asks in a thread of its own, from the first member that serves until `close`."""
+    """Querying thread, from the first member that serves queries until `close`."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._ports: dict[str, int] = {}
         self._connections: dict[str, tuple[socket.socket, TextIO]] = {}
         self._last: dict[int, str] = {}
-        """Who answered for each partition."""
+        """The member that last answered, by partition."""
         self._counts = {"fresh": 0, "stale": 0, "none": 0}
         self._waiting: dict[int, float] = {}
-        """By partition that nobody answers for: since when."""
+        """Start of the time without an answer, by unanswered partition."""
         self._longest_s = 0.0
         self._counting = False
         self._stopping = threading.Event()
@@ -55,17 +55,17 @@ class Queries:
 
     @property
     def answered(self) -> Answered:
-        """Since `begin`; what still waits counts as far as it has waited."""
+        """Answers since `begin`. A partition that is still unanswered counts with its time so far."""
         now = time.monotonic()
         waited = [now - since for since in list(self._waiting.values())]
         return Answered(**self._counts, longest_ms=1000 * max([self._longest_s, *waited]))
 
     def begin(self) -> None:
-        """Answers count from now on."""
+        """Start to count answers."""
         self._counting = True
 
     def hear(self, event: Event) -> None:
-        """Who answers where, and who does not any more."""
+        """Update the addresses of the members that serve queries."""
         match event:
             case Serving(member=member, port=port):
                 self._ports[member] = port
@@ -73,7 +73,7 @@ class Queries:
                 self._ports.pop(member, None)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop the thread and close the connections."""
         self._stopping.set()
         self._thread.join()
         for member in list(self._connections):
@@ -92,14 +92,17 @@ class Queries:
             self._ask_again()
 
     def _ask_again(self) -> None:
-        """For what was not answered; it is counted already."""
+        """Repeat the queries of unanswered partitions, which are already counted."""
         for partition, since in list(self._waiting.items()):
             if self._ask(partition, "key-00") != "none":
                 self._longest_s = max(self._longest_s, time.monotonic() - since)
                 del self._waiting[partition]
 
     def _ask(self, partition: int, key: str) -> str:
-        """Ask who answered last, and then the others, until one answers that owns the partition."""
+        """Query the member that answered last and then the others, until the partition's owner answers.
+
+        Return "fresh", "stale" or "none".
+        """
         how = "none"
         for member in self._order(partition):
             answer = self._answer(member, partition, key)
@@ -122,7 +125,7 @@ class Queries:
             connection.sendall(json.dumps({"partition": partition, "key": key}).encode() + b"\n")
             found: dict[str, object] = json.loads(lines.readline())
         except (OSError, ValueError, KeyError):
-            self._disconnect(member)  # it ends, or has not begun
+            self._disconnect(member)  # it is ending, or has not started to serve
             return None
         return found
 

@@ -1,4 +1,4 @@
-"""The raw data as Parquet: what members said and what was made of it, for whoever asks something else of it."""
+"""Raw data as Parquet: the members' events and the measures derived from them, for further analysis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kohort.lab.trial import Outcome
 
 
 def write_parquet(outcomes: Iterable[Outcome], out: Path) -> list[Path]:
-    """`events.parquet`, `dark.parquet` and `triggers.parquet`. Times are seconds since the trial's first trigger."""
+    """Write `events.parquet`, `dark.parquet` and `triggers.parquet`, and return their paths.
+
+    Times are seconds since the trial's first trigger. Raises KohortError without pyarrow.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -29,7 +32,11 @@ def write_parquet(outcomes: Iterable[Outcome], out: Path) -> list[Path]:
 
 
 def _events(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
-    """One row per event and partition; `first` and `last` are offsets of a run of records, or the last one done."""
+    """Yield one row per event and partition.
+
+    `first` and `last` are the offsets of a run of records; for a commit, `last` is the last
+    committed record.
+    """
     for one in outcomes:
         begin = one.triggers[0].at
         for event in one.events:

@@ -1,34 +1,48 @@
-"""Classes that a Java member needs, loaded ahead (AppCDS), from a rehearsal of every protocol with a broker of ours.
+"""Class archive (AppCDS) for Java members, recorded by a rehearsal of every protocol with a Kohort broker.
 
-Without it a member loads two thousand classes while it joins, for a second where ten of them do: that would be
-measured, and is nobody's rebalance.
+Without it, a member loads two thousand classes while it joins, which takes a second if ten members
+do so at once. The experiments would measure that time, which is not part of a rebalance.
 """
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from kohort import blocking
+from kohort.broker.cluster.orphans import starting_child
 from kohort.client import NewTopic
 from kohort.lab.brokers import BROKERS
 from kohort.lab.order import PROTOCOLS, Order
+from kohort.lab.process import ends_with_us
 
 _RECORDS = 200
 _TIMEOUT_S = 60.0
 
 
 def archive_classes(java: Sequence[str], archive: Path) -> None:
-    """Let members by `java`, the command line without orders, write the archive. If they fail there is none."""
+    """Write the archive by running members with the command line `java`, which lacks the orders.
+
+    If the members fail, there is no archive.
+    """
     with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as broker:
         orders = [_order(broker.bootstrap, protocol) for protocol in PROTOCOLS]
         _write([order.topic for order in orders], broker.bootstrap)
         before, after = java[:1], java[1:]
         command = [*before, f"-XX:ArchiveClassesAtExit={archive}", *after, *(order.to_json() for order in orders)]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with starting_child(signal.SIGKILL) as prepare:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+            ends_with_us(process)
         try:
             process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,8 @@
-"""`report.html`: the table, the two figures of the published experiment and a chart of partitions, in one file.
+"""The report `report.html`: the table, the published experiment's two figures and a chart of partitions.
 
-The published experiment: ten stateful instances bounced one by one, throughput against time with deviation bands and
-the pause of each instance (Confluent, "From Eager to Smarter in Apache Kafka Consumer Rebalances", 2020).
+In the published experiment, ten stateful instances are restarted one by one. Its figures show
+throughput against time with deviation bands, and the pause of each instance (Confluent, "From Eager
+to Smarter in Apache Kafka Consumer Rebalances", 2020). The report is a single file.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ meanwhile. With eager rebalancing everybody gives up and restores everything, ho
 
 
 def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
-    """All that is on file; needs matplotlib."""
+    """Write the report of all outcomes to `path`. Raises KohortError without matplotlib."""
     ordered = sorted(outcomes, key=lambda one: (one.trial.title, one.trial.client, one.trial.protocol))
     sections = [_section(title, list(same)) for title, same in groupby(ordered, key=lambda one: one.trial.title)]
     bars = _bars(ordered)
@@ -93,7 +94,7 @@ def _pictures(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _trace(outcome: Outcome) -> str:
-    """The hops of its slowest trigger, folded."""
+    """Return the steps of the outcome's slowest trigger, as a collapsed element."""
     index = slowest_trigger(outcome)
     hops = "".join(f"{hop.at_ms:9.0f} ms  {hop.member:<8}{hop.what}\n" for hop in trace(outcome, index))
     what = html.escape(f"where the time went: {outcome.triggers[index].what}, the slowest")
@@ -116,7 +117,7 @@ def _table(summaries: Sequence[Summary]) -> str:
 
 
 def _bars(outcomes: Sequence[Outcome]) -> str:
-    """The figures that are to be reached, where one of their experiments is on file."""
+    """Return the table of target figures for the experiments in `outcomes`; empty if there are none."""
     labels = {one.trial.label for one in outcomes}
     found = reached([row for row in ROWS if row.name in labels], summarise(outcomes))
     if not found:

@@ -1,18 +1,18 @@
-"""What is done to a group, scenario by scenario: each begins with a group at rest and ends with one."""
+"""Scenarios of the experiments. Each begins and ends with a settled group."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from kohort.lab.play import Play
+from kohort.lab.play import ScenarioRun
 from kohort.lab.trial import Trial
 
-Scenario = Callable[[Play], None]
+Scenario = Callable[[ScenarioRun], None]
 
 
-def bounce(play: Play) -> None:
-    """Every member is restarted, one after the other."""
+def bounce(play: ScenarioRun) -> None:
+    """Restart every member, one after the other."""
     for name in play.begin(play.trial.members):
         with play.trigger(f"restart {name}") as stage:
             stage.stop(name)
@@ -20,52 +20,54 @@ def bounce(play: Play) -> None:
             stage.start_again(name)
 
 
-def scale_out(play: Play) -> None:
-    """One member joins."""
+def scale_out(play: ScenarioRun) -> None:
+    """Add one member."""
     play.begin(play.trial.members)
     with play.trigger("one joins") as stage:
         stage.start()
 
 
-def scale_in(play: Play) -> None:
-    """One member leaves."""
+def scale_in(play: ScenarioRun) -> None:
+    """Stop one member, which leaves the group."""
     name, *_ = play.begin(play.trial.members)
     with play.trigger(f"{name} leaves") as stage:
         stage.stop(name)
 
 
-def crash(play: Play) -> None:
-    """One member is killed, without a goodbye."""
+def crash(play: ScenarioRun) -> None:
+    """Kill one member, which does not leave the group first."""
     name, *_ = play.begin(play.trial.members)
     with play.trigger(f"{name} is killed") as stage:
         stage.kill(name)
 
 
-def takeover(play: Play) -> None:
-    """One member has everything, and two join at once."""
+def takeover(play: ScenarioRun) -> None:
+    """Add two members at once to a group in which one member owns all partitions."""
     play.begin(1)
     with play.trigger("two join") as stage:
         stage.start(2)
 
 
-def partitions(play: Play) -> None:
-    """The topic gets ten times its partitions."""
+def partitions(play: ScenarioRun) -> None:
+    """Increase the topic's partition count tenfold."""
     play.begin(play.trial.members)
     with play.trigger(f"{play.trial.partitions} become {10 * play.trial.partitions}"):
         play.add_partitions(10 * play.trial.partitions)
 
 
-def coordinator(play: Play) -> None:
-    """The broker is killed, and started again."""
+def coordinator(play: ScenarioRun) -> None:
+    """Kill the broker and start it again."""
     play.begin(play.trial.members)
     with play.trigger("broker killed"):
         play.restart_broker()
 
 
-def deploy(play: Play) -> None:
-    """A new version gets a quarter of what the others have, then as much as they; an old member is drained and ends.
+def deploy(play: ScenarioRun) -> None:
+    """Deploy a new version with weights.
 
-    Draining first makes its end cost nothing: a member that has nothing takes nothing with it.
+    A member of the new version gets a quarter of the others' share, then a full share; then an old
+    member is drained and ends. Draining first makes its end free of cost, because it owns no
+    partitions by then.
     """
     play.weigh({"new-*": 5, "m*": 20})
     old, *_ = play.begin(play.trial.members)
@@ -93,10 +95,12 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def possible(trial: Trial) -> bool:
-    """Whether the broker can be asked for it: weights are ours alone, and of the consumer protocol.
+    """Return whether the trial's broker and client support its scenario, protocol and store.
 
-    Warm-up is our client's alone, and cannot be where all is given up; members compute for a consumer group only here.
-    RocksDB is kept by the application that the clients in Python share.
+    Weights exist only in Kohort and in the consumer protocol. Warm-up needs Kohort's client and is
+    impossible with the eager protocol, which revokes everything. In a consumer group it needs a
+    Kohort broker, because only there do members compute the assignment. RocksDB belongs to the
+    application that the Python clients share.
     """
     if trial.store == "rocksdb" and trial.client == "java":
         return False

@@ -1,4 +1,4 @@
-"""Throughput against time: records per second that the group read, over repetitions, or around each trigger."""
+"""Throughput over time: records per second that the group read, from the start or around each trigger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Mean and standard deviation of each bin; time counts from a trigger."""
+    """Mean and standard deviation of each bin; times are relative to a trigger."""
 
     bin_s: float
     mean: list[float]
@@ -25,21 +25,22 @@ class Series:
 
     @property
     def times(self) -> list[float]:
-        """Seconds: the middle of each bin."""
+        """Middle of each bin, in seconds."""
         return [self.begin_s + (number + 0.5) * self.bin_s for number in range(len(self.mean))]
 
 
 def throughput(outcomes: Sequence[Outcome], bin_s: float = 0.5) -> Series:
-    """Of trials alike from the first trigger on, as far as the shortest of them went: over the repetitions."""
+    """Return the throughput over repetitions of a trial, from the first trigger to the end of the shortest."""
     return _series([_counts(one, one.triggers[0].at, _last(one), bin_s) for one in outcomes], bin_s, 0.0, 1.0)
 
 
 def throughput_around(
     outcomes: Sequence[Outcome], before_s: float = 1.0, most_s: float = 10.0, bin_s: float = 0.2
 ) -> Series:
-    """Around every trigger of all of them, until the next one begins: over triggers and repetitions.
+    """Return the throughput around every trigger, until the next one, over triggers and repetitions.
 
-    It goes as far as half of them go; one that begins soon after another says less of later times.
+    The series ends where fewer than half of the triggers have data: a trigger that is soon followed
+    by another has none for later times.
     """
     counted = []
     for one in outcomes:
@@ -51,7 +52,7 @@ def throughput_around(
 
 
 def _series(counted: Sequence[Sequence[int]], bin_s: float, begin_s: float, part: float) -> Series:
-    """As far as so large a part of all goes."""
+    """Return the series up to the last bin for which at least this part of all counts has data."""
     reaches = sorted(map(len, counted), reverse=True)
     end = reaches[max(0, ceil(part * len(reaches)) - 1)]
     bins = [[counts[number] / bin_s for counts in counted if len(counts) > number] for number in range(end)]
@@ -59,17 +60,17 @@ def _series(counted: Sequence[Sequence[int]], bin_s: float, begin_s: float, part
 
 
 def pauses_ms(pauses: Iterable[tuple[int, int]]) -> float:
-    """Of one member, in sum."""
+    """Return the total of one member's pauses, in milliseconds."""
     return sum(end - begin for begin, end in pauses) / 1e6
 
 
 def _last(outcome: Outcome) -> int:
-    """When the last record was read."""
+    """Return the time of the last read, in monotonic nanoseconds."""
     return max((event.at for event in outcome.events if isinstance(event, Read)), default=outcome.triggers[0].at)
 
 
 def _counts(outcome: Outcome, begin: int, end: int, bin_s: float) -> list[int]:
-    # The last bin is not full.
+    # The last bin is incomplete and left out.
     counts = [0] * max(1, int((end - begin) / _NS_PER_S / bin_s))
     for event in outcome.events:
         if isinstance(event, Read) and event.at >= begin:

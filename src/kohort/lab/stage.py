@@ -1,4 +1,4 @@
-"""One trial as it runs: a topic with a load, a group of members, and all that they say, in order."""
+"""The running group of a trial: a topic with a load, its members, and their events in order."""
 
 from __future__ import annotations
 
@@ -22,87 +22,91 @@ from kohort.lab.queries import Queries
 from kohort.lab.view import View
 
 _QUIET_S = 0.6
-"""Settled is what stays as it is for so long."""
+"""Time without a change after which the group counts as settled."""
 _LEAVE_S = 20.0
 
 
-class Unsettled(KohortError):
-    """The group did not come to rest in time."""
+class NotSettled(KohortError):
+    """The group did not settle in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Something that the experiment did to the group."""
+    """Action of the experiment on the group."""
 
     at: int
-    """Monotonic nanoseconds, just before it was done."""
+    """Time just before the action, in monotonic nanoseconds."""
     what: str
     settled_at: int | None = None
-    """When every partition was read by its owner again, shares even; None where it never was."""
+    """Time at which every owner read its partitions again, with even shares; None if that never happened."""
     opened: tuple[int, int] | None = None
-    """It made new partitions, which nobody reads yet: from this number on, and up to before that."""
+    """Range of new partitions, which have no reader yet: first number, and last number plus one."""
     down_until: int | None = None
-    """It took the broker away, until then (monotonic ns): nobody reads anything."""
+    """End of the broker's outage, in monotonic nanoseconds; until then nothing is read."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Trigger:
-        """From JSON, which knows no tuples."""
+        """Return a trigger from JSON, which has no tuples."""
         return cls(**{**fields, "opened": tuple(fields["opened"]) if fields["opened"] else None})
 
 
-class Stage:
-    """Members by name; `settle` waits until the group is at rest."""
+class LabGroup:
+    """Group of members by name; `settle` waits until the group has settled."""
 
     def __init__(
         self, client: str, order: Order, partitions: int, tick_ms: int, logs: Path, settle_s: float, homes: Path | None
     ) -> None:
-        """Members keep their state in directories of their own under `homes`; None: nowhere."""
+        """Create a group without members.
+
+        Members keep their state in their own directories under `homes`; None means that they have
+        none.
+        """
         self.partitions = partitions
         self.members: dict[str, Member] = {}
         self.events: list[Event] = []
         self.triggers: list[Trigger] = []
         self.weights: dict[str, float] = {}
-        """What share of the partitions a member is to have, where it is not 1 as the others'."""
+        """Relative share of the partitions, for members whose share is not 1."""
         self._client = client
         self._order = order
         self._tick_ms = tick_ms
         self._logs = logs
         self._homes = homes
         self._lived: dict[str, Path] = {}
-        """By member: the directory that is or was its own."""
+        """State directory, by present or former member."""
         self._settle_s = settle_s
         self._numbers = itertools.count(1)
         self._heard = threading.Condition()
         self._view = View()
         self._load: ServerProcess | None = None
         self.queries = Queries(partitions) if order.board else None
-        """Asked all the time, where members answer questions."""
+        """Continual interactive queries, if members answer them."""
 
     # -- the load
 
     def begin_load(self) -> None:
-        """Returns when the first records are written."""
+        """Start the load; return when the first records are written."""
         command = [sys.executable, "-m", "kohort.lab.load", self._order.bootstrap, self._order.topic]
         self._load = ServerProcess([*command, str(self._tick_ms)])
         self._load.wait_for("^writing", timeout=30.0)
 
     def end_load(self) -> None:
-        """Nothing more is written."""
+        """Stop the load."""
         if self._load is not None:
             self._load.stop()
             self._load = None
 
-    # -- what is done to the group
+    # -- actions on the group
 
     def start(self, count: int = 1, prefix: str = "m") -> list[str]:
-        """So many more members; their names, which are their client ids."""
+        """Start `count` more members; return their names, which are their client IDs."""
         names = [f"{prefix}{next(self._numbers)}" for _ in range(count)]
         for name in names:
             self._start(name, self._homes / name if self._homes else None)
         return names
 
     def start_again(self, ended: str) -> str:
-        """Another member where that one was: with its directory, as an instance that comes back; its name."""
+        """Start a member with the directory of an ended one, as an instance that restarts; return its name."""
         name = f"m{next(self._numbers)}"
         self._start(name, self._lived.get(ended))
         return name
@@ -114,38 +118,39 @@ class Stage:
         self.members[name] = Member(self._client, order, self._logs / f"{name}.log", self._hear)
 
     def stop(self, name: str) -> None:
-        """It leaves, and ends."""
+        """Make the member leave the group and end."""
         member = self.members.pop(name)
         member.leave()
         member.gone(_LEAVE_S)
 
     def kill(self, name: str) -> None:
-        """It ends without a goodbye."""
+        """Kill the member, which does not leave the group first."""
         member = self.members.pop(name)
         member.kill()
         member.gone(_LEAVE_S)
 
     def trigger(self, what: str) -> None:
-        """Note that what follows is done now."""
+        """Record a trigger, whose action follows now."""
         self.triggers.append(Trigger(time.monotonic_ns(), what))
 
     def opened(self, total: int) -> None:
-        """The last trigger made new partitions: there are so many now."""
+        """Record that the last trigger increased the partition count to `total`."""
         self.triggers[-1] = replace(self.triggers[-1], opened=(self.partitions, total))
         self.partitions = total
         if self._load is not None:
             os.kill(self._load.pid, signal.SIGUSR1)
 
     def broker_back(self) -> None:
-        """The broker that the last trigger took away answers again."""
+        """Record that the broker, which the last trigger stopped, answers again."""
         self.triggers[-1] = replace(self.triggers[-1], down_until=time.monotonic_ns())
         with self._heard:
             self._view.unread_all()
 
     def spread_heartbeats(self) -> None:
-        """Make the members' heartbeats as far apart as they are after hours of quiet; a rebalance put them in step.
+        """Spread the members' heartbeats, which a rebalance synchronised, as hours without rebalances do.
 
-        A classic member that is held still over its next heartbeat sends it when it may go on.
+        A classic member that is stopped at the time of its next heartbeat sends it when it
+        continues.
         """
         interval_s = self._order.heartbeat_ms / 1000
         members = list(self.members.values())
@@ -158,13 +163,16 @@ class Stage:
         time.sleep(interval_s)
 
     def settle(self) -> None:
-        """Wait until every member has its share and reads all of it; the last trigger's end. Raises Unsettled."""
+        """Wait until every member owns its share and reads all of it, and record that as the last trigger's end.
+
+        Raises NotSettled if the group does not settle before the first trigger.
+        """
         try:
             at = self._wait_until_settled()
-        except Unsettled:
+        except NotSettled:
             if not self.triggers:
                 raise
-            return  # the trigger keeps None, which the table tells
+            return  # the trigger keeps None, which the table shows
         if self.triggers and self.triggers[-1].settled_at is None:
             self.triggers[-1] = replace(self.triggers[-1], settled_at=at)
 
@@ -177,7 +185,7 @@ class Stage:
                 if since is not None and now - since / 1e9 >= _QUIET_S:
                     return since
                 if now >= deadline:
-                    raise Unsettled(f"not settled within {self._settle_s:.0f} s: {self._view.owned(self.members)}")
+                    raise NotSettled(f"not settled within {self._settle_s:.0f} s: {self._view.owned(self.members)}")
                 self._check_alive()
                 wait = _QUIET_S if since is None else _QUIET_S - (now - since / 1e9)
                 self._heard.wait(max(0.01, min(wait, deadline - now)))
@@ -191,7 +199,7 @@ class Stage:
                 raise KohortError(f"{member.name} ended by itself.\n{member.last_words()}")
 
     def owned(self, name: str) -> frozenset[int]:
-        """What that member has now, as far as it has said."""
+        """Return the member's present partitions, according to its events."""
         with self._heard:
             return self._view.owned([name])[name]
 
@@ -203,10 +211,10 @@ class Stage:
                 self.queries.hear(event)
             self._heard.notify_all()
 
-    # -- the end
+    # -- shutdown
 
     def close(self) -> None:
-        """End the load and every member that is left."""
+        """Stop the load and all remaining members."""
         if self.queries is not None:
             self.queries.close()
         self.end_load()

@@ -1,4 +1,4 @@
-"""Many trials as lines of a table: one for each broker, client and protocol of a scenario."""
+"""Summaries of trials, one for each broker, client and protocol of a scenario."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of all repetitions together; times are milliseconds, None where nothing of the kind happened."""
+    """Summary of all repetitions. Times are milliseconds, or None if there was no such event."""
 
     scenario: str
-    """Or the label of the experiment, where one scenario is played in several ways."""
+    """The scenario, or the experiment's label if one scenario runs in several variants."""
     client: str
     protocol: str
     broker: str
@@ -28,41 +28,44 @@ class Summary:
     dark_p99: float | None
     dark_max: float | None
     dark_sum: float
-    """Mean over the repetitions of the sum over partitions and triggers."""
+    """Sum over partitions and triggers, as the mean of the repetitions."""
     pause: float
-    """Total pause: mean over the repetitions of the sum over members."""
+    """Total pause of all members, as the mean of the repetitions."""
     first_p50: float | None
-    """Of members that were started: until their first partition."""
+    """Time from a started member's first request to its first partition, median."""
     first_max: float | None
     wall_p50: float | None
-    """From trigger to all at rest."""
+    """Time from a trigger until the group has settled, median."""
     wall_max: float | None
     after_join_p50: float | None
-    """The same, from when the last member that the trigger started was about to join: without the processes' start."""
+    """Time from the last started member's join until the group has settled, without the start of processes."""
     after_join_max: float | None
     unsettled: int
-    """Triggers after which the group did not come to rest in time; they are in no other figure of the wall."""
+    """Number of triggers after which the group did not settle in time; the other wall figures exclude them."""
     settle_s: float
-    """How long each had."""
+    """Time limit of each trigger, in seconds."""
     restored: float
-    """Records of the changelog that were read before what was won could be processed: mean over the repetitions."""
+    """Changelog records read before new partitions could be processed, as the mean of the repetitions."""
     answered: Answered | None
-    """How members answered questions for counts, in all repetitions; None where nobody asked."""
+    """Answers to interactive queries in all repetitions; None without queries."""
     rebalances: float
-    """Per trigger: the most assignments that a member was told."""
+    """Largest number of assignments that a member received per trigger, as a mean."""
     duplicated: int
     committed_again: int
-    """Of those that were read again: what a commit had said to be done."""
+    """Number of records read again although a commit covered them."""
     skipped: int
     out_of_order: int
     broker_cpu_s: float | None
-    """Mean over the repetitions."""
+    """CPU time of the broker, as the mean of the repetitions."""
     busy: float | None
-    """The part of the machine's CPU time that was used meanwhile, by whomever; mean over the repetitions."""
+    """Fraction of the machine's CPU time used by all processes, as the mean of the repetitions."""
 
 
 def summarise(outcomes: Iterable[Outcome]) -> list[Summary]:
-    """By scenario, client, protocol and broker, in the order in which they first came."""
+    """Return a summary per scenario, client, protocol and broker.
+
+    Scenarios, clients and protocols are in the order of their first appearance.
+    """
     order: dict[tuple[str, str, str], int] = {}
     listed = list(outcomes)
     for one in listed:
@@ -123,7 +126,7 @@ def _answered(found: Sequence[Answered]) -> Answered | None:
 
 
 def total_pause_ms(measured: Measures) -> float:
-    """Over all members of one trial."""
+    """Return the total pause of all members in one trial."""
     return sum(_ms(end - begin) for intervals in measured.pauses.values() for begin, end in intervals)
 
 
@@ -132,7 +135,7 @@ def _ms(nanoseconds: int) -> float:
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float | None:
-    """The smallest value that so large a part of all does not exceed."""
+    """Return the smallest value that at least this part of all values does not exceed."""
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, max(0, -(-int(part * 1000) * len(ordered) // 1000) - 1))]

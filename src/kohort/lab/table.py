@@ -1,4 +1,4 @@
-"""The summaries as a table for the terminal."""
+"""Tables of summaries and goals for the terminal."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ COLUMNS = (
     ("CPU s", "of the broker, from the first trigger to the end"),
     ("busy", "part of the machine's CPU time that was used meanwhile: near 100 % everything waits for a core"),
 )
-"""Head and meaning of each column."""
+"""Heading and meaning of each column."""
 
 
 WIDE = 200
-"""Columns of a terminal that hold all of it."""
+"""Width of a terminal that fits all columns, in characters."""
 _ALSO_NARROW = (0, 2, 3, 4, 5, 6, 8, 10, 13)
-"""Of COLUMNS, those that a narrower terminal shows, too."""
+"""Indices of the COLUMNS that a narrower terminal shows, too."""
 
 
 def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
-    """One line per broker, client and protocol; the most important columns where the terminal is narrow.
+    """Return a table with one line per broker, client and protocol.
 
-    A column that has nothing in any line is left out.
+    A narrow terminal gets the most important columns. Columns without any value are left out.
     """
     shown = [number for number in filled(summaries) if width >= WIDE or number in _ALSO_NARROW]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -67,13 +67,13 @@ def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
 
 
 def filled(summaries: Sequence[Summary]) -> list[int]:
-    """The columns that have something in any line."""
+    """Return the indices of the columns that have a value in any line."""
     columns = zip(*map(cells, summaries), strict=True)
     return [number for number, column in enumerate(columns) if any(column)]
 
 
 def bars_table(found: Sequence[Reached]) -> Table:
-    """One line per figure that is to be reached."""
+    """Return a table with one line per goal."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for head, justify in zip(BAR_COLUMNS, _BAR_SIDES, strict=True):
         table.add_column(head, justify=justify, no_wrap=head != BAR_COLUMNS[0])
@@ -91,7 +91,7 @@ _BAR_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "rig
 
 
 def bar_cells(one: Reached, first: bool) -> list[str]:
-    """What stands in BAR_COLUMNS; the experiment is named on the first of its lines."""
+    """Return the values of BAR_COLUMNS; only the first line of an experiment names it."""
     most = duration(one.bar.most_ms)
     return [
         f"{one.row.name}: {one.row.what}" if first else "", one.bar.protocol, MEANING[one.bar.figure],
@@ -100,7 +100,7 @@ def bar_cells(one: Reached, first: bool) -> list[str]:
 
 
 def cells(one: Summary) -> list[str]:
-    """What stands in COLUMNS."""
+    """Return the values of COLUMNS."""
     wall = f"> {one.settle_s:.0f} s" if one.unsettled else duration(one.wall_max)
     return [
         *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
@@ -123,7 +123,7 @@ def _asked(answered: Answered | None) -> tuple[str, str]:
 
 
 def duration(milliseconds: float | None) -> str:
-    """As one reads it: 12 ms, 1.23 s."""
+    """Format a duration for people: 12 ms, 1.23 s."""
     if milliseconds is None:
         return ""
     if milliseconds < 1000:

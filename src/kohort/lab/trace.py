@@ -1,4 +1,4 @@
-"""One trigger as it went, hop by hop: where the time of a rebalance goes."""
+"""Trace of one trigger, which shows where the time of a rebalance is spent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kohort.lab.trial import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """Something that a member did, so many milliseconds after the trigger."""
+class TraceStep:
+    """A member's action, with its time in milliseconds after the trigger."""
 
     at_ms: float
     member: str
@@ -19,7 +19,7 @@ class Hop:
 
 
 def slowest_trigger(outcome: Outcome) -> int:
-    """The index of the one that took longest; one that never settled took longer than any."""
+    """Return the index of the trigger that took longest; one that never settled counts as the longest."""
 
     def took(index: int) -> float:
         trigger = outcome.triggers[index]
@@ -28,13 +28,16 @@ def slowest_trigger(outcome: Outcome) -> int:
     return max(range(len(outcome.triggers)), key=took)
 
 
-def trace(outcome: Outcome, index: int) -> list[Hop]:
-    """From that trigger to the next; of what members read only the first records of what they were given."""
+def trace(outcome: Outcome, index: int) -> list[TraceStep]:
+    """Return the steps from this trigger to the next.
+
+    Reads appear only with the first records of newly assigned partitions.
+    """
     begin = outcome.triggers[index].at
     end = outcome.triggers[index + 1].at if index + 1 < len(outcome.triggers) else None
     ordered = sorted(outcome.events, key=lambda event: event.at)
     return [
-        Hop((event.at - begin) / 1e6, event.member, what)
+        TraceStep((event.at - begin) / 1e6, event.member, what)
         for event, what in _told(ordered)
         if event.at >= begin and (end is None or event.at < end)
     ]

@@ -1,4 +1,4 @@
-"""One trial: what is asked for, and what came of it."""
+"""A trial's parameters and its outcome."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kohort.errors import KohortError
 from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.order import Order
 from kohort.lab.queries import Answered
-from kohort.lab.stage import Stage, Trigger
+from kohort.lab.stage import LabGroup, Trigger
 
 STORES = ("memory", "rocksdb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One experiment with one broker, client and protocol."""
+    """Parameters of one experiment with one broker, client and protocol."""
 
     scenario: str
     broker: str
@@ -31,71 +31,80 @@ class Trial:
     members: int = 10
     partitions: int = 50
     tick_ms: int = 50
-    """One record per partition so often."""
+    """Interval between records per partition."""
     restore_ms: int = 0
-    """Pretended time of restoring each partition that is won."""
+    """Simulated time to restore each new partition."""
     state_keys: int = 0
-    """So many keys lie in the changelog of each partition; 0: no changelog."""
+    """Number of keys in the changelog of each partition; 0 means no changelog."""
     store: str = "memory"
-    """Where members keep their counts: one of STORES."""
+    """Store of the members' counts, one of STORES."""
     commit_ms: int = 5_000
     gap_ms: int = 0
-    """Between a member's end and its next start."""
+    """Time between a member's end and its next start."""
     out_of_step: bool = False
-    """Heartbeats are spread over the interval before each trigger, as they are after hours of quiet."""
+    """Whether heartbeats are spread over the interval before each trigger, as after hours without rebalances."""
     rest_ms: int = 3_000
-    """How long a group rests before each trigger, and up to as much again, differently each time. A rebalance puts
-    heartbeats in step; were the next trigger always as soon after it, all would meet the same phase of them."""
+    """Minimum rest before each trigger; up to as much again is added, differently each time.
+
+    A rebalance synchronises heartbeats. If the next trigger always followed after the same time,
+    all triggers would meet the same phase of the heartbeats.
+    """
     warmup: bool = False
-    """A partition moves only to a member that has a copy of its state (KIP-441)."""
+    """Whether a partition moves only to a member that has a copy of its state (KIP-441)."""
     num_standby: int = 0
-    """So many members copy each partition beside its owner; more than none is warm-up, too."""
+    """Number of members that copy each partition besides its owner; any number above 0 enables warm-up."""
     max_warmups: int = 2
-    """So many copies at most are made at a time for what is to move."""
+    """Maximum number of concurrent copies of partitions that are to move."""
     acceptable_lag: int = 100
-    """A copy with at most so many records of the changelog to go is close behind. Kafka Streams' default of 10,000
-    is for changelogs of millions: any of ours would be close behind before it begins."""
+    """Maximum number of changelog records that a copy may lack to count as caught up.
+
+    Kafka Streams' default of 10,000 suits changelogs of millions: the copies here would count as
+    caught up before they begin.
+    """
     probing_ms: int = 5_000
-    """The group is told so often of copies that moved nothing; Kafka Streams, which tells of none, asks in 10 min."""
+    """Interval of reports to the group about copies that moved nothing.
+
+    Kafka Streams has no such reports; it probes every 10 minutes.
+    """
     settle_s: float = 60.0
-    """How long a trigger may take."""
+    """Time limit for the group to settle after a trigger."""
     label: str = ""
-    """Which experiment it is a part of, where one scenario is played in several ways; empty: the scenario."""
+    """Experiment to which the trial belongs, if one scenario runs in several variants; empty means the scenario."""
 
     @property
     def is_warm(self) -> bool:
-        """Whether what is to move is copied first."""
+        """Whether partitions are copied before they move."""
         return self.warmup or self.num_standby > 0
 
     @property
     def title(self) -> str:
-        """What tells it from other experiments with the same brokers, clients and protocols."""
+        """Name of the experiment, which all its brokers, clients and protocols share."""
         return self.label or self.scenario
 
     @property
     def name(self) -> str:
-        """Of the file that keeps it."""
+        """Name of the file with the outcome, without its suffix."""
         return f"{self.title}-{self.broker}-{self.client}-{self.protocol}-{self.repetition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A trial's raw data."""
+    """Raw data of a trial."""
 
     trial: Trial
     triggers: Sequence[Trigger]
     events: Sequence[Event]
     broker_cpu_s: float | None = None
-    """Of the broker's process from the first trigger to the end; None where it is not ours to look at."""
+    """CPU time of the broker's process from the first trigger to the end; None if it is not observable."""
     group: str = ""
-    """As it was called on the broker."""
+    """Group ID on the broker."""
     busy: float | None = None
-    """What part of the machine's CPU time was used from the first trigger to the end, by whomever."""
+    """Fraction of the machine's CPU time used by all processes, from the first trigger to the end."""
     answered: Answered | None = None
-    """How questions for counts were answered from the group's rest before the first trigger on; None: nobody asked."""
+    """Answers to interactive queries since the group settled before the first trigger; None without queries."""
 
     def save(self, path: Path) -> None:
-        """As JSON lines; a file that exists is whole."""
+        """Write the outcome as JSON lines. The file appears only when it is complete."""
         head = {
             "trial": asdict(self.trial),
             "triggers": [asdict(one) for one in self.triggers],
@@ -110,7 +119,7 @@ class Outcome:
 
     @classmethod
     def load(cls, path: Path) -> Outcome:
-        """What `save` wrote. Raises KohortError for anything else."""
+        """Read the result of `save`. Raises KohortError for any other file."""
         try:
             first, *rest = path.read_text().splitlines()
             head = json.loads(first)
@@ -123,7 +132,10 @@ class Outcome:
 
 
 def prepare(trial: Trial, bootstrap: str) -> Order:
-    """Make the trial's topics, fill its changelog, and say where members are to join; each trial has its own names."""
+    """Create the trial's topics, fill its changelog, and return the order for its members.
+
+    Each trial has its own names of topics and group.
+    """
     topic = f"lab-{trial.scenario}-{uuid.uuid4().hex[:8]}"
     changelog = f"{topic}-counts" if trial.state_keys else ""
     board = f"{topic}-board" if trial.is_warm else ""
@@ -161,7 +173,7 @@ def _fill(changelog: str, trial: Trial, bootstrap: str) -> None:
         producer.flush()
 
 
-def stage_for(trial: Trial, order: Order, directory: Path) -> Stage:
-    """Where the trial happens; what its members write goes there."""
+def stage_for(trial: Trial, order: Order, directory: Path) -> LabGroup:
+    """Return the trial's group, whose members write their files to `directory`."""
     homes = directory / "state" if trial.store == "rocksdb" else None
-    return Stage(trial.client, order, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)
+    return LabGroup(trial.client, order, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)

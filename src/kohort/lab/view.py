@@ -1,4 +1,4 @@
-"""Who has which partition now, as far as the members have said."""
+"""View of the present owners of partitions, according to the members' events."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from kohort.lab.events import Assigned, Event, Gone, Joining, Lost, Read, Revoke
 
 
 class View:
-    """Fed with events as they are heard; partitions that two have are had by both."""
+    """Owners of partitions, updated by events as they arrive. A partition may have two owners."""
 
     def __init__(self) -> None:
         self._owned: dict[str, set[int]] = {}
         self._unread: dict[str, set[int]] = {}
-        """Of what each has, what it has read nothing of yet."""
+        """Partitions of each member of which it has read nothing yet."""
         self._changed_at = 0
 
     def hear(self, event: Event) -> None:
-        """One more, in the order in which each member said it."""
+        """Handle an event. Events of one member must be in order."""
         owned = self._owned.setdefault(event.member, set())
         unread = self._unread.setdefault(event.member, set())
         match event:
@@ -43,18 +43,19 @@ class View:
                 unread.clear()
 
     def unread_all(self) -> None:
-        """What was read before does not count any more."""
+        """Mark all owned partitions as unread."""
         for name, owned in self._owned.items():
             self._unread[name] = set(owned)
 
     def owned(self, members: Collection[str]) -> dict[str, frozenset[int]]:
-        """What each of these has."""
+        """Return the partitions of each of these members."""
         return {name: frozenset(self._owned.get(name, ())) for name in members}
 
     def settled_since(self, weights: Mapping[str, float], partitions: int) -> int | None:
-        """Since when (monotonic ns) these members share the partitions by their weights and read all of them.
+        """Return the time since which these members share the partitions by their weights and read all of them.
 
-        None if they do not. Nobody may be a whole partition away from its share.
+        The time is in monotonic nanoseconds, None if they do not. Each member's number of
+        partitions must differ from its share by less than one.
         """
         owned = [self._owned.get(name, set()) for name in weights]
         if sum(map(len, owned)) != partitions or len(set().union(*owned)) != partitions:

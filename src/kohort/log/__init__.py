@@ -1,4 +1,4 @@
-"""Partition logs: whole record batches v2 by offset, in memory or on local files."""
+"""Partition logs: record batches v2, addressed by offset, in memory, in local files or in PostgreSQL."""
 
 from kohort.log.api import (
     BadDataDirectory,

@@ -1,7 +1,8 @@
-"""The seam between a broker and where its partitions' logs lie: memory, local files, PostgreSQL.
+"""Interface between a broker and the storage of its partitions' logs: memory, local files, PostgreSQL.
 
-A store has no threads of its own. The shell appends on its event loop, takes what waits, syncs it in its one writer
-thread, and settles it on the event loop again: one sync serves everything that was appended meanwhile.
+A store has no threads of its own. The broker appends on its event loop, takes the pending appends,
+syncs them in its single writer thread, and settles them on the event loop: one sync covers all
+appends of the meantime.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +13,12 @@ from kohort.errors import KohortError
 from kohort.log.descriptors import FileSlice
 from kohort.log.producers import ProducerStates
 from kohort.model import UUID, Millis
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.compression import Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the store keeps it."""
+    """A topic as stored."""
 
     topic_id: UUID
     name: str
@@ -27,7 +28,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndTime:
-    """The answer to a look-up by time."""
+    """Result of a look-up by time."""
 
     offset: int
     timestamp: Millis
@@ -36,136 +37,146 @@ class OffsetAndTime:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """What recovery cut from a log: bytes behind the last sound batch, which a crash left or a disk damaged."""
+    """Bytes that recovery cut from a log: they follow the last valid batch after a crash or disk damage."""
 
     topic: str
     partition: int
     offset: int
-    """The first offset that is gone."""
+    """First offset that was lost."""
     bytes_cut: int
     reason: str
 
 
 class Compaction(Protocol):
-    """One pass over a partition's full segments: `work` and `swap` in turn, until `swap` returns False."""
+    """One pass over a partition's full segments: call `work` and `swap` alternately until `swap` returns False."""
 
     bytes_before: int
     bytes_after: int
-    """Of the segments that it has been over."""
+    """Sizes of the processed segments before and after, in bytes."""
 
     def work(self) -> Iterator[None]:
-        """In a worker thread, in small steps: prepare a swap. Raises OSError and BatchError: `close` it then."""
+        """In a worker thread: prepare a swap, in small steps.
+
+        Raises OSError and BatchError; call `close` in that case.
+        """
         ...
 
     def swap(self) -> bool:
-        """On the event loop: let the log have what is prepared; False when all is done."""
+        """On the event loop: replace the segments that `work` rewrote; return False when the pass is complete."""
         ...
 
     def close(self) -> None:
-        """On the event loop: give up what is not swapped; never while `work` runs."""
+        """On the event loop: discard work that is not swapped. Must not be called while `work` runs."""
         ...
 
 
 class PartitionLog(Protocol):
-    """One partition: whole record batches v2, addressed by offset."""
+    """One partition: record batches v2, addressed by offset."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read."""
+        """First offset that can be read."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets; what lies between `stable_offset` and this is not synced yet."""
+        """Offset of the next record. Records from `stable_offset` up to this offset are not synced yet."""
         ...
 
     @property
     def stable_offset(self) -> int:
-        """All below is on disk and may be read and acknowledged (the high watermark)."""
+        """High watermark: all records below it are on disk, and may be read and acknowledged."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch at which this process owns the partition."""
+        """Leader epoch in which this process owns the partition."""
         ...
 
     @property
     def stopped(self) -> OSError | None:
-        """Why the partition takes no appends until the store is opened again; None where it does."""
+        """Error after which the partition rejects appends until the store is reopened; None if there was none."""
         ...
 
     def sync_first(self) -> None:
-        """Take this partition's appends with the next sync, whatever else waits; called before the first append."""
+        """Include this partition's appends in every next sync, whatever else waits; call before the first append."""
         ...
 
     @property
     def producers(self) -> ProducerStates:
-        """What idempotent producers appended, queued appends included: ask it before `append`, which updates it."""
+        """State of idempotent producers, including queued appends; check it before `append`, which updates it."""
         ...
 
     def append(self, batches: Buffer, leader_epoch: int) -> int:
-        """Queue one or several whole batches, set their base offsets and leader epoch; return the first base offset.
+        """Queue one or several complete batches, set their base offsets and leader epoch; return the first base offset.
 
-        The caller has checked each batch's header and CRC. Takes ownership of the bytes: a bytearray is changed in
-        place. Raises StaleLeaderEpoch, PartitionStopped.
+        The caller has checked each batch's header and CRC. Takes ownership of the bytes: a
+        bytearray is modified in place. Raises StaleLeaderEpoch, PartitionStopped.
         """
         ...
 
     def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
-        """Whole batches from the one that holds `offset`, below `stable_offset`: at least one, then up to max_bytes.
+        """Return complete batches below `stable_offset`, from the batch that contains `offset`.
 
-        Empty at the end. Raises OffsetOutOfRange below start_offset or above stable_offset, CorruptBatch where the
-        first of them is damaged.
+        Returns at least one batch, further ones up to `max_bytes` in total, and nothing at the end
+        of the log. Raises OffsetOutOfRange below `start_offset` or above `stable_offset`, and
+        CorruptBatch if the first batch is damaged.
         """
         ...
 
     def send(self, offset: int, max_bytes: int) -> Sequence[Buffer | FileSlice]:
-        """`read` for a peer on a socket: what is large may come as places in files, for `os.sendfile`."""
+        """Like `read`, for sending to a socket: large parts may be slices of files, for `os.sendfile`."""
         ...
 
     def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
-        """The first record at or after that time; None where all are older."""
+        """Return the first record at or after that time; None if all records are older."""
         ...
 
     def find_max_time(self) -> OffsetAndTime | None:
-        """The record with the largest timestamp; None for an empty partition."""
+        """Return the record with the largest timestamp; None if the partition is empty."""
         ...
 
     def truncate(self, offset: int) -> None:
-        """Drop everything from `offset` on, whole batches: one that holds `offset` goes too. Nothing may be queued.
+        """Remove all batches from `offset` on, including one that contains `offset`. No appends may be queued.
 
-        Not over PostgreSQL, where a row that is in was acknowledged.
+        Not supported over PostgreSQL, where every committed row was acknowledged.
         """
         ...
 
     def delete_before(self, offset: int) -> int:
-        """Move the start offset up to `offset`, durably; return the new start."""
+        """Advance the start offset to `offset`, durably; return the new start offset."""
         ...
 
     def apply_retention(self, now: Millis) -> int:
-        """Drop the segments that retention.ms and retention.bytes no longer keep; return the start offset."""
+        """Remove segments that retention.ms and retention.bytes do not retain; return the start offset."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Size of the log in bytes."""
         ...
 
     def cleanable_ratio(self, now: Millis) -> float:
-        """Which part of it compaction has not seen, 1 where max.compaction.lag.ms has passed; 0 where it is to wait."""
+        """Return the fraction of the log that was never compacted.
+
+        Returns 1 if max.compaction.lag.ms has passed, and 0 if no compaction should run.
+        """
         ...
 
     def compact(self, now: Millis, max_map_bytes: int) -> Compaction:
-        """Begin to compact; `max_map_bytes` bounds its memory. One at a time, and not while `cleanable_ratio` is 0."""
+        """Start a compaction whose map uses at most `max_map_bytes` of memory.
+
+        Only one may run at a time, and none while `cleanable_ratio` is 0.
+        """
         ...
 
 
 class Pending(Protocol):
-    """Appends that one sync will make durable; the shell needs to know only whether they are all of them."""
+    """Appends that one sync makes durable; the broker only needs to know whether they are all appends."""
 
     @property
     def is_last(self) -> bool:
-        """False if a later `take` has the rest of what was appended before this one, or before an earlier one."""
+        """False if a later `take` returns the rest of what was appended before this one, or before an earlier one."""
         ...
 
 
@@ -174,103 +185,108 @@ class LogStore(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """22 characters, as Kafka's."""
+        """Cluster ID of 22 characters, like Kafka's."""
         ...
 
     @property
     def queued_bytes(self) -> int:
-        """Appended and not settled yet: what the shell bounds by holding back its readers."""
+        """Bytes appended and not settled yet. The broker pauses its connections if there are too many."""
         ...
 
     @property
     def recovered(self) -> Sequence[TornTail]:
-        """What had to be cut, of the partitions opened so far."""
+        """Tails that recovery cut, of the partitions opened so far."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
-        """All topics by name."""
+        """Return all topics by name."""
         ...
 
     def create_topic(self, topic: Topic) -> None:
-        """Durable when it returns."""
+        """Create a topic. It is durable when this returns."""
         ...
 
     def alter_topic(self, topic: Topic) -> None:
-        """Store new configs or a larger number of partitions for the topic of that id; durable when it returns."""
+        """Store new configs or a larger partition count for the topic with that ID; durable when this returns."""
         ...
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
-        """From now on topics have these configs where they set none of their own; open partitions too."""
+        """Change the configs of topics that do not set their own, including open partitions."""
         ...
 
     def delete_topic(self, topic_id: UUID) -> None:
-        """Durable when it returns; the partitions' logs are gone."""
+        """Delete a topic and its partitions' logs; durable when this returns."""
         ...
 
     def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
-        """Configs of what is no topic: those that `keep_configs` kept for this kind of resource, by the name."""
+        """Return the configs of non-topic resources of that kind, by name, as `keep_configs` stored them."""
         ...
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
-        """Keep these instead of what was kept under that name; none forgets the name. Durable when it returns."""
+        """Replace the configs of a resource; an empty mapping removes the resource. Durable when this returns."""
         ...
 
     def partition(self, topic_id: UUID, partition: int) -> PartitionLog:
-        """The log of an existing partition, opened (and recovered) at first use. Raises KeyError."""
+        """Return the log of an existing partition, which is opened and recovered at first use. Raises KeyError."""
         ...
 
     def take(self) -> Pending | None:
-        """On the event loop: everything appended since the last take, and what deletions left to clean up, or None.
+        """On the event loop: return all appends since the last take, and the clean-up of deletions, or None.
 
-        A store may divide appends that need many new files: the first take returns a part, the following takes return
-        the rest. Until then they include later appends only of partitions with `sync_first`. The appends of one
-        partition are never divided. At most one is under way: take, sync, then settle or fail, before the next.
+        A store may divide appends that need many new files: the first take returns a part, and the
+        following takes return the rest. Until then, only partitions with `sync_first` contribute
+        later appends. The appends of one partition are never divided. At most one take may be in
+        progress: take, sync, and then settle or fail, before the next take.
         """
         ...
 
     def sync(self, pending: Pending) -> None:
-        """In the writer thread: write it and make it durable. Raises OSError, SyncFailed where that is not retried."""
+        """In the writer thread: write the appends and make them durable.
+
+        Raises OSError, or SyncFailed if a retry is not possible.
+        """
         ...
 
     def settle(self, pending: Pending) -> "Sequence[PartitionLog]":
-        """On the event loop, after sync: what it holds may now be read. Returns the logs that have more to read."""
+        """On the event loop, after sync: make the appends readable. Returns the logs that have new records."""
         ...
 
     def fail(self, pending: Pending, error: OSError) -> None:
-        """On the event loop, after sync raised: drop what it held and all else that is not settled, everywhere.
+        """On the event loop, after sync raised: drop all appends that are not settled, of all partitions.
 
-        Every partition is back at its stable offset, its producers too. Later appends may succeed again, as on a disk
-        that was full; after SyncFailed the partitions concerned are stopped.
+        Every partition and its producers return to the stable offset. Later appends may succeed,
+        for example after a full disk; after SyncFailed, the affected partitions are stopped.
         """
         ...
 
     def close(self) -> None:
-        """Sync, mark the shutdown as clean, release the locks."""
+        """Sync, mark the shutdown as clean, and release the locks."""
         ...
 
 
 class SyncFailed(OSError):
-    """The disk did not confirm what was written to it.
+    """The disk did not confirm a write.
 
-    The kernel may take those pages for clean from now on, so that a second sync would succeed without having written
-    them: nothing is tried again, and what the files hold is found out by the next start.
+    The kernel may consider these pages clean from now on, so a second sync could succeed without
+    writing them. Therefore nothing is retried, and the next start determines the contents of the
+    files.
     """
 
 
 class PartitionStopped(OSError):
-    """An append to a partition whose disk failed it: it can be read, and written to again after a restart."""
+    """Append to a partition after a disk error: it stays readable, and accepts appends after a restart."""
 
 
 class StaleLeaderEpoch(KohortError):
-    """An append with an epoch that is not the partition's."""
+    """Append with an epoch that is not the partition's."""
 
 
 class OffsetOutOfRange(KohortError):
-    """A read outside start_offset to stable_offset."""
+    """Read outside `start_offset` to `stable_offset`."""
 
 
 class TopicExists(KohortError):
-    """Another broker of the cluster has just made a topic of that name."""
+    """Another broker of the cluster has just created a topic with that name."""
 
 
 class DataDirectoryInUse(KohortError):
@@ -278,4 +294,4 @@ class DataDirectoryInUse(KohortError):
 
 
 class BadDataDirectory(KohortError):
-    """The data directory cannot be used: not ours, of a newer format, damaged."""
+    """The data directory cannot be used: it is not Kohort's, has a newer format, or is damaged."""

@@ -1,19 +1,22 @@
-"""What compaction makes of one batch. Pure; the rules are Kafka's (KIP-58, KIP-98, KIP-534)."""
+"""Compaction of one batch, by Kafka's rules (KIP-58, KIP-98, KIP-534). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.log.newest import NewestOffsets
 from kohort.model import Millis
-from kohort.wire.batch import BatchHeader
-from kohort.wire.compression import Buffer
-from kohort.wire.record_filter import Scanned, scan_records, with_records
-from kohort.wire.record_pairs import decode_pairs
+from kohort.wire.batches.batch import BatchHeader
+from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches.record_filter import Scanned, scan_records, with_records
+from kohort.wire.batches.record_pairs import decode_pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """One pass over a log: every record from `dirty_from` up to `end` is in `newest`, none below is."""
+    """One pass over a log.
+
+    `newest` contains the keys of all records from `dirty_from` up to `end`, and of none before.
+    """
 
     newest: NewestOffsets
     dirty_from: int
@@ -21,10 +24,10 @@ class Cleaning:
     now: Millis
     delete_retention_ms: Millis
     last_of_producer: Mapping[int, int]
-    """By producer id the last offset of its last batch: from that batch alone its next sequence number is known."""
+    """Last offset of each producer's last batch. That batch must stay, because it holds the last sequence number."""
 
     def clean(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
-        """The batch as it is, or with fewer records, or None where nothing of it needs to stay. Raises BatchError."""
+        """Return the batch unchanged or with fewer records, or None if it can be removed. Raises BatchError."""
         if header.base_offset >= self.end:
             return batch
         if header.base_offset >= self.dirty_from:
@@ -48,7 +51,7 @@ class Cleaning:
         return with_records(header, data, kept, horizon)
 
     def _all_stay(self, batch: Buffer, newest: int | None) -> bool:
-        """Whether that is plain without looking closer: nothing is replaced and nothing is a tombstone."""
+        """Return whether keys and values alone show that every record stays: none is replaced, none is a tombstone."""
         _, pairs = decode_pairs(batch)
         return all(
             value is not None and key is not None and (newest is not None or not self.newest.seen(key))
@@ -63,5 +66,5 @@ class Cleaning:
         else:
             newest = record.offset >= self.end or bool(self.newest.within(record.offset, record.offset))
         horizon = header.delete_horizon
-        # Whoever reads a table from its start has so long to learn that a key is gone.
+        # A consumer that reads a table from its start has until the horizon to read the tombstone.
         return newest and (not record.is_tombstone or horizon is None or self.now < horizon)

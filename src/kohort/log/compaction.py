@@ -1,13 +1,15 @@
-"""Compaction of one partition: its full segments are written anew with each key's last record (KIP-58).
+"""Compaction of one partition: rewrites its full segments with the last record of each key (KIP-58).
 
-The event loop begins it and swaps segments, a worker thread does what takes long, one after the other:
+The event loop starts it and swaps segments; a worker thread does the long work. The steps run one
+after the other:
 
     compaction = log.compact(now, max_map_bytes)      event loop
     for _ in compaction.work(): ...                   worker thread, a batch per step
     compaction.swap()                                 event loop; again from `work` until it returns False
 
-Nobody else touches full segments meanwhile: retention and DeleteRecords wait with theirs (`SegmentedLog.compacting`).
-Killed at any step, the log is what it was before the last swap or after it.
+Nothing else changes full segments meanwhile: retention and DeleteRecords wait
+(`SegmentedLog.compacting`). If the process dies at any step, the log is in its state before or
+after the last swap.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,83 +21,86 @@ from kohort.log.newest import NewestOffsets
 from kohort.log.producers import Producer
 from kohort.log.segment import Segment
 from kohort.model import Millis
-from kohort.wire.batch import HEADER_SIZE, BatchHeader, read_header
-from kohort.wire.compression import Buffer
-from kohort.wire.record_filter import scan_records
-from kohort.wire.record_pairs import decode_pairs
+from kohort.wire.batches.batch import HEADER_SIZE, BatchHeader, read_header
+from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches.record_filter import scan_records
+from kohort.wire.batches.record_pairs import decode_pairs
 
 if TYPE_CHECKING:
     from kohort.log.partition import SegmentedLog
 
 _WINDOW = 1 << 20
 _MOST_IN_A_SWAP = 200
-"""Old segments that one new one replaces: the event loop renames each."""
+"""Maximum number of old segments that one new one replaces: the event loop renames each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """What compaction would find in a log."""
+    """Sizes of the compacted and the dirty part of a log."""
 
     dirty_from: int
-    """All below has been compacted before."""
+    """Offset below which all segments have been compacted before."""
     end: int
-    """From here on nothing may be touched: it grows, or is younger than min.compaction.lag.ms."""
+    """Offset from which segments must not be compacted: they still grow, or are younger than min.compaction.lag.ms."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Whether max.compaction.lag.ms has passed, so that the ratio does not count."""
+    """Whether max.compaction.lag.ms has passed, in which case the ratio is irrelevant."""
 
     @property
     def ratio(self) -> float:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
 
-class Workshop(Protocol):
-    """Where a compaction reads old segments and writes a new one. Used in the worker thread, but for `put_in_place`."""
+class CompactionFiles(Protocol):
+    """Storage access of a compaction.
+
+    It reads old segments and writes a new one, in the worker thread except for `put_in_place`.
+    """
 
     def read(self, segment: Segment, position: int, size: int) -> Buffer:
-        """Those bytes of a full segment, fewer at its end."""
+        """Return bytes of a full segment; fewer at its end."""
         ...
 
     def begin(self, base_offset: int) -> Segment:
-        """A new segment, empty and unknown to its log."""
+        """Create a new, empty segment that is not part of its log."""
         ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Add to the new segment."""
+        """Append to the new segment."""
         ...
 
     def producers_at_end(self, segment: Segment) -> Mapping[int, Producer] | None:
-        """What was kept of the partition's producers when this segment was full; None where that is not known."""
+        """Return the stored producer state at the end of this segment; None if it is unknown."""
         ...
 
     def commit(self, end_offset: int) -> None:
-        """The new segment takes the place of all from its base to `end_offset`, even if the process dies now."""
+        """Durably decide that the new segment replaces all segments from its base offset to `end_offset`."""
         ...
 
     def put_in_place(self, old: Sequence[Segment], new: Segment) -> None:
-        """On the event loop: do what `commit` decided. Raises OSError, and then nothing has changed."""
+        """On the event loop: carry out the replacement. If it raises OSError, nothing has changed."""
         ...
 
     def finish(self) -> None:
-        """`put_in_place` is done and need not be done again."""
+        """Record that `put_in_place` is complete and need not be repeated after a crash."""
         ...
 
     def keep_progress(self, offset: int) -> None:
-        """Everything below is compacted."""
+        """Store the offset below which everything is compacted."""
         ...
 
     def discard(self) -> None:
-        """The new segment is not wanted, nor committed."""
+        """Discard the new segment, which is not committed."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close all open files."""
         ...
 
 
 def cleanable(log: "SegmentedLog", now: Millis) -> Cleanable:
-    """What there is to compact, by the sizes of whole segments."""
+    """Return the compactable part of the log, by the sizes of whole segments."""
     config = log.config
     dirty_from = max(log.compacted_to, log.start_offset)
     clean = dirty = 0
@@ -116,7 +121,7 @@ class Compaction:
     """One pass over one log."""
 
     def __init__(
-        self, log: "SegmentedLog", found: Cleanable, workshop: Workshop, now: Millis, max_map_bytes: int
+        self, log: "SegmentedLog", found: Cleanable, workshop: CompactionFiles, now: Millis, max_map_bytes: int
     ) -> None:
         self.bytes_before = self.bytes_after = 0
         self._log = log
@@ -129,7 +134,7 @@ class Compaction:
             for segment in log.full_segments
             if segment.base_offset < found.end
         ]
-        """Each with the offset at which its successor begins."""
+        """Segments to process, each with the base offset of its successor."""
         self._last_of_producer = {
             number: producer.batches[-1].last_offset
             for number, producer in log.producers.snapshot().items()
@@ -139,21 +144,21 @@ class Compaction:
         self._ready: tuple[list[Segment], Segment] | None = None
 
     def work(self) -> Iterator[None]:
-        """Prepare the next swap; where none is prepared, all is done. Raises OSError and BatchError: close it then."""
+        """Prepare the next swap, or none if the pass is complete. Raises OSError and BatchError; call `close` then."""
         self._workshop.finish()
         if self._cleaning is None:
             self._cleaning = yield from self._learn()
             while self._todo and self._todo[-1][0].base_offset >= self._cleaning.end:
                 self._todo.pop()
         if self._cleaning.end <= self._found.dirty_from:
-            return  # a transaction, at once
+            return  # the log starts with a transaction
         while self._todo and self._ready is None:
             yield from self._rewrite(self._cleaning)
         if self._ready is None:
             self._workshop.keep_progress(self._cleaning.end)
 
     def swap(self) -> bool:
-        """Let the log have what `work` prepared; False where that was nothing, and the compaction is over."""
+        """Replace the segments that `work` rewrote; return False if there are none, and end the compaction."""
         if self._ready is None:
             if self._cleaning is not None:
                 self._log.compacted_to = max(self._log.compacted_to, self._cleaning.end)
@@ -167,14 +172,14 @@ class Compaction:
         return not self._log.deleted
 
     def close(self) -> None:
-        """Give up what is not swapped yet, and let retention go on. Calling it again does nothing."""
+        """Discard work that is not swapped, and resume retention. May be called again."""
         if self._log.compacting:
             self._log.compacting = False
             self._workshop.close()
             self._log.drop_segments_below_start()
 
     def _learn(self) -> Generator[None, None, Cleaning]:
-        """Which records of the dirty part are the last of their keys: as far as memory allows."""
+        """Find the last record of each key in the dirty part, as far as the memory limit allows."""
         first, end = None, self._found.dirty_from
         for segment, after in self._todo:
             if after <= self._found.dirty_from:
@@ -183,7 +188,8 @@ class Compaction:
                 if header.next_offset <= self._found.dirty_from:
                     continue
                 if header.is_transactional or header.is_control or self._newest.full:
-                    # Which transactions were aborted is not known here, so nothing behind one's start is touched.
+                    # Aborted transactions are not known here, so records after the start of a
+                    # transaction are not compacted.
                     return self._cleaning_to(first, end)
                 first = header.base_offset if first is None else first
                 self._newest.add(*_keys(batch, header))
@@ -197,7 +203,7 @@ class Compaction:
         return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer)
 
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
-        """One new segment of as many old ones as fit into it."""
+        """Write one new segment from as many old ones as fit into it."""
         old: list[Segment] = []
         new = self._workshop.begin(self._todo[0][0].base_offset)
         changed, end = False, 0
@@ -228,7 +234,7 @@ class Compaction:
         self._ready = old, new
 
     def _batches(self, segment: Segment, position: int = 0) -> Iterator[tuple[Buffer, BatchHeader]]:
-        """Every batch from a boundary on, whole; read in windows."""
+        """Yield every batch from a batch boundary on; reads in windows."""
         while position < segment.size:
             window = memoryview(self._workshop.read(segment, position, _WINDOW))
             at = 0
@@ -240,7 +246,7 @@ class Compaction:
                     break
                 yield window[at : at + header.size], header
                 at += header.size
-            if not at:  # larger than the window
+            if not at:  # the batch is larger than the window
                 size = read_header(window).size if len(window) >= HEADER_SIZE else HEADER_SIZE
                 window = memoryview(self._workshop.read(segment, position, size))
                 if len(window) < size:
@@ -251,7 +257,7 @@ class Compaction:
 
 
 def _keys(batch: Buffer, header: BatchHeader) -> tuple[Sequence[tuple[bytes | None, bytes | None]], Sequence[int]]:
-    """Key and value, and offset of each record; of values it matters only that they are there."""
+    """Return keys and values, and offsets, of the batch's records. The caller does not use the values."""
     if not header.has_gaps:
         _, pairs = decode_pairs(batch)
         return pairs, range(header.base_offset, header.next_offset)

@@ -1,4 +1,4 @@
-"""The topic configs that a log itself obeys, by Kafka's names and with its defaults."""
+"""Topic configs that a log uses, with Kafka's names and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _DAY: Millis = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Sizes in bytes, -1 for no limit."""
+    """Topic configs of one log. Sizes are in bytes; -1 means no limit."""
 
     segment_bytes: int = 1 << 30
     segment_ms: Millis = 7 * _DAY
@@ -20,22 +20,22 @@ class LogConfig:
     deletes: bool = True
     """Whether cleanup.policy contains `delete`: only then does retention apply."""
     compacts: bool = False
-    """Whether it contains `compact`: only then may offsets be missing."""
+    """Whether cleanup.policy contains `compact`: only then may offsets be missing."""
     producer_expiration_ms: Millis = _DAY
     delete_retention_ms: Millis = _DAY
-    """How long compaction keeps a tombstone that it has met."""
+    """Time for which a tombstone is retained after compaction first finds it."""
     min_cleanable_ratio: float = 0.5
     min_compaction_lag_ms: Millis = 0
     max_compaction_lag_ms: Millis = 2**63 - 1
 
     @property
     def roll_ms(self) -> Millis:
-        """The age at which a segment is full: only then can compaction have it."""
+        """Age at which a segment is full, so that compaction can process it."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "LogConfig":
-        """The configs of a topic; what it does not name has its default. Raises ConfigError."""
+        """Parse a topic's configs; missing ones have their defaults. Raises ConfigError."""
         defaults = cls()
         ratio = _fraction(configs, "min.cleanable.dirty.ratio", defaults.min_cleanable_ratio)
         policies = [policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")]

@@ -1,4 +1,4 @@
-"""Open files, a bounded number of them: ten thousand partitions must not need ten thousand descriptors."""
+"""A bounded cache of open files: ten thousand partitions must not need ten thousand file descriptors."""
 
 import errno
 import os
@@ -8,7 +8,11 @@ from pathlib import Path
 
 
 class SegmentFile:
-    """One segment's file. A successor of the same path is another object, so nobody writes to what was removed."""
+    """File of one segment.
+
+    A later file at the same path is another object, so that no write reaches a removed file's
+    successor.
+    """
 
     __slots__ = ("cut_to", "exists", "path")
 
@@ -17,11 +21,11 @@ class SegmentFile:
         self.exists = exists
         """Whether its name is in its directory (perhaps not durably yet)."""
         self.cut_to: int | None = None
-        """Bytes from here on are left from an append that failed; they go before the next write."""
+        """Position from which bytes are left over from a failed append; the next write first truncates them."""
 
 
 class OpenFile:
-    """A descriptor that is open for as long as somebody holds this."""
+    """A file descriptor that stays open while this object is referenced."""
 
     __slots__ = ("_closed", "descriptor")
 
@@ -35,7 +39,7 @@ class OpenFile:
 
 
 class FileSlice:
-    """Bytes of a file that need not pass through memory on their way to a peer: what `os.sendfile` takes."""
+    """Bytes of a file that can be sent without a copy through memory (`os.sendfile`)."""
 
     __slots__ = ("file", "position", "size")
 
@@ -48,12 +52,15 @@ class FileSlice:
         return self.size
 
     def read(self) -> bytes:
-        """The bytes, for whom sendfile does not serve; fewer where the file ends."""
+        """Return the bytes, for callers that cannot use sendfile; fewer at the end of the file."""
         return os.pread(self.file.descriptor, self.size, self.position)
 
 
 class Descriptors:
-    """The files used last stay open. Belongs to one thread: what `get` returns is good until the next call."""
+    """Keeps recently used files open.
+
+    Only one thread may use it. The result of `get` is valid until the next call.
+    """
 
     __slots__ = ("_alive", "_capacity", "_flags", "_open")
 
@@ -63,7 +70,7 @@ class Descriptors:
         self._flags = flags | os.O_CLOEXEC
         self._open: OrderedDict[SegmentFile, OpenFile] = OrderedDict()
         self._alive = 0
-        """Open files, those that are held elsewhere included."""
+        """Number of open files, including those that are referenced elsewhere."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -73,11 +80,11 @@ class Descriptors:
         return self._capacity
 
     def get(self, file: SegmentFile, flags: int = 0) -> int:
-        """The file's descriptor, opened now if need be, with these flags too."""
+        """Return the file's descriptor; opens the file with additional `flags` if necessary."""
         return self._get(file, flags).descriptor
 
     def hold(self, file: SegmentFile) -> OpenFile | None:
-        """The file, open for as long as it is held; None where too many are held already."""
+        """Return the file, which stays open while it is referenced; None if too many files are open already."""
         return self._get(file) if self._alive < 2 * self._capacity else None
 
     def _get(self, file: SegmentFile, flags: int = 0) -> OpenFile:
@@ -93,14 +100,14 @@ class Descriptors:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
                     raise
-                self._close_oldest()  # connections have taken all others
+                self._close_oldest()  # connections have used up all other descriptors
             else:
                 self._alive += 1
                 found = self._open[file] = OpenFile(descriptor, self._was_closed)
                 return found
 
     def forget(self, file: SegmentFile) -> None:
-        """Close that file, which is removed; whoever holds it reads on."""
+        """Close a file that is being removed; existing references can still read it."""
         self._open.pop(file, None)
 
     def _close_oldest(self) -> None:
@@ -110,5 +117,5 @@ class Descriptors:
         self._alive -= 1
 
     def close(self) -> None:
-        """Close all that nobody holds."""
+        """Close all files that are not referenced elsewhere."""
         self._open.clear()

@@ -1,14 +1,16 @@
-"""The data directory: whose it is, who holds it, which format it has, which topics are in it.
+"""The data directory: its lock, format, cluster, topics and configs.
 
-kohort.json              format, cluster id, leader epoch, whether the last owner closed it
-lock                     held by flock, which the kernel releases when a process dies
-topics.json              every topic with its id, partitions and configs
-configs.json             configs of what is no topic, such as groups, by kind and name
-<topic>-<n>/             one partition, as in Kafka:
-    00000000000000000000.log    raw batches; the name is the first offset
-    00000000000000000000.index  its sidecar: sparse index and producers
-    start-offset                where DeleteRecords moved the start to
-    compacted-to, *.swap, ...   what compaction leaves: see names.py
+It contains:
+
+    kohort.json              format, cluster id, leader epoch, whether the last owner closed it
+    lock                     held by flock, which the kernel releases when a process dies
+    topics.json              every topic with its id, partitions and configs
+    configs.json             configs of other resources, such as groups, by kind and name
+    <topic>-<n>/             one partition, as in Kafka:
+        00000000000000000000.log    raw batches; the name is the first offset
+        00000000000000000000.index  its sidecar: sparse index and producers
+        start-offset                start offset that DeleteRecords set
+        compacted-to, *.swap, ...   files of compaction: see names.py
 """
 
 import fcntl
@@ -26,18 +28,18 @@ from kohort.model import UUID
 
 FORMAT = 1
 CLUSTER_FORMAT = 3
-"""The directory that several brokers share: see `kohort.log.cluster`."""
+"""Format of a directory that several brokers share: see `kohort.log.cluster`."""
 OLDER_CLUSTER_FORMAT = 2
-"""Of version 0.1, whose image has no replicas and whose brokers would drop them."""
+"""Format of version 0.1, whose image has no replicas and whose brokers would drop them."""
 _MAX_EPOCH = 2**31 - 1
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class DataDirectory:
-    """An open, locked data directory. Every open begins a new leader epoch."""
+    """An open, locked data directory. Opening it starts a new leader epoch."""
 
     def __init__(self, path: Path, cluster_id: str | None = None) -> None:
-        """Create it if need be. Raises DataDirectoryInUse, BadDataDirectory."""
+        """Open the directory, creating it if necessary. Raises DataDirectoryInUse, BadDataDirectory."""
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ class DataDirectory:
         self._write_meta(clean=False)
 
     def close(self, *, clean: bool) -> None:
-        """Release the lock; `clean` says that the next owner need not look for torn tails."""
+        """Release the lock; `clean` tells the next owner that it need not look for torn tails."""
         try:
             if clean:
                 self._write_meta(clean=True)
@@ -73,20 +75,20 @@ class DataDirectory:
             os.close(self._lock)
 
     def read_topics(self) -> list[Topic]:
-        """The topics that `write_topics` left."""
+        """Return the topics that `write_topics` stored."""
         return read_topics(self.path)
 
     def write_topics(self, topics: Iterable[Topic]) -> None:
-        """Durable when it returns."""
+        """Store all topics; durable when this returns."""
         stored = [topic_to_json(one) for one in topics]
         write_durably(self.path / "topics.json", json.dumps({"topics": stored}, indent=1).encode())
 
     def read_configs(self) -> dict[str, dict[str, dict[str, str]]]:
-        """What `write_configs` left."""
+        """Return the configs that `write_configs` stored."""
         return read_configs(self.path)
 
     def write_configs(self, configs: AllConfigs) -> None:
-        """Durable when it returns."""
+        """Store all configs; durable when this returns."""
         stored = {kind: {name: dict(one) for name, one in names.items()} for kind, names in configs.items()}
         write_durably(self.path / "configs.json", json.dumps(stored, indent=1).encode())
 
@@ -96,8 +98,11 @@ class DataDirectory:
 
 
 def refuse_foreign_files(path: Path, ours: Set[str] = frozenset()) -> None:
-    """A wrong --data must not mix a log into somebody's files. `ours` may lie there already."""
-    # lost+found is what a fresh file system holds.
+    """Raise BadDataDirectory if the directory contains files other than `ours`.
+
+    Without this check, a wrong --data would write a log among a user's files.
+    """
+    # A new file system contains lost+found.
     foreign = {entry.name for entry in os.scandir(path)} - {"lock", "lost+found", "kohort.json.new"} - ours
     if foreign:
         detail = f"is not empty and not a data directory of kohort (it holds {min(foreign)!r}); choose another one"
@@ -105,7 +110,7 @@ def refuse_foreign_files(path: Path, ours: Set[str] = frozenset()) -> None:
 
 
 def check_meta(path: Path, meta: Mapping[str, Any], format_: int, cluster_id: str | None) -> str:
-    """The cluster id. Refuses a directory of another format, or of another cluster than the one that is asked for."""
+    """Return the cluster ID. Raises BadDataDirectory if the format or the cluster is not the expected one."""
     if meta.get("format") != format_:
         detail = f"has format {meta.get('format')!r}, this version of kohort reads {format_}"
         raise BadDataDirectory(f"the data directory {path} {detail}; use the version that made it")
@@ -118,7 +123,7 @@ def check_meta(path: Path, meta: Mapping[str, Any], format_: int, cluster_id: st
 
 
 def last_epoch(path: Path, meta: Mapping[str, Any]) -> int:
-    """The leader epoch of the last broker that had the directory alone; -1 where there was none."""
+    """Return the leader epoch of the last broker that used the directory alone; -1 if there was none."""
     epoch = meta.get("epoch")
     if not isinstance(epoch, int) or not -1 <= epoch < _MAX_EPOCH:
         raise BadDataDirectory(f"{path / 'kohort.json'} is damaged: epoch {epoch!r}")
@@ -126,7 +131,7 @@ def last_epoch(path: Path, meta: Mapping[str, Any]) -> int:
 
 
 def read_topics(path: Path) -> list[Topic]:
-    """The topics of a broker alone."""
+    """Return the topics of a stand-alone broker."""
     stored = read_json(path / "topics.json")
     if stored is None:
         return []
@@ -140,7 +145,7 @@ def read_topics(path: Path) -> list[Topic]:
 
 
 def read_configs(path: Path) -> dict[str, dict[str, dict[str, str]]]:
-    """The configs of a broker alone."""
+    """Return the configs of a stand-alone broker."""
     stored = read_json(path / "configs.json") or {}
     try:
         return {
@@ -152,7 +157,7 @@ def read_configs(path: Path) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def topic_to_json(topic: Topic) -> dict[str, Any]:
-    """What `topic_of_json` reads."""
+    """Return the JSON object that `topic_of_json` parses."""
     return {
         "id": str(topic.topic_id),
         "name": topic.name,
@@ -162,18 +167,18 @@ def topic_to_json(topic: Topic) -> dict[str, Any]:
 
 
 def topic_of_json(stored: Mapping[str, Any]) -> Topic:
-    """Raises KeyError, TypeError, ValueError."""
+    """Parse a topic. Raises KeyError, TypeError, ValueError."""
     return Topic(UUID(stored["id"]), stored["name"], int(stored["partitions"]), dict(stored["configs"]))
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse a name that would leave the data directory. The broker has checked it by Kafka's rules before."""
+    """Reject a name that leads out of the data directory. The broker has already applied Kafka's rules."""
     if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
         raise BadDataDirectory(f"the topic name {name!r} cannot be the name of a directory")
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: after a crash it has the old content or the new one."""
+    """Replace a file atomically: after a crash it has either the old or the new content."""
     fresh = path.with_name(path.name + ".new")
     with fresh.open("wb") as file:
         file.write(data)
@@ -210,7 +215,7 @@ def _lock(path: Path) -> int:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a file; None where there is no file."""
+    """Return the JSON object in a file; None if the file does not exist."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:

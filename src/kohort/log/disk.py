@@ -1,4 +1,4 @@
-"""The writer thread's half of the file store: gathered writes, then the cheapest way to make them durable."""
+"""Writes of the file store's writer thread: gathers writes, then syncs them in the cheapest way."""
 
 import errno
 import logging
@@ -12,7 +12,7 @@ from kohort.log.api import SyncFailed
 from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.directory import sync_directory
 from kohort.log.sync_choice import SyncChoice, syncfs_of
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.compression import Buffer
 
 log = logging.getLogger("kohort.log")
 
@@ -21,11 +21,11 @@ _MAX_PARTS = 1024
 
 
 Write = tuple[SegmentFile, int, list[Buffer]]
-"""A file, where in it, and what."""
+"""A file, a position in it, and the bytes to write."""
 
 
 class FilesNotSynced(SyncFailed):
-    """Which ones."""
+    """The disk did not confirm writes to these files."""
 
     def __init__(self, error: OSError, files: Sequence[SegmentFile]) -> None:
         super().__init__(error.errno, error.strerror)
@@ -41,10 +41,10 @@ def _confirming(files: Sequence[SegmentFile]) -> Iterator[None]:
 
 
 class Disk:
-    """Writes and syncs. Used by one thread at a time."""
+    """Writes and syncs files. Only one thread may use it at a time."""
 
     def __init__(self, root: Path, max_open: int, *, durable: bool = True) -> None:
-        """Not `durable`: what is written need not survive a crash, and nothing is synced."""
+        """Open the directory. If not `durable`, writes need not survive a crash, and nothing is synced."""
         self._durable = durable
         self._root = root
         self._descriptors = Descriptors(max_open, os.O_RDWR)
@@ -52,12 +52,13 @@ class Disk:
         self._syncfs = syncfs_of(root)
         self.choice = SyncChoice(can_sync_together=self._syncfs is not None)
         self._new_names: set[Path] = set()
-        """Directories with names in them that are not durable yet."""
+        """Directories that contain new names that are not durable yet."""
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Durable when it returns. Raises OSError: then any part of it may be on disk.
+        """Write; everything is durable when this returns. After an OSError, any part may be on disk.
 
-        FilesNotSynced says which files the disk would not confirm; every other error leaves files as they can be cut.
+        FilesNotSynced lists the files that the disk did not confirm. After any other error, the
+        files can be truncated to their former sizes.
         """
         if not writes:
             return
@@ -72,13 +73,13 @@ class Disk:
             self._sync_each(files, cost)
 
     def create(self, file: SegmentFile) -> None:
-        """Make an empty file, durably."""
+        """Create an empty file, durably."""
         self._open(file)
         if self._durable:
             self._sync_new_names()
 
     def forget(self, file: SegmentFile) -> None:
-        """Close a file that is removed."""
+        """Close a file that is being removed."""
         self._descriptors.forget(file)
 
     def close(self) -> None:
@@ -86,7 +87,11 @@ class Disk:
         os.close(self._root_descriptor)
 
     def _sync_together(self) -> bool:
-        """Whether it worked: the error may be of another program's file, so each of ours is asked then."""
+        """Sync the whole file system; return whether that succeeded.
+
+        An error may concern another program's file, so the caller then syncs each file
+        individually.
+        """
         started = time.perf_counter()
         try:
             self._sync_file_system()
@@ -99,7 +104,7 @@ class Disk:
     def _sync_each(self, files: Sequence[SegmentFile], cost: int) -> None:
         started = time.perf_counter()
         for file in files:
-            # Should it have been closed meanwhile: a sync is of a file, not of what wrote to it.
+            # The file may have been reopened since the write: a sync applies to a file, not to a descriptor.
             descriptor = self._descriptors.get(file)
             with _confirming([file]):
                 os.fdatasync(descriptor)
@@ -126,7 +131,7 @@ class Disk:
         if not directory.exists():
             directory.mkdir()
             self._new_names.add(self._root)
-        # Should a file of that name have been left behind, nothing of it may show through.
+        # If an old file of that name exists, O_TRUNC ensures that none of its content is visible.
         descriptor = self._descriptors.get(file, os.O_CREAT | os.O_TRUNC)
         self._new_names.add(directory)
         file.exists = True
@@ -138,14 +143,14 @@ class Disk:
         self._new_names.clear()
 
     def _sync_new_names(self) -> None:
-        for directory in sorted(self._new_names):  # the root first, as it holds the others
-            if directory.exists():  # a topic may have been deleted since
+        for directory in sorted(self._new_names):  # the root first, because it contains the others
+            if directory.exists():  # its topic may have been deleted since
                 sync_directory(directory)
         self._new_names.clear()
 
 
 def write_all(descriptor: int, parts: Sequence[Buffer], position: int) -> None:
-    """Write the parts one behind the other from `position` on, however often the kernel takes only some."""
+    """Write the parts one after the other from `position`; repeats if the kernel writes only some of them."""
     at = 0
     while at < len(parts):
         written = os.pwritev(descriptor, parts[at : at + _MAX_PARTS], position)

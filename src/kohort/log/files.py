@@ -1,4 +1,4 @@
-"""All topics on local files that one broker has alone."""
+"""Store of all topics in local files, for a broker with a data directory of its own."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from kohort.model import UUID, TopicPartition
 
 
 class FileStore(PartitionFiles):
-    """The `LogStore` of a broker that has a disk of its own."""
+    """The `LogStore` of a broker that shares its data directory with no other broker."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class FileStore(PartitionFiles):
         defaults: Mapping[str, str] | None = None,
         max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
-        """Open or create a data directory. `defaults` are topic configs for topics that do not set them.
+        """Open or create a data directory. `defaults` are configs for topics that do not set them.
 
         Raises DataDirectoryInUse, BadDataDirectory.
         """
@@ -81,7 +81,7 @@ class FileStore(PartitionFiles):
         self._topics[topic.name] = topic
 
     def _discard_directories(self, name: str, partitions: range) -> None:
-        """Move aside what lies under these names: a deleted topic's, or one's whose deletion was interrupted."""
+        """Move aside existing directories with these names: of a deleted topic, or of an interrupted deletion."""
         for number in partitions:
             directory = self._directory(TopicPartition(name, number))
             if directory.name in self._present:
@@ -89,7 +89,7 @@ class FileStore(PartitionFiles):
                 if directory.exists():
                     self._move_aside(directory)
 
-    # Configs of what is no topic
+    # Configs of other resources
 
     def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
         return self._configs.of_kind(kind)
@@ -97,10 +97,10 @@ class FileStore(PartitionFiles):
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
 
-    # What the partitions need
+    # Partitions
 
     def abandon(self) -> None:
-        """Let go of the directory as a process does that dies: what waits is lost, the next owner recovers."""
+        """Release the directory as a crash does: pending appends are lost, and the next owner recovers."""
         self._release(clean=False)
 
     def _topic(self, topic_id: UUID) -> Topic:

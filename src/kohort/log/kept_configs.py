@@ -1,25 +1,25 @@
-"""Configs of resources that are no topics, kept over a restart: of groups, and of brokers."""
+"""Configs of groups, brokers and other non-topic resources, which survive a restart."""
 
 from collections.abc import Callable, Mapping
 
 AllConfigs = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""By kind of resource and name."""
+"""Configs by kind of resource and by name."""
 
 
 class KeptConfigs:
-    """A small table that is written as a whole at each change."""
+    """A small table that is rewritten as a whole at each change."""
 
     def __init__(self, configs: AllConfigs, write: Callable[[AllConfigs], None]) -> None:
-        """`write` makes all configs durable; what it raises leaves the table as it was."""
+        """Create the table. `write` makes all configs durable; if it raises, the table stays unchanged."""
         self._configs = configs
         self._write = write
 
     def of_kind(self, kind: str) -> Mapping[str, Mapping[str, str]]:
-        """By name; a change makes another mapping."""
+        """Return the configs of this kind by name; a change creates a new mapping."""
         return self._configs.get(kind, {})
 
     def keep(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
-        """Have these instead of what was kept under that name; none forgets the name."""
+        """Replace the configs of a resource; an empty mapping removes the resource."""
         others = {other: kept for other, kept in self.of_kind(kind).items() if other != name}
         changed = {**self._configs, kind: {**others, name: dict(configs)} if configs else others}
         self._write(changed)

@@ -1,4 +1,7 @@
-"""All topics in memory: the same logs as on files, gone with the process. For tests and for brokers that may forget."""
+"""Store of all topics in memory, with the same logs as in files.
+
+For tests, and for brokers whose data may be lost when the process ends.
+"""
 
 import base64
 import os
@@ -9,13 +12,13 @@ from kohort.log.api import Pending, Topic, TornTail
 from kohort.log.config import LogConfig
 from kohort.log.kept_configs import KeptConfigs
 from kohort.log.partition import SegmentedLog
-from kohort.log.queue import AppendQueue, Taken
+from kohort.log.queue import AppendQueue, PendingAppends
 from kohort.log.segment import Segment
 from kohort.model import UUID, TopicPartition
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.compression import Buffer
 
 _SEGMENT_BYTES = 16 << 20
-"""Retention frees whole segments, and a growing bytearray is moved when it is large."""
+"""Retention frees whole segments, and a large bytearray is copied when it grows."""
 
 
 class MemoryMedium:
@@ -37,7 +40,7 @@ class MemoryMedium:
             self._data += part
 
     def create(self) -> None:
-        """Nothing to do: it lives as long as its segment."""
+        """Do nothing: the bytearray already exists."""
 
     def truncate(self, size: int) -> None:
         del self._data[size:]
@@ -46,8 +49,8 @@ class MemoryMedium:
         self._data = bytearray()
 
 
-class MemoryWorkshop:
-    """Where compaction works on a partition in memory."""
+class MemoryCompaction:
+    """Storage access of a compaction in memory."""
 
     def __init__(self) -> None:
         self._written = bytearray()
@@ -64,19 +67,19 @@ class MemoryWorkshop:
             self._written += part
 
     def producers_at_end(self, segment: Segment) -> None:
-        """They are needed after a restart only."""
+        """Return None: producer state is stored for a restart only."""
 
     def commit(self, end_offset: int) -> None:
-        """There is no crash to be prepared for."""
+        """Do nothing: there is no crash to survive."""
 
     def put_in_place(self, old: Sequence[Segment], new: Segment) -> None:
-        """The log does."""
+        """Do nothing: the log replaces its segments."""
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: no state is left behind."""
 
     def keep_progress(self, offset: int) -> None:
-        """The log knows."""
+        """Do nothing: the log keeps the progress."""
 
     def discard(self) -> None:
         self._written = bytearray()
@@ -86,12 +89,12 @@ class MemoryWorkshop:
 
 
 class MemoryStore:
-    """A `LogStore` without a disk: `sync` has nothing to do, everything else is as on files."""
+    """A `LogStore` without a disk: `sync` does nothing, everything else is as with files."""
 
     def __init__(self, *, cluster_id: str | None = None, defaults: Mapping[str, str] | None = None) -> None:
         self.cluster_id = cluster_id or fresh_cluster_id()
         self.leader_epoch = 0
-        """Of every partition that is opened from now on."""
+        """Leader epoch of every partition that is opened from now on."""
         self.recovered: list[TornTail] = []
         self._defaults = dict(defaults or {})
         self._topics: dict[str, Topic] = {}
@@ -146,25 +149,25 @@ class MemoryStore:
             self._logs[topic_id, partition] = log
         return log
 
-    def take(self) -> Taken | None:
+    def take(self) -> PendingAppends | None:
         return self._queue.take() if self._queue.waits else None
 
     def sync(self, pending: Pending) -> None:
-        """Memory is as durable as it gets."""
+        """Do nothing: memory is not durable."""
 
     def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         for log, queued in pending.logs:
             log.settle(queued)
         self._queue.finish(pending)
         return [log for log, _ in pending.logs]
 
     def fail(self, pending: Pending, error: OSError) -> None:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         self._queue.drop(pending)
 
     def close(self) -> None:
-        """Settle what waits."""
+        """Settle the pending appends."""
         if pending := self.take():
             self.settle(pending)
 
@@ -173,7 +176,9 @@ class MemoryStore:
             raise KeyError(partition)
         name = TopicPartition(topic.name, partition)
         config = self._config(topic)
-        return SegmentedLog(name, config, self.leader_epoch, lambda _: MemoryMedium(), self._queue.note, MemoryWorkshop)
+        return SegmentedLog(
+            name, config, self.leader_epoch, lambda _: MemoryMedium(), self._queue.note, MemoryCompaction
+        )
 
     def _config(self, topic: Topic) -> LogConfig:
         config = LogConfig.of({**self._defaults, **topic.configs})
@@ -181,7 +186,10 @@ class MemoryStore:
 
 
 def fresh_cluster_id() -> str:
-    """22 characters of URL-safe base64, as Kafka's; no dash in front, which a command line would take for an option."""
+    """Return 22 characters of URL-safe base64, like Kafka's.
+
+    The first one is not a dash, because a command line would parse the ID as an option.
+    """
     while True:
         text = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,12 +1,14 @@
-"""The names of files in a partition's directory.
+"""Names of files in a partition's directory.
 
-<base>.log             raw batches; the name is the first offset
-<base>.index           its sidecar
-<base>.log.deleted     removed, its bytes not freed yet
-<base>.log.cleaned     what compaction makes of several segments, while it is written
-<base>-<end>.swap      it is whole: it takes the place of every segment from base to end
-start-offset           where DeleteRecords moved the start to
-compacted-to           below this offset compaction has been already
+The directory contains:
+
+    <base>.log             raw batches; the name is the first offset
+    <base>.index           its sidecar
+    <base>.log.deleted     removed, its bytes not freed yet
+    <base>.log.cleaned     new segment that compaction writes from several old ones
+    <base>-<end>.swap      the new segment is complete: it replaces every segment from base to end
+    start-offset           start offset that DeleteRecords set
+    compacted-to           offset below which the log is compacted
 """
 
 import re
@@ -22,7 +24,7 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
-    """Kafka's name for the segment that begins with that offset."""
+    """Return Kafka's path for the segment with that base offset."""
     return directory / segment_name(base_offset)
 
 
@@ -31,7 +33,7 @@ def segment_name(base_offset: int) -> str:
 
 
 def base_offset_of(name: str) -> int | None:
-    """The first offset of the segment of that name; None where it is no segment."""
+    """Return the base offset of the segment with that name; None if it is not a segment."""
     match = _SEGMENT.fullmatch(name)
     return None if match is None else int(match[1])
 
@@ -45,6 +47,6 @@ def swap_name(base_offset: int, end_offset: int) -> str:
 
 
 def swap_of(name: str) -> tuple[int, int] | None:
-    """Base and end of the swap of that name; None where it is none."""
+    """Return the base and end offsets in the name of a swap file; None for another name."""
     match = _SWAP.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))

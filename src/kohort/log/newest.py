@@ -1,20 +1,20 @@
-"""Which offset each key was last written at: what compaction needs to know of the part that it has not seen before."""
+"""Offset of each key's last record in the dirty part of a log, for compaction."""
 
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from kohort.wire.record_pairs import Pair
+from kohort.wire.batches.record_pairs import Pair
 
 _LONGEST_KEY = 64
-"""Longer ones are kept as digests, which are longer than this, so that none can be mistaken for a key."""
+"""Maximum length of a key that is stored itself. A longer key's digest is longer than this, so they never collide."""
 _ENTRY_BYTES = 160
-"""A key's object, its place in the dict and its offset, beside its own bytes."""
+"""Memory of a key's object, its dict entry and its offset, without the key's own bytes."""
 
 
 class NewestOffsets:
-    """Keys of a run of records with the offset of each one's last record. `full` bounds its memory."""
+    """Keys of a sequence of records, with the offset of each key's last record. `full` limits its memory."""
 
     __slots__ = ("_limit", "_offsets", "_sorted")
 
@@ -28,7 +28,7 @@ class NewestOffsets:
         return len(self._offsets) >= self._limit
 
     def add(self, pairs: Sequence[Pair], offsets: Iterable[int]) -> None:
-        """Take in records in the order of the log. One without a key has no place in a table and is not kept."""
+        """Add records in log order. Records without a key are ignored: compaction removes them."""
         assert self._sorted is None
         keys = [key for key, _ in pairs]
         if None in keys or max(map(len, keys), default=0) > _LONGEST_KEY:  # type: ignore[arg-type]
@@ -39,11 +39,11 @@ class NewestOffsets:
             self._offsets.update(zip(keys, offsets, strict=True))  # type: ignore[arg-type]
 
     def seen(self, key: bytes) -> bool:
-        """Whether there is a record of that key."""
+        """Return whether a record with that key was added."""
         return _short(key) in self._offsets
 
     def within(self, first: int, last: int) -> Sequence[int]:
-        """The offsets from `first` to `last` at which a key was last written; after the first call nothing is added."""
+        """Return the offsets from `first` to `last` at which keys were last written. Call after all `add` calls."""
         if self._sorted is None:
             self._sorted = array("q", sorted(self._offsets.values()))
         at = bisect_left(self._sorted, first)

@@ -1,7 +1,7 @@
-"""One partition's log over segments, whatever they lie in. It runs on the event loop and touches no file itself.
+"""Log of one partition over segments in any storage. Runs on the event loop and does not access files itself.
 
-An append is queued at once and gets its offsets; its bytes count as part of a segment when the store has synced and
-settled them. Until then they can be dropped again, which is what a full disk needs.
+An append is queued and gets its offsets at once. Its bytes become part of a segment when the store
+has synced and settled them. Until then they can be dropped, for example if the disk is full.
 """
 
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kohort.log.api import OffsetAndTime, OffsetOutOfRange, PartitionStopped, StaleLeaderEpoch
-from kohort.log.compaction import Compaction, Workshop, cleanable
+from kohort.log.compaction import Compaction, CompactionFiles, cleanable
 from kohort.log.config import LogConfig
 from kohort.log.descriptors import FileSlice
 from kohort.log.placing import place_batches
@@ -18,15 +18,15 @@ from kohort.log.reading import Reader, Take
 from kohort.log.segment import Medium, Segment
 from kohort.log.times import find_max_time, find_time
 from kohort.model import Millis, TopicPartition
-from kohort.wire.batch import BatchHeader
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.batch import BatchHeader
+from kohort.wire.batches.compression import Buffer
 
 P = TypeVar("P", bound=Sized)
 
 
 @dataclass(slots=True)
 class Queued:
-    """One append that waits: its bytes for one segment, and how to take it back."""
+    """One queued append: its bytes for one segment, and the state to restore if it fails."""
 
     segment: Segment
     position: int
@@ -34,11 +34,11 @@ class Queued:
     headers: list[BatchHeader]
     size: int
     undo: list[tuple[int, Producer | None]]
-    """What was known of each producer before."""
+    """Previous state of each producer."""
 
 
 class SegmentedLog:
-    """The `PartitionLog` of the memory and the file store."""
+    """The `PartitionLog` of the memory store and the file stores."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SegmentedLog:
         leader_epoch: int,
         new_medium: Callable[[int], Medium],
         on_queued: Callable[["SegmentedLog", int], None],
-        new_workshop: Callable[[], Workshop],
+        new_workshop: Callable[[], CompactionFiles],
         *,
         segments: Sequence[Segment] = (),
         start_offset: int = 0,
@@ -59,16 +59,16 @@ class SegmentedLog:
         self.config = config
         self.producers = producers if producers is not None else ProducerStates()
         self.queue: list[Queued] = []
-        """Appended and not taken by the store yet."""
+        """Appends that the store has not taken yet."""
         self.unsettled = 0
-        """Appends that are queued or taken, but not settled."""
+        """Number of appends that are queued or taken, but not settled."""
         self.deleted = False
-        """Its topic is gone: what it queued need not be written."""
+        """Whether the topic is deleted, so that queued appends need not be written."""
         self.stopped: OSError | None = None
         self.is_synced_first = False
-        """Whether the next sync takes its appends, whatever else waits."""
+        """Whether the next sync includes its appends, whatever else waits."""
         self.compacting = False
-        """Whether full segments belong to a compaction, so that nothing else may remove them."""
+        """Whether a compaction is running, during which nothing else may remove full segments."""
         self._leader_epoch = leader_epoch
         self._new_medium = new_medium
         self._on_queued = on_queued
@@ -78,9 +78,9 @@ class SegmentedLog:
         self._start_offset = max(start_offset, self._segments[0].base_offset)
         self._stable_offset = self._end_offset = max(start_offset, self._segments[-1].end_offset)
         self.compacted_to = compacted_to if compacted_to <= self._stable_offset else 0
-        """Compaction has been over everything below."""
+        """Offset below which the log is compacted."""
         self._settled_in = self._segments[-1]
-        """The segment in which the settled bytes end; later ones hold only appends that wait."""
+        """Segment that contains the end of the settled bytes; later ones contain only pending appends."""
         self._reader = Reader(name, self._segments)
 
     @property
@@ -105,27 +105,27 @@ class SegmentedLog:
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """Oldest first; the last one grows."""
+        """Segments, oldest first; the last one grows."""
         return self._segments
 
     @property
     def settled_in(self) -> Segment:
-        """The segment in which the settled bytes end; later ones hold only appends that wait."""
+        """Segment that contains the end of the settled bytes; later ones contain only pending appends."""
         return self._settled_in
 
     def settled_producers(self) -> dict[int, Producer]:
-        """The producers as of the stable offset: without what waits, which a crash would take back."""
+        """Return the producers as of the stable offset, without pending appends, which a crash would undo."""
         producers = ProducerStates(self.producers.snapshot())
         self._take_back(producers, self.queue)
         return producers.snapshot()
 
     @property
     def full_segments(self) -> Sequence[Segment]:
-        """Those that nothing is added to any more, not even by an append that waits."""
+        """Segments that no append changes any more, not even a pending one."""
         return self._segments[: self._segments.index(self._settled_in)]
 
     def segment_after(self, segment: Segment) -> Segment:
-        """The one that follows a full segment."""
+        """Return the segment after a full segment."""
         return self._segments[self._segments.index(segment) + 1]
 
     # Appending
@@ -157,7 +157,7 @@ class SegmentedLog:
         return base_offset
 
     def settle(self, queued: Sequence[Queued]) -> list[Segment]:
-        """These are synced: they may be read. Returns the segments that are full now."""
+        """Make synced appends readable. Returns the segments that are full now."""
         full = []
         for one in queued:
             if one.segment is not self._settled_in:
@@ -173,7 +173,7 @@ class SegmentedLog:
         return full
 
     def drop_unsettled(self, queued: Sequence[Queued]) -> None:
-        """Take back everything behind the stable offset: `queued`, which a sync failed to write, and what waits."""
+        """Undo everything after the stable offset: `queued`, which a sync failed to write, and pending appends."""
         self._take_back(self.producers, [*queued, *self.queue])
         self.queue = []
         self.unsettled = 0
@@ -192,7 +192,7 @@ class SegmentedLog:
                 producers.restore(producer_id, producer)
 
     def _segment_for(self, size: int, timestamp: Millis) -> Segment:
-        """The growing segment, or a new one where that is full."""
+        """Return the growing segment, or a new one if that is full."""
         growing = self._segments[-1]
         if not growing.planned:
             growing.first_timestamp = timestamp
@@ -249,7 +249,7 @@ class SegmentedLog:
         growing.producers_at_end = None
         growing.medium.truncate(growing.size)
         self._end_offset = self._stable_offset = growing.end_offset
-        if self._end_offset < self._start_offset:  # the batch that is gone began before the start
+        if self._end_offset < self._start_offset:  # the removed batch began before the start offset
             self._start_offset = self._end_offset
             self._keep_start(self._start_offset)
         self._settled_in = growing
@@ -268,19 +268,19 @@ class SegmentedLog:
         if self.config.deletes and not self.compacting and (count := self._expired(now)):
             if count == len(self._segments):
                 self._settled_in = self._roll()
-                self._settled_in.medium.create()  # so that the end offset survives when all else is gone
+                self._settled_in.medium.create()  # so that the end offset survives after all other segments are removed
             self._start_offset = max(self._start_offset, self._segments[count].base_offset)
             self.drop_segments_below_start()
         return self._start_offset
 
     def _expired(self, now: Millis) -> int:
-        """How many of the oldest segments retention no longer keeps."""
+        """Return the number of the oldest segments that retention does not retain."""
         oldest_kept = now - self.config.retention_ms if self.config.retention_ms >= 0 else None
         excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
         count = 0
         for segment in self._segments:
             if segment.planned != segment.size or (not segment.size and segment is self._segments[-1]):
-                break  # appends to it are under way, or may come
+                break  # appends to it are pending, or may follow
             too_old = oldest_kept is not None and segment.max_timestamp < oldest_kept
             if not too_old and (self.config.retention_bytes < 0 or excess < segment.size):
                 break
@@ -289,10 +289,10 @@ class SegmentedLog:
         return count
 
     def drop_segments_below_start(self) -> None:
-        """Remove the segments that lie below the start as a whole, unless a compaction has them."""
+        """Remove segments that are entirely below the start offset, unless a compaction is running."""
         if self.compacting:
             return
-        # Should the appends that wait in later segments fail, this one must grow again.
+        # If the pending appends in later segments fail, this segment must grow again.
         while self._segments[0] is not self._settled_in and self._segments[1].base_offset <= self._start_offset:
             self._segments.pop(0).medium.remove()
         self._reader.forget()
@@ -314,7 +314,7 @@ class SegmentedLog:
         return compaction
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Have `new`, which holds what compaction kept of the full segments `old`."""
+        """Replace the full segments `old` by `new`, which contains the records that compaction kept."""
         at = self._segments.index(old[0])
         assert self.compacting and self._segments[at : at + len(old)] == old
         self._segments[at : at + len(old)] = [new]

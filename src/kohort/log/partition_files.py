@@ -1,7 +1,8 @@
-"""The partitions of a store on local files: segments of raw batches, one sync for all that waits.
+"""Partitions of a store in local files: segments of raw batches, and one sync for all pending appends.
 
-Threads: everything runs on the event loop but `sync`, which the shell calls in its one writer thread. The two share
-what `take` handed over, and the chores; deleting a topic waits for a sync that is under way.
+Everything runs on the event loop except `sync`, which the broker calls in its single writer thread.
+The two threads share what `take` returned, and the deferred clean-up tasks ("chores"). Deletion of
+a topic waits for a sync in progress.
 """
 
 import logging
@@ -12,36 +13,36 @@ from functools import partial
 from pathlib import Path
 
 from kohort.log.api import Pending, Topic, TornTail
+from kohort.log.compaction_files import FileCompaction
 from kohort.log.config import LogConfig
 from kohort.log.descriptors import SegmentFile
 from kohort.log.directory import write_durably
 from kohort.log.disk import FilesNotSynced, Write
 from kohort.log.names import START_OFFSET, segment_path, sidecar_path
 from kohort.log.partition import Queued, SegmentedLog
-from kohort.log.queue import AppendQueue, Taken
+from kohort.log.queue import AppendQueue, PendingAppends
 from kohort.log.recovery import recover
 from kohort.log.segment import Segment
 from kohort.log.segment_files import FileMedium, SegmentFiles
 from kohort.log.sidecar import encode_sidecar
-from kohort.log.workshop import FileWorkshop
 from kohort.model import UUID, TopicPartition
 
 MAX_OPEN_FILES = 256
-"""Each for reading and for writing; the rest of a process's descriptors are for connections."""
+"""Maximum number of files that are open for reading, and for writing; connections use the other descriptors."""
 
 _SIDECAR_EVERY = 64 << 20
-"""Bytes that a segment grows by before a sidecar tells of them: as much is read again after a crash, at most."""
+"""Growth of a segment in bytes after which its sidecar is rewritten: the most that is read again after a crash."""
 
 log = logging.getLogger("kohort.log")
 
 
 class PartitionFiles(ABC):
-    """The half of a `LogStore` that all stores on local files share; which topics there are is the other half."""
+    """The part of a `LogStore` that all stores in local files share; subclasses manage the topics."""
 
     def __init__(
         self, path: Path, defaults: Mapping[str, str] | None, max_open_files: int, *, durable: bool = True
     ) -> None:
-        """`durable`: whether files are to survive a crash, so that they are synced."""
+        """Open the store's files. If `durable`, they must survive a crash and are synced."""
         self.path = path
         self.files = SegmentFiles(path, max_open_files, durable=durable)
         self.recovered: list[TornTail] = []
@@ -51,19 +52,19 @@ class PartitionFiles(ABC):
 
     @abstractmethod
     def _topic(self, topic_id: UUID) -> Topic:
-        """Raises KeyError."""
+        """Return the topic. Raises KeyError."""
 
     @abstractmethod
     def _leader_epoch(self, topic_id: UUID, partition: int) -> int:
-        """The epoch at which this process owns the partition."""
+        """Return the leader epoch in which this process owns the partition."""
 
     @abstractmethod
     def _lies_there(self, directory: Path) -> bool:
-        """Whether the partition's directory exists; if not, it will."""
+        """Return whether the partition's directory exists, and note that it does from now on."""
 
     @abstractmethod
     def _release(self, *, clean: bool) -> None:
-        """Let go of what is held."""
+        """Release what the store holds."""
 
     @property
     def queued_bytes(self) -> int:
@@ -77,14 +78,14 @@ class PartitionFiles(ABC):
             one.config = self._config(self._topic(topic_id))
 
     def _reconfigure(self, topic: Topic) -> None:
-        """Its open partitions follow its configs."""
+        """Apply a topic's configs to its open partitions."""
         config = self._config(topic)
         for (topic_id, _), one in self._logs.items():
             if topic_id == topic.topic_id:
                 one.config = config
 
     def _remove(self, topic: Topic, partitions: Iterable[int]) -> None:
-        """Close these partitions of a deleted topic; what they queued is not waited for. `files.writing` is held."""
+        """Close partitions of a deleted topic and drop their queued appends. The caller holds `files.writing`."""
         for partition in partitions:
             one = self._logs.pop((topic.topic_id, partition), None)
             if one is not None:
@@ -97,7 +98,7 @@ class PartitionFiles(ABC):
             self.files.close_file(_file(segment))
 
     def _move_aside(self, directory: Path) -> None:
-        """What lies there is a deleted topic's: its bytes are freed in the writer's own time."""
+        """Rename a deleted topic's directory; the writer thread frees its bytes later."""
         gone = _unused(directory)
         directory.rename(gone)
         self.files.chores.append(partial(shutil.rmtree, gone))
@@ -119,7 +120,7 @@ class PartitionFiles(ABC):
         config = self._config(topic)
         new = partial(SegmentedLog, name, config, self._leader_epoch(topic.topic_id, partition))
         keep_start = partial(_write_start_offset, directory)
-        new_workshop = partial(FileWorkshop, self.files, directory, self._keep_sidecar)
+        new_workshop = partial(FileCompaction, self.files, directory, self._keep_sidecar)
         if not self._lies_there(directory):
             medium = self._new_medium(directory, exists=False)
             return new(medium, self._queue.note, new_workshop, keep_start=keep_start)
@@ -155,17 +156,17 @@ class PartitionFiles(ABC):
 
     # Durability
 
-    def take(self) -> Taken | None:
+    def take(self) -> PendingAppends | None:
         return self._queue.take() if self._queue.waits or self.files.chores else None
 
     def sync(self, pending: Pending) -> None:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         try:
             self._write(pending)
         finally:
-            self.files.do_chores()  # on a full disk they make room
+            self.files.do_chores()  # on a full disk, chores free space
 
-    def _write(self, pending: Taken) -> None:
+    def _write(self, pending: PendingAppends) -> None:
         with self.files.writing:
             last: list[Write] = []
             for one, queued in pending.logs:
@@ -178,7 +179,7 @@ class PartitionFiles(ABC):
             self.files.disk.write(last)
 
     def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         for one, queued in pending.logs:
             full = one.settle(queued)
             if one.deleted:
@@ -193,7 +194,7 @@ class PartitionFiles(ABC):
         return [one for one, _ in pending.logs]
 
     def fail(self, pending: Pending, error: OSError) -> None:
-        assert isinstance(pending, Taken)
+        assert isinstance(pending, PendingAppends)
         log.error("cannot write to %s: %s; dropped what was not acknowledged", self.path, error)
         if isinstance(error, FilesNotSynced):
             for one, queued in pending.logs:
@@ -214,7 +215,7 @@ class PartitionFiles(ABC):
         self._release(clean=not any(one.stopped for one in self._logs.values()))
 
     def _finish(self, one: SegmentedLog) -> None:
-        """A sidecar tells who opens it next what is in it."""
+        """Write a sidecar, so that the next start need not read the segment."""
         growing = one.segments[-1]
         if one.stopped is None and growing.size and not growing.has_sidecar:
             growing.producers_at_end = one.producers.snapshot()
@@ -250,7 +251,7 @@ def _new_files(queued: Sequence[Queued]) -> int:
 
 
 def _writes(queued: Sequence[Queued]) -> list[Write]:
-    """One write per segment, in order."""
+    """Return one write per segment, in order."""
     writes: list[Write] = []
     for one in queued:
         file = _file(one.segment)
@@ -261,7 +262,11 @@ def _writes(queued: Sequence[Queued]) -> list[Write]:
 
 
 def _write_sidecar(segment: SegmentFile, content: bytes) -> None:
-    """A chore, so compaction may have put another file in the segment's place since: that one it must not describe."""
+    """Write a sidecar file, unless the segment was removed.
+
+    This runs as a chore. Compaction may have put another file at the segment's path, which this
+    sidecar does not describe.
+    """
     if segment.exists and segment.path.exists():
         fresh = sidecar_path(segment.path).with_suffix(".index.new")
         fresh.write_bytes(content)

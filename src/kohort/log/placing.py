@@ -1,21 +1,21 @@
-"""Give batches their place in a log, without copying those that are large."""
+"""Set the base offsets and leader epochs of batches, without a copy of large ones."""
 
-from kohort.wire.batch import BatchHeader, batches, place, read_header
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.batch import BatchHeader, batches, place, read_header
+from kohort.wire.batches.compression import Buffer
 
 _PATCHED = 16
-"""Bytes from a batch's start up to its leader epoch, all that an append changes."""
+"""Bytes from a batch's start up to and including its leader epoch: all that an append changes."""
 _COPIED_BELOW = 32 * 1024
 
 
 def place_batches(data: Buffer, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
-    """The bytes with their place in the log set, and their headers."""
+    """Set the batches' base offsets and leader epoch; return the bytes and the headers."""
     if not isinstance(data, bytearray):
         if len(data) >= _COPIED_BELOW:
             return _place_apart(memoryview(data), base_offset, leader_epoch)
         data = bytearray(data)
     only = read_header(data)
-    if only.size == len(data):  # nearly always: a producer sends one batch, a coordinator too
+    if only.size == len(data):  # the usual case: producers and coordinators send one batch
         place(data, base_offset, leader_epoch)
         return [data], [only._replace(base_offset=base_offset, leader_epoch=leader_epoch)]
     headers = []
@@ -27,7 +27,7 @@ def place_batches(data: Buffer, base_offset: int, leader_epoch: int) -> tuple[li
 
 
 def _place_apart(data: memoryview, base_offset: int, leader_epoch: int) -> tuple[list[Buffer], list[BatchHeader]]:
-    """The same for many bytes that must not change: only each batch's first 16 are copied."""
+    """Do the same for many bytes that must not change: only the first 16 bytes of each batch are copied."""
     parts: list[Buffer] = []
     headers = []
     for position, header in batches(data):

@@ -1,6 +1,6 @@
-"""What a partition remembers of its idempotent producers, so that a batch sent twice is written once (KIP-98).
+"""State of a partition's idempotent producers, so that a batch sent twice is written once (KIP-98).
 
-Pure: it sees batch headers only, from the producers as they append and from the log when it is read again.
+Pure: it processes batch headers only, from appends and from the recovery of the log.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.model import Millis
-from kohort.wire.batch import BatchHeader
+from kohort.wire.batches.batch import BatchHeader
 
 KEPT_BATCHES = 5
-"""As many as a Java producer keeps in flight; an older duplicate counts as out of order (KAFKA-5494)."""
+"""Number of batches that a Java producer keeps in flight; an older duplicate is out of order (KAFKA-5494)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Append it."""
+    """Append the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """It was appended before: answer as for the first time, once `base_offset` is stable."""
+    """The batch was appended before: send the same response again, once `base_offset` is stable."""
 
     base_offset: int
     last_offset: int
@@ -29,14 +29,14 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """Answer OUT_OF_ORDER_SEQUENCE_NUMBER: one before it is missing."""
+    """Respond with OUT_OF_ORDER_SEQUENCE_NUMBER: an earlier batch is missing."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Answer INVALID_PRODUCER_EPOCH: a newer instance of this producer has written."""
+    """Respond with INVALID_PRODUCER_EPOCH: a newer instance of this producer has written."""
 
     detail: str
 
@@ -56,7 +56,7 @@ class Appended(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """One producer: its epoch, its last batches at that epoch (oldest first), the time of the last one."""
+    """One producer: its epoch, its last batches in that epoch (oldest first), and the time of the last one."""
 
     epoch: int
     batches: tuple[Appended, ...]
@@ -75,11 +75,11 @@ class ProducerStates:
         return len(self._producers)
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is known of that producer."""
+        """Return the state of that producer."""
         return self._producers.get(producer_id)
 
     def check(self, header: BatchHeader) -> Verdict:
-        """What to do with a batch; changes nothing."""
+        """Decide what to do with a batch; changes nothing."""
         if header.producer_id < 0:
             return _ACCEPTED
         known = self._producers.get(header.producer_id)
@@ -99,43 +99,43 @@ class ProducerStates:
         return _ACCEPTED
 
     def update(self, header: BatchHeader) -> None:
-        """Note a batch that is appended; its header has its place in the log."""
+        """Record an appended batch, whose header has its final offset."""
         if header.producer_id < 0:
             return
         known = self._producers.get(header.producer_id)
         kept = known.batches if known is not None and known.epoch == header.producer_epoch else ()
-        if not header.is_control:  # a marker has no sequence, it only moves the epoch
+        if not header.is_control:  # a marker has no sequence number, it only changes the epoch
             batch = Appended(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
             kept = (*kept[1 - KEPT_BATCHES :], batch)
         self._producers[header.producer_id] = Producer(header.producer_epoch, kept, header.max_timestamp)
 
     def restore(self, producer_id: int, producer: Producer | None) -> None:
-        """Set what is known of a producer back to what `get` returned."""
+        """Restore the state of a producer that `get` returned."""
         if producer is None:
             self._producers.pop(producer_id, None)
         else:
             self._producers[producer_id] = producer
 
     def expire(self, older_than: Millis) -> None:
-        """Forget producers that last wrote before that time (producer.id.expiration.ms)."""
+        """Forget producers whose last write is older (producer.id.expiration.ms)."""
         gone = [number for number, producer in self._producers.items() if producer.last_timestamp < older_than]
         for number in gone:
             del self._producers[number]
 
     def snapshot(self) -> dict[int, Producer]:
-        """A copy that later updates leave alone."""
+        """Return a copy that later updates do not change."""
         return self._producers.copy()
 
     def replace(self, producers: Mapping[int, Producer], headers: Iterable[BatchHeader] = ()) -> None:
-        """Begin again from a snapshot and the headers that follow it."""
+        """Rebuild the state from a snapshot and the headers that follow it."""
         self._producers = dict(producers)
         for header in headers:
             self.update(header)
 
 
 def _check_unknown(header: BatchHeader) -> Verdict:
-    # The log may have forgotten the producer by retention, so Kafka takes any sequence (KIP-360), but not inside a
-    # transaction, whose coordinator knows that it has just begun (KIP-890).
+    # Retention may have removed the producer's state, so Kafka accepts any sequence (KIP-360),
+    # except in a transaction: there, the coordinator knows that it has just begun (KIP-890).
     if header.is_transactional and header.base_sequence != 0:
         return OutOfOrder(f"producer {header.producer_id} is unknown here and began at {header.base_sequence}")
     return _ACCEPTED

@@ -1,7 +1,8 @@
-"""What waits between append and settle, over all partitions of a store.
+"""Appends of all partitions of a store that are not settled yet.
 
-New files are made one by one, and 900 of them take a second. So one sync makes a bounded number of them, and each of
-these syncs also has what the partitions that are synced first have appended by then.
+Files are created one by one, and 900 of them take a second. Therefore one sync creates a bounded
+number of files. Each of these syncs also includes the appends, up to that time, of partitions that
+are synced first.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,53 +11,53 @@ from dataclasses import dataclass
 from kohort.log.partition import Queued, SegmentedLog
 
 NEW_FILES = 32
-"""The most that one sync makes, but for one partition that needs more."""
+"""Maximum number of new files per sync, unless a single partition needs more."""
 
 Waiting = list[tuple[SegmentedLog, list[Queued]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The appends that one sync makes durable."""
+class PendingAppends:
+    """Appends that one sync makes durable."""
 
     logs: Waiting
     is_last: bool = True
-    """False if later takes have the rest of what was appended before."""
+    """False if later takes return the rest of what was appended before."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return sum(one.size for _, queued in self.logs for one in queued)
 
 
 class AppendQueue:
-    """Which logs have appends that no sync took yet, and how many bytes are under way in all."""
+    """Logs with appends that no take has returned yet, and the total size of unsettled appends."""
 
     __slots__ = ("_dirty", "_new_files", "_rest", "_under_way", "queued_bytes")
 
     def __init__(self, new_files: Callable[[Sequence[Queued]], int] = lambda queued: 0) -> None:
-        """`new_files` counts the files that these appends of one log need and that do not exist."""
+        """Create a queue. `new_files` returns the number of files that appends of one log have yet to create."""
         self._new_files = new_files
         self._dirty: dict[SegmentedLog, None] = {}
         self._rest: Waiting = []
-        """What the last take left of the appends that it divided."""
-        self._under_way: Taken | None = None
+        """Rest of the appends that the last take divided."""
+        self._under_way: PendingAppends | None = None
         self.queued_bytes = 0
 
     @property
     def waits(self) -> bool:
-        """Whether anything was appended that no take had."""
+        """Whether there are appends that no take has returned."""
         return bool(self._dirty or self._rest)
 
     def note(self, log: SegmentedLog, size: int) -> None:
-        """That log has one more append."""
+        """Add an append of this log, of `size` bytes."""
         self._dirty[log] = None
         self.queued_bytes += size
 
-    def take(self) -> Taken:
-        """All that waits, which may be nothing; or a part of it, and then the rest before anything else.
+    def take(self) -> PendingAppends:
+        """Return all pending appends, which may be none, or a part; the next takes then return the rest first.
 
-        Logs that are synced first are never part of the rest.
+        Logs that are synced first are never in the rest.
         """
         assert self._under_way is None, "take before the last one was settled or failed"
         waiting = self._rest + self._take_queues(first_only=bool(self._rest))
@@ -70,17 +71,17 @@ class AppendQueue:
                 logs.append((log, queued))
             else:
                 self._rest.append((log, queued))
-        self._under_way = Taken(logs, not self._rest)
+        self._under_way = PendingAppends(logs, not self._rest)
         return self._under_way
 
-    def finish(self, taken: Taken) -> None:
-        """It is settled."""
+    def finish(self, taken: PendingAppends) -> None:
+        """Remove settled appends."""
         assert self._under_way is taken
         self._under_way = None
         self.queued_bytes -= taken.size
 
-    def drop(self, taken: Taken) -> None:
-        """It failed, and with it the rest and everything that was appended meanwhile."""
+    def drop(self, taken: PendingAppends) -> None:
+        """Undo the failed appends, the rest, and all later appends."""
         assert self._under_way is taken
         self._under_way = None
         held = dict([*taken.logs, *self._rest])
@@ -91,7 +92,7 @@ class AppendQueue:
         self.queued_bytes = 0
 
     def forget(self, log: SegmentedLog) -> None:
-        """That log is deleted; what it queued is no longer waited for."""
+        """Drop the queued appends of a deleted log."""
         if log in self._dirty:
             del self._dirty[log]
             self.queued_bytes -= sum(one.size for one in log.queue)

@@ -1,4 +1,4 @@
-"""Reading a run of segments by offset: whole batches up to a size, over gaps that compaction left."""
+"""Read complete batches from a sequence of segments by offset, up to a size, across compaction gaps."""
 
 import logging
 from bisect import bisect_right
@@ -11,7 +11,7 @@ from kohort.model import TopicPartition
 P = TypeVar("P", bound=Sized)
 
 Take = Callable[[Segment, int, int], P]
-"""How the bytes of a segment from one position to another are had: `Segment.read`, `Segment.send`."""
+"""Function that returns a segment's bytes between two positions: `Segment.read`, `Segment.send`."""
 
 _MAX_HINTS = 64
 
@@ -19,24 +19,24 @@ log = logging.getLogger("kohort.log")
 
 
 class Reader:
-    """Reads one partition; remembers where readers in a row go on."""
+    """Reads one partition, and remembers positions for sequential readers."""
 
     def __init__(self, name: TopicPartition, segments: Sequence[Segment]) -> None:
-        """`segments` is the partition's own list, as it is at each read."""
+        """Create a reader. `segments` is the partition's own list, whose content changes between reads."""
         self._name = name
         self._segments = segments
         self._corrupt: set[int] = set()
-        """Where batches begin that were reported to be damaged."""
+        """Base offsets of damaged batches that were already logged."""
         self._hints: dict[int, tuple[Segment, int]] = {}
 
     def forget(self) -> None:
-        """Segments are others now."""
+        """Discard positions after the segments have changed."""
         self._hints.clear()
 
     def read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
-        """From the batch that holds `offset`, or the next one: at least one batch, then up to `max_bytes`.
+        """Read from the batch that contains `offset`, or the next one: at least one batch, then up to `max_bytes`.
 
-        Raises CorruptBatch where that one is damaged.
+        Raises CorruptBatch if that batch is damaged.
         """
         try:
             return self._read(offset, max_bytes, take)
@@ -57,11 +57,11 @@ class Reader:
                 end, next_offset = segment.cut(position, position + left)
                 if parts and end - position > left:
                     self._hint(segment.base_offset, segment, 0)
-                    break  # only the very first batch may be larger than what was asked for
+                    break  # only the very first batch may exceed the requested size
                 part = take(segment, position, end) if end > position else None
             except CorruptBatch:
                 if parts:
-                    break  # what is sound before it is read first
+                    break  # return the valid batches before the damaged one
                 raise
             if part is not None:
                 parts.append(part)
@@ -76,15 +76,15 @@ class Reader:
         return parts
 
     def _report(self, error: CorruptBatch) -> None:
-        """Once for each batch: its readers come again and again."""
+        """Log each damaged batch once, because consumers retry."""
         if error.base_offset not in self._corrupt:
             self._corrupt.add(error.base_offset)
             log.error("%s is damaged: %s, and it is not served", self._name, error.strerror)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the batch that holds `offset`, or the next one where compaction left a gap.
+        """Return segment and position of the batch that contains `offset`, or of the next one after a gap.
 
-        None where only gaps follow.
+        Returns None if only gaps follow.
         """
         at = max(0, bisect_right(self._segments, offset, key=_base) - 1)
         for segment in self._segments[at:]:
@@ -98,7 +98,7 @@ class Reader:
         return next((one for one in self._segments[at:] if one.size), None)
 
     def _hint(self, offset: int, segment: Segment, position: int) -> None:
-        """Remember where the next read in a row begins, so that it need not search."""
+        """Remember the position at which the next sequential read starts, so that it needs no search."""
         if len(self._hints) >= _MAX_HINTS:
             del self._hints[next(iter(self._hints))]
         self._hints[offset] = (segment, position)

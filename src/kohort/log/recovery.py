@@ -1,8 +1,9 @@
-"""Open one partition's directory: find its segments, cut what a crash left behind the last sound batch.
+"""Open one partition's directory: find its segments, and cut invalid bytes after the last valid batch.
 
-Only the last segment can be torn: a full one is synced before the next one gets its first byte. What a sidecar tells
-of was synced before, and is checked when it is first read; what follows it is read here, in the last segment every
-byte, in older ones the headers. Damage in an older one is skipped, not cut: what follows it was acknowledged.
+Only the last segment can be torn, because a full segment is synced before the next one is written.
+Data that a sidecar describes was synced before, and is checked when it is first read. Recovery
+reads the data that follows: all bytes of the last segment, the headers of older ones. Damage in an
+older segment is skipped and not cut, because the records after it were acknowledged.
 """
 
 import logging
@@ -28,7 +29,7 @@ from kohort.log.producers import ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.log.sidecar import Sidecar, decode_sidecar
 from kohort.model import TopicPartition
-from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from kohort.wire.batches.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
 
 _CHUNK = 1 << 20
 _MAGIC_AT = 16
@@ -38,7 +39,7 @@ log = logging.getLogger("kohort.log")
 
 @dataclass(slots=True)
 class Recovered:
-    """What lies in a partition's directory."""
+    """Contents of a partition's directory."""
 
     segments: list[Segment] = field(default_factory=list)
     start_offset: int = 0
@@ -50,7 +51,7 @@ class Recovered:
 def recover(
     directory: Path, name: TopicPartition, new_medium: Callable[[int], Medium], *, may_have_gaps: bool
 ) -> Recovered:
-    """Read what is there; the bytes that are not sound are gone from the last file when this returns."""
+    """Read the directory; invalid bytes are removed from the last file when this returns."""
     found = Recovered(
         start_offset=_read_offset(directory / START_OFFSET), compacted_to=_read_offset(directory / COMPACTED_TO)
     )
@@ -67,22 +68,24 @@ def recover(
             found.producers.replace(sidecar.producers)
             if segment.size == path.stat().st_size:
                 continue
-        # Compaction leaves gaps in full segments, and the topic may have another policy since.
+        # Compaction leaves gaps in full segments, and the topic's cleanup policy may have changed since.
         gaps = may_have_gaps or following is not None
         reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
         if reason is not None and sidecar is not None and following is not None:
-            # No crash tears a full segment. A sidecar of the file that compaction replaced by this one ends anywhere.
+            # A crash does not tear a full segment. The sidecar belongs to a file that compaction
+            # has replaced by this one, so it can end anywhere.
             segment = found.segments[-1] = Segment(base_offset, new_medium(base_offset))
             reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
         if following is not None:
-            segment.producers_at_end = found.producers.snapshot()  # it deserves a sidecar
+            segment.producers_at_end = found.producers.snapshot()  # it needs a new sidecar
         if reason is not None:
             found.tails.append(_tail(name, path, segment, reason))
             if following is None:
                 _set_aside(path, segment.size)
                 _cut(path, segment.size)
     if found.segments and found.segments[-1].end_offset < found.start_offset:
-        # What was cut reached below the start: all that is left was deleted, and new offsets begin at the start.
+        # The cut reached below the start offset: all remaining records are deleted, and new offsets
+        # begin at the start.
         for segment in found.segments:
             _remove_segment(directory, segment.base_offset)
         found.segments = []
@@ -92,9 +95,10 @@ def recover(
 def sound_batches(
     descriptor: int, size: int, position: int, first_offset: int, following: int | None, *, may_have_gaps: bool
 ) -> Generator[BatchHeader, None, str | None]:
-    """Yield the headers of batches from `position` on that are whole and in order; return why that ends before `size`.
+    """Yield headers of complete batches in order from `position`; return why they end before `size`, or None.
 
-    `following` is the first offset of the next segment; bodies are checked in the last one, which has none.
+    `following` is the base offset of the next segment. Checksums are verified in the last segment
+    only, which has none.
     """
     check_crc = following is None
     chunk = _CHUNK if check_crc else 32 * 1024
@@ -111,7 +115,7 @@ def sound_batches(
         if header.base_offset < expected or (header.base_offset > expected and not may_have_gaps):
             return f"a batch has offset {header.base_offset} where {expected} was expected"
         if following is not None and header.next_offset > following:
-            return "the next segment begins before it ends"  # an append that failed, and whose cut a crash undid
+            return "the next segment begins before it ends"  # left by a failed append whose truncation a crash undid
         if position + header.size > size:
             return "the last batch is incomplete"
         if check_crc:
@@ -129,7 +133,7 @@ def sound_batches(
 def _read_segment(
     path: Path, segment: Segment, producers: ProducerStates, following: int | None, *, may_have_gaps: bool
 ) -> str | None:
-    """Fill the segment from its bytes, behind those that it knows of already; why it ends early."""
+    """Read the segment's batches after those in its sidecar; return the reason if they end early."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
@@ -145,13 +149,16 @@ def _read_segment(
             segment.note(header)
             producers.update(header)
             if following is not None:
-                segment.doubtful_to = segment.size  # of older segments the headers alone were read
+                segment.doubtful_to = segment.size  # only the headers of older segments were read
     finally:
         os.close(descriptor)
 
 
 def _read_sidecar(path: Path, base_offset: int) -> Sidecar | None:
-    """None where it is missing or damaged, or where the batch that it names last is not there: it is another file's."""
+    """Return the sidecar, or None if it is missing, damaged or describes another file.
+
+    It describes another file if the last batch in its index is not in the segment.
+    """
     try:
         sidecar = decode_sidecar(sidecar_path(path).read_bytes(), base_offset, path.stat().st_size)
     except FileNotFoundError:
@@ -173,7 +180,7 @@ def _tail(name: TopicPartition, path: Path, segment: Segment, reason: str) -> To
 
 
 def _set_aside(path: Path, size: int) -> None:
-    """Keep what is cut where it may be more than one torn append: damage in the middle takes sound batches with it."""
+    """Save the cut bytes if they may be more than one torn append: damage in the middle also cuts valid batches."""
     with path.open("rb") as file:
         file.seek(size)
         tail = file.read(_CHUNK)
@@ -185,7 +192,7 @@ def _set_aside(path: Path, size: int) -> None:
 
 
 def _holds_a_batch(tail: bytes) -> bool:
-    """Whether a sound batch begins anywhere behind the first byte."""
+    """Return whether a valid batch begins anywhere after the first byte."""
     at = tail.find(MAGIC, HEADER_SIZE)
     while at >= 0:
         start = at - _MAGIC_AT
@@ -206,7 +213,7 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _segment_bases(directory: Path) -> list[int]:
-    """The segments that count; what compaction or a removal left half done is finished or undone."""
+    """Return the valid segments; finishes or undoes an interrupted compaction or removal."""
     names = {entry.name for entry in os.scandir(directory)}
     bases = {base for base in map(base_offset_of, names) if base is not None}
     for name in sorted(names):
@@ -220,7 +227,7 @@ def _segment_bases(directory: Path) -> list[int]:
 
 
 def _finish_swap(directory: Path, base_offset: int, end_offset: int, bases: set[int]) -> set[int]:
-    """Compaction had decided, so it is done: its new segment alone holds what lies between these offsets."""
+    """Finish a committed compaction: only its new segment stays of the segments between these offsets."""
     path = segment_path(directory, base_offset)
     cleaned = path.with_name(path.name + CLEANED)
     if cleaned.exists():

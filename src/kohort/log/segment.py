@@ -1,4 +1,4 @@
-"""A run of batches in one piece of storage, with an index over it. Only settled bytes are seen here."""
+"""A sequence of batches in one piece of storage, with an index. It contains settled bytes only."""
 
 import errno
 from collections.abc import Iterator, Sequence
@@ -8,55 +8,58 @@ from kohort.log.descriptors import FileSlice
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
-from kohort.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from kohort.wire.batches.compression import Buffer
 
 NO_TIMESTAMP: Millis = -1
 _WINDOW = INTERVAL + 4096
 
 
 class CorruptBatch(OSError):
-    """The bytes of a batch are not those that were written; it is not served."""
+    """A batch's bytes differ from those that were written; it is not served."""
 
     def __init__(self, base_offset: int, next_offset: int, position: int, part: str = "checksum") -> None:
         super().__init__(errno.EIO, f"the {part} of the batch at offset {base_offset} is wrong")
         self.base_offset = base_offset
         self.next_offset = next_offset
-        """Where to read on, as far as its header can be believed."""
+        """Offset at which to continue reading, if the batch's header is intact."""
         self.position = position
-        """Of the batch in its segment."""
+        """Position of the batch in its segment."""
 
 
 class Medium(Protocol):
-    """Where a segment's bytes lie."""
+    """Storage of one segment's bytes."""
 
     def read(self, position: int, size: int) -> Buffer:
-        """Exactly those bytes, which are settled."""
+        """Return exactly these bytes, which are settled."""
         ...
 
     def slice(self, position: int, size: int) -> Buffer | FileSlice:
-        """The same bytes for a peer, as a place in a file where that serves it better."""
+        """Return these bytes for sending; as a slice of a file if that is cheaper."""
         ...
 
     def settle(self, parts: Sequence[Buffer]) -> None:
-        """On the event loop: these bytes follow the last ones, are synced where that applies, and may be read."""
+        """On the event loop: append bytes, which are synced if applicable and may be read from now on."""
         ...
 
     def create(self) -> None:
-        """Exist, although nothing is in it."""
+        """Create the storage, although it is empty."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Drop the bytes from `size` on, whether settled or not."""
+        """Remove the bytes from `size` on, whether settled or not."""
         ...
 
     def remove(self) -> None:
-        """The segment is gone; another of its name may come."""
+        """Remove the storage; a new one with the same name may follow."""
         ...
 
 
 class Segment:
-    """Batches from `base_offset` to `end_offset`, `size` bytes of them settled and `planned` with those queued."""
+    """Batches from `base_offset` to `end_offset`.
+
+    `size` is the number of settled bytes; `planned` includes queued ones.
+    """
 
     __slots__ = (
         "base_offset",
@@ -87,18 +90,18 @@ class Segment:
         self.max_timestamp_at = 0
         """Position of the batch with `max_timestamp`."""
         self.producers_at_end: dict[int, Producer] | None = None
-        """The partition's producers when this segment was full, until they lie in its sidecar."""
+        """Producers of the partition when this segment became full, until they are in its sidecar."""
         self.has_sidecar = False
-        """Whether a sidecar file describes it as it is now."""
+        """Whether a sidecar file describes the segment in its present state."""
         self.in_sidecar = 0
-        """How much of it a sidecar file describes."""
+        """Number of bytes that a sidecar file describes."""
         self.doubtful_to = 0
-        """Up to here it was found on disk, so that a reader's first look checks it; this process wrote what follows."""
+        """End of the bytes that an earlier process wrote. They are verified when they are first read."""
         self.sound_to = 0
-        """Up to here that has been done."""
+        """End of the verified bytes."""
 
     def note(self, header: BatchHeader) -> None:
-        """Take in the batch that follows the last one."""
+        """Add the batch that follows the last one."""
         self.index.note(header.base_offset, self.size, self.max_timestamp)
         if not self.size:
             self.first_timestamp = header.max_timestamp
@@ -109,9 +112,9 @@ class Segment:
         self.has_sidecar = False
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Positions and headers from a batch boundary on. Reads windows; bodies larger than those are skipped over.
+        """Yield positions and headers from a batch boundary on. Reads in windows, and skips bodies larger than those.
 
-        Raises CorruptBatch where a batch cannot end where its header says.
+        Raises CorruptBatch if a batch cannot end at the position in its header.
         """
         while position < self.size:
             window = self.medium.read(position, min(_WINDOW, self.size - position))
@@ -122,15 +125,15 @@ class Segment:
                     raise self._damaged(position + at, header.base_offset)
                 yield position + at, header
                 at += header.size
-            if not at:  # what is left is too short: the size before it is wrong
+            if not at:  # too few bytes are left: the previous size is wrong
                 raise self._damaged(position, self.base_offset)
             position += at
 
     def locate(self, offset: int) -> int | None:
-        """Position of the batch that holds `offset`, or of the first one behind it; None where there is none.
+        """Return the position of the batch that contains `offset`, or of the first one after it, or None.
 
-        No checksum covers a batch's base offset: one that is past the segment's end is damage, and passed over.
-        Raises CorruptBatch where damage lies before it.
+        No checksum covers a batch's base offset: one after the segment's end is damage, and is
+        skipped. Raises CorruptBatch if there is damage before the batch.
         """
         try:
             for position, header in self.headers(self.index.position_of(offset)):
@@ -141,8 +144,10 @@ class Segment:
         return None
 
     def cut(self, position: int, limit: int) -> tuple[int, int]:
-        """Where to end a read from the batch at `position` so that it holds whole batches up to `limit`, at least
-        one; and the offset behind it. Raises CorruptBatch where that one is damaged.
+        """Return the end position of a read from the batch at `position`, and the offset after it.
+
+        The read contains complete batches up to `limit`, and at least one. Raises CorruptBatch if
+        that one is damaged.
         """
         if limit < self.size:
             try:
@@ -157,9 +162,9 @@ class Segment:
         return self.size, self.end_offset
 
     def read(self, position: int, end: int) -> Buffer:
-        """Those whole batches; of bytes that an earlier process wrote only as many as have the right checksums.
+        """Return these batches; of an earlier process's bytes, only those up to the first checksum error.
 
-        Raises CorruptBatch where that is none.
+        Raises CorruptBatch if the first batch is damaged.
         """
         data = self.medium.read(position, end - position)
         if position >= self.doubtful_to or end <= self.sound_to:
@@ -174,13 +179,13 @@ class Segment:
         return data if sound == len(data) else memoryview(data)[:sound]
 
     def send(self, position: int, end: int) -> Buffer | FileSlice:
-        """`read` for a peer."""
+        """Like `read`, for sending."""
         if position < self.doubtful_to and end > self.sound_to:
             return self.read(position, end)
         return self.medium.slice(position, end - position)
 
     def drop_from(self, position: int) -> None:
-        """Forget the batches from `position` on; what is known of times is taken from those that stay."""
+        """Remove the batches from `position` on, and recompute the timestamps from the remaining ones."""
         kept = [header for at, header in self.headers() if at < position]
         self.index = SparseIndex()
         self.size = 0
@@ -195,7 +200,11 @@ class Segment:
         self.planned = self.size
 
     def _damaged(self, position: int, offset: int) -> CorruptBatch:
-        """Where the next batch begins nobody can say: what the index knows behind it is what can be read again."""
+        """Return the error for damage at `position`.
+
+        The start of the next batch is unknown, so reading can continue at the next batch in the
+        index.
+        """
         behind = self.index.offset_behind(position)
         return CorruptBatch(
             offset if self.base_offset <= offset < self.end_offset else self.base_offset,
@@ -206,7 +215,7 @@ class Segment:
 
 
 def _sound_size(data: Buffer) -> int:
-    """Bytes up to the first batch that is not whole or whose checksum is wrong, or that says that it is none."""
+    """Return the number of bytes before the first batch that is incomplete, damaged or not a batch."""
     at = 0
     while len(data) - at >= HEADER_SIZE:
         header = read_header(data, at)

@@ -1,4 +1,4 @@
-"""Segments as files: read on the event loop, written by the writer thread, cleaned up when that has time."""
+"""Segments as files: read on the event loop, written in the writer thread, which later cleans up."""
 
 import logging
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 from kohort.log.descriptors import Descriptors, FileSlice, SegmentFile
 from kohort.log.disk import Disk
 from kohort.log.names import DELETED, sidecar_path
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.compression import Buffer
 
 _SENT_FROM = 32 * 1024
-"""Bytes from which sendfile is cheaper than to read and write them."""
+"""Minimum size in bytes from which sendfile is cheaper than a read and a write."""
 
 log = logging.getLogger("kohort.log")
 
@@ -39,7 +39,7 @@ class FileMedium:
         return self.read(position, size) if held is None else FileSlice(held, position, size)
 
     def settle(self, parts: Sequence[Buffer]) -> None:
-        """The writer has written them."""
+        """Do nothing: the writer thread has written them."""
 
     def create(self) -> None:
         self._files.chores.append(partial(self._files.create, self.file))
@@ -51,39 +51,39 @@ class FileMedium:
         sidecar_path(self.file.path).unlink(missing_ok=True)
         try:
             os.truncate(self.file.path, size)
-        except OSError as error:  # the writer does it before its next write
+        except OSError as error:  # the writer thread does it before its next write
             log.warning("cannot cut %s to %d bytes: %s", self.file.path, size, error)
 
     def remove(self) -> None:
-        """Out of the way at once, for its name may be needed; its bytes are freed by the writer."""
+        """Rename the file at once, because its name may be reused; the writer thread frees its bytes."""
         path = self.file.path
         gone = path.with_name(path.name + DELETED)
         self._files.forget(self.file)
         if self.file.exists:
-            sidecar_path(path).unlink(missing_ok=True)  # first: it must not be taken for a successor's
+            sidecar_path(path).unlink(missing_ok=True)  # first, so that it is not used for a later file of that name
             path.replace(gone)
             self._files.chores.append(partial(_unlink, gone))
 
 
 class SegmentFiles:
-    """What all segments of a store share: open files for either thread, and the chores of the writer."""
+    """State that all segments of a store share: open files of both threads, and the writer thread's chores."""
 
     def __init__(self, root: Path, max_open: int, *, durable: bool = True) -> None:
         self.readers = Descriptors(max_open, os.O_RDONLY)
         self.disk = Disk(root, max_open, durable=durable)
         self.writing = threading.Lock()
-        """Held by whoever uses `disk`."""
+        """Held while `disk` is used."""
         self.chores: deque[Callable[[], None]] = deque()
-        """What the writer does after its next sync, in this order."""
+        """Clean-up tasks that the writer thread runs after its next sync, in this order."""
         self._root = root
 
     def create(self, file: SegmentFile) -> None:
-        """A chore: make an empty segment's file."""
+        """Create an empty segment's file (as a chore)."""
         with self.writing:
             self.disk.create(file)
 
     def forget(self, file: SegmentFile) -> None:
-        """Close a removed segment's file, for writing in the writer's own time."""
+        """Close a removed segment's file; a chore closes it for writing."""
         self.readers.forget(file)
         self.chores.append(partial(self._close_for_writing, file))
 
@@ -93,7 +93,7 @@ class SegmentFiles:
         self.disk.forget(file)
 
     def do_chores(self) -> None:
-        """Nothing of this is owed to anybody, so an error is no reason to fail what was written."""
+        """Run the chores. An error is only logged, because the write itself succeeded."""
         while self.chores:
             try:
                 self.chores.popleft()()

@@ -1,7 +1,8 @@
-"""What is known of a segment up to some size, beside it in a file, so that opening it need not read that far.
+"""Index file of a segment up to some size, so that opening the segment need not read that part.
 
-A full segment's tells all of it, a growing one's what it held when it was last worth a file. Never needed: what a
-missing or torn sidecar would have told is found by reading.
+The sidecar of a full segment describes all of it; that of a growing one describes its state when
+the sidecar was last written. Sidecars are optional: if one is missing or torn, recovery reads the
+segment.
 """
 
 import struct
@@ -23,7 +24,7 @@ _BATCH = struct.Struct("=iiqq")
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A segment as it was when it had `size` bytes, all of them synced, and the partition's producers then."""
+    """State of a segment when it had `size` bytes, all of them synced, and the partition's producers then."""
 
     base_offset: int
     end_offset: int
@@ -35,7 +36,7 @@ class Sidecar:
     producers: dict[int, Producer]
 
     def apply(self, segment: Segment) -> None:
-        """Make the segment what it was."""
+        """Restore the segment's state."""
         segment.end_offset = self.end_offset
         segment.size = segment.planned = self.size
         segment.first_timestamp = self.first_timestamp
@@ -47,7 +48,7 @@ class Sidecar:
 
 
 def encode_sidecar(segment: Segment, producers: Mapping[int, Producer]) -> bytes:
-    """The bytes to lie beside the segment."""
+    """Return the content of the sidecar file."""
     index = segment.index.to_bytes()
     parts = [
         _FACTS.pack(
@@ -70,7 +71,10 @@ def encode_sidecar(segment: Segment, producers: Mapping[int, Producer]) -> bytes
 
 
 def decode_sidecar(data: bytes, base_offset: int, size: int) -> Sidecar | None:
-    """None unless it is whole and tells of a segment with this base that has this size now, or had less."""
+    """Parse a sidecar file.
+
+    Returns None if it is damaged, has another base offset, or describes more than `size` bytes.
+    """
     if len(data) < _HEAD.size + _FACTS.size:
         return None
     magic, crc = _HEAD.unpack_from(data)

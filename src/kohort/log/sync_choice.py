@@ -1,4 +1,4 @@
-"""One fdatasync per dirty file, or one syncfs for all: which is durable here, and which is cheaper now."""
+"""Choose between one fdatasync per dirty file and one syncfs for all: what is durable, and what is cheaper."""
 
 import ctypes
 import os
@@ -7,34 +7,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 _MEANS_DURABLE = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "btrfs", "overlay", "tmpfs"})
-"""File systems whose syncfs writes everything and waits for the disk; a FUSE server need not even hear of it."""
+"""File systems whose syncfs writes everything and waits for the disk. A FUSE server may not receive the call."""
 _REPORTS_ERRORS_FROM = (5, 8)
-"""The Linux whose syncfs no longer keeps write errors to itself."""
+"""First Linux version whose syncfs reports write errors."""
 
 SyncFs = Callable[[int], None]
 
 
 class SyncChoice:
-    """Chooses by what each took lately.
+    """Chooses by the recent durations of both.
 
-    syncfs costs about as much as a few fdatasync when Kohort is alone, and any amount when others write.
+    syncfs takes about as long as a few fdatasync calls if no other process writes, and any time if
+    others write.
     """
 
     __slots__ = ("_can_sync_together", "_each", "_together")
 
     def __init__(self, *, can_sync_together: bool, each: float = 0.0002, together: float = 0.0008) -> None:
-        """`each` and `together` are first guesses, in seconds."""
+        """Create a choice; `each` and `together` are initial estimates in seconds."""
         self._can_sync_together = can_sync_together
         self._each = each
         self._together = together
 
     def together(self, files: int) -> bool:
-        """Whether one sync for everything is cheaper for that many files."""
+        """Return whether one sync of the whole file system is cheaper for that number of files."""
         if not self._can_sync_together or files == 1:
             return False
         if files * self._each > self._together:
             return True
-        self._together *= 0.99  # so that a slow moment is not remembered for ever
+        self._together *= 0.99  # so that one slow call is forgotten eventually
         return False
 
     def learn_together(self, seconds: float) -> None:
@@ -45,7 +46,10 @@ class SyncChoice:
 
 
 def syncfs_of(path: Path) -> SyncFs | None:
-    """A syncfs that raises OSError, if it makes everything under `path` durable; Python 3.11 has none of its own."""
+    """Return a syncfs that raises OSError; None if it would not make everything under `path` durable.
+
+    Python 3.11 has no os.syncfs.
+    """
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _REPORTS_ERRORS_FROM:
         return None
@@ -65,7 +69,7 @@ def syncfs_of(path: Path) -> SyncFs | None:
 
 
 def file_system_of(path: Path, mounts: str = "/proc/self/mountinfo") -> str | None:
-    """The type of the file system that holds `path`, "ext4" for example; None where it cannot be told."""
+    """Return the type of the file system that contains `path`, for example "ext4"; None if unknown."""
     device = path.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:

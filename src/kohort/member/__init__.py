@@ -1,4 +1,4 @@
-"""The client's half of a group, without I/O or clock: what a member sends, and what it tells its application."""
+"""The client side of a group, without I/O or a clock: a member's requests, and its application's callbacks."""
 
 from kohort.member.actions import Actions, CommitSettled, Send
 from kohort.member.any_member import AnyMember
@@ -7,7 +7,7 @@ from kohort.member.config import AnyConfig, ConsumerMemberConfig, MemberConfig
 from kohort.member.consumer.member import ConsumerMember
 from kohort.member.events import (
     CallbackDone,
-    CommitAsked,
+    CommitRequested,
     CoordinatorFound,
     CoordinatorUnavailable,
     Event,
@@ -32,7 +32,7 @@ __all__ = [
     "AnyMember",
     "CallbackDone",
     "ClassicMember",
-    "CommitAsked",
+    "CommitRequested",
     "CommitSettled",
     "ConsumerMember",
     "ConsumerMemberConfig",

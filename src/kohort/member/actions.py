@@ -1,4 +1,4 @@
-"""What a member asks of the shell around it."""
+"""Actions that a member requests from the shell around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from kohort.wire.codec import Message
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send `message` to the coordinator; answer with `Responded` or `RequestFailed` under the same number.
+    """Request to the coordinator; the shell replies with `Responded` or `RequestFailed` under the same number.
 
-    `timeout_ms` is set where the coordinator may hold the answer longer than request.timeout.ms.
+    `timeout_ms` is set if the coordinator may hold the answer longer than request.timeout.ms.
     """
 
     request: int
@@ -23,7 +23,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class CommitSettled:
-    """How a commit ended. A partition that is not in `errors` is committed."""
+    """Result of a commit. Every partition that is not in `errors` is committed."""
 
     commit: int
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -31,28 +31,30 @@ class CommitSettled:
 
 @dataclass(slots=True)
 class Actions:
-    """What to do, in the order of the fields.
+    """Actions to carry out, in the order of the fields.
 
-    At most one of `revoke`, `lost` and `assign` is set, and no further one comes until `CallbackDone`.
+    At most one of `revoke`, `lost` and `assign` is set; the next one follows only after `CallbackDone`.
     """
 
     timers: dict[MemberTimer, Millis | None] = field(default_factory=dict)
-    """When to fire each; None cancels."""
+    """Time at which to fire each timer; None cancels it."""
     find_coordinator: bool = False
-    """Look the group's coordinator up afresh; answer with `CoordinatorFound` or `CoordinatorUnavailable`."""
+    """Whether to look up the group's coordinator; reply with `CoordinatorFound` or `CoordinatorUnavailable`."""
     send: list[Send] = field(default_factory=list)
     metadata: frozenset[str] | None = None
-    """The topics whose partition counts the member wants to be told, now and whenever they change."""
+    """Topics whose partition counts the member needs, now and whenever they change."""
     topic_ids: frozenset[UUID] | None = None
-    """Set with `metadata`: the topics whose names it wants to be told, as soon as they are known."""
+    """IDs of topics whose names the member needs as soon as they are known; set with `metadata`."""
     revoke: frozenset[TopicPartition] | None = None
-    """Stop processing these. Commits of them still work until `CallbackDone`."""
+    """Partitions to stop processing. They can still be committed until `CallbackDone`."""
     lost: frozenset[TopicPartition] | None = None
-    """These belong to others already: forget them, commit nothing."""
+    """Partitions that other members may own already: forget them without a commit."""
+    deleted: bool = False
+    """Whether the lost partitions have no owner, because their topics were deleted."""
     assign: frozenset[TopicPartition] | None = None
-    """Newly won; an empty set says that the rebalance brought nothing new."""
+    """Newly assigned partitions; empty if the rebalance assigned none."""
     settled: list[CommitSettled] = field(default_factory=list)
     warning: str | None = None
-    """For the log: something went otherwise than the application's people wished, and the member goes on."""
+    """Message for the log about a problem that users should know of; the member continues."""
     error: KafkaError | None = None
-    """The member is out of the group and stays out until it subscribes again."""
+    """Fatal error: the member is out of the group until the application subscribes again."""

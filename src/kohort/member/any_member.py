@@ -1,8 +1,9 @@
-"""What every member of a group is made of, whichever of the two protocols it speaks.
+"""Common base of the members of both protocols.
 
-Events in, actions out, no clock and no I/O. After each event `_advance` looks at the whole state and does what can be
-done now; so an event's own code only notes what it changed, and a coordinator that moves, a callback that takes
-minutes and a commit that waits need no code that knows of each other.
+A member takes events and returns actions, without a clock or I/O. After each event, `_advance`
+examines the whole state and does what can be done now. The code for an event only records what it
+changed. So a coordinator that moves, a callback that takes minutes and a commit that waits need no code
+that knows of the others.
 """
 
 from abc import ABC, abstractmethod
@@ -21,20 +22,20 @@ from kohort.model import UUID, Millis
 from kohort.wire.codec import Message
 
 Armed = tuple[Millis | None, Millis | None, Millis | None, Millis | None]
-"""When each of the member's timers is to fire, in the order of `MemberTimer`."""
+"""Times at which the member's timers fire, in the order of `MemberTimer`."""
 _UNARMED: Armed = (None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """As whom a request was sent: an answer to who we no longer are says nothing of us."""
+    """Identity under which a request was sent. An answer to an earlier identity does not concern the current one."""
 
     member_id: str
     generation: int | None
 
 
 class AnyMember(ABC):
-    """One member of one group. `handle` is the only way in; the first seven attributes may be read by anybody."""
+    """One member of one group. All input goes through `handle`; the first seven attributes may be read from outside."""
 
     BEFORE: ClassVar[Mapping[Phase, frozenset[Phase]]]
     """The phases from which each phase may be entered."""
@@ -44,14 +45,14 @@ class AnyMember(ABC):
         self.phase = Phase.UNSUBSCRIBED
         self.member_id = ""
         self.generation: int | None = None
-        """The generation (in a consumer group: the member epoch) in which requests are sent; None while the group does
-        not count this member."""
+        """Generation (in a consumer group: member epoch) in which requests are sent; None if the member is not in the
+        group."""
         self.owned = NOTHING
-        """What the application processes, or still gives up."""
+        """Partitions that the application processes or is still giving up."""
         self.is_leader = False
-        """Whether it computes the group's assignment."""
+        """Whether the member computes the group's assignment."""
         self.reason = ""
-        """Why the member last began to join."""
+        """Reason for which the member last began to join."""
 
         self.now: Millis = 0
         self.actions = Actions()
@@ -59,23 +60,23 @@ class AnyMember(ABC):
         self.commits = CommitQueue()
         self.link = CoordinatorLink(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.requests: dict[int, Sent] = {}
-        """What is out and not forgotten, by number."""
+        """Requests in flight by number, without those that were forgotten."""
         self.heartbeat_at: Millis = 0
         self.polled_at: Millis | None = None
-        """When the application last went to work; None while it waits in a poll, or never polled."""
+        """Time at which the last poll ended; None while the application waits in a poll or has never polled."""
         self.told_at: Millis | None = None
-        """When the application was given the callback that runs, or last polled since."""
+        """Time at which the current callback started, or of the last poll since; None if no callback runs."""
         self.topics: frozenset[str] = frozenset()
-        """What the application subscribed to by name."""
+        """Topics to which the application subscribed by name."""
         self.leave: Leave | None = None
-        """Set while the member leaves."""
+        """The event to leave; set while the member leaves."""
         self._last_request = 0
         self._armed = _UNARMED
         self._watched: frozenset[str] = frozenset()
         self._unresolved: frozenset[UUID] = frozenset()
 
     def handle(self, event: Event, now: Millis) -> Actions:
-        """Take one event and return what follows from it. Answers to forgotten requests are welcome and do nothing."""
+        """Process one event and return the resulting actions. Answers to forgotten requests are ignored."""
         self.now = now
         self.actions = actions = Actions()
         self._take(event)
@@ -92,11 +93,11 @@ class AnyMember(ABC):
     @property
     @abstractmethod
     def is_answered(self) -> bool:
-        """Whether the member is stable in what the group made of its present subscription."""
+        """Whether the member is stable with an assignment that reflects its current subscription."""
 
     @abstractmethod
     def _take(self, event: Event) -> None:
-        """Note what the event says."""
+        """Record the content of an event."""
 
     @abstractmethod
     def _advance(self) -> None:
@@ -104,22 +105,22 @@ class AnyMember(ABC):
 
     @abstractmethod
     def _topics_to_watch(self) -> frozenset[str]:
-        """The topics whose partition counts matter."""
+        """Return the topics whose partition counts are needed."""
 
     def _topics_to_resolve(self) -> frozenset[UUID]:
-        """The topics that the coordinator named and that no metadata has told of."""
+        """Return the IDs of topics that the coordinator named and that are not in the metadata."""
         return frozenset()
 
     @abstractmethod
     def _wants_coordinator(self) -> bool:
-        """Whether there is something to say to it."""
+        """Return whether the member has something to send to the coordinator."""
 
     @abstractmethod
     def _next_heartbeat_at(self) -> Millis | None:
-        """When the next is due; None while none may be sent."""
+        """Return when the next heartbeat is due; None if none may be sent."""
 
     def overdue_at(self) -> Millis | None:
-        """When the application must have polled again, or be done with its callback; None while it need not."""
+        """Return the deadline for the application's next poll, or the end of its callback; None if there is none."""
         polled, told = self.polled_at, self.told_at
         since = told if polled is None else polled if told is None else min(polled, told)
         if since is None or self.leave is not None or self.phase not in self.BEFORE[Phase.STALE]:
@@ -127,7 +128,7 @@ class AnyMember(ABC):
         return since + self.config.max_poll_interval_ms
 
     def warn_overdue(self) -> None:
-        """Say for the log why the member leaves though nobody asked for it."""
+        """Add a warning that explains why the member leaves without a request by the application."""
         waited = f"max_poll_interval_ms ({self.config.max_poll_interval_ms} ms)"
         if self.polled_at is None and self.callbacks.running is not None:
             late = f"the {self.callbacks.running.kind.value} callback has taken longer than {waited}"
@@ -138,29 +139,29 @@ class AnyMember(ABC):
         self.actions.warning = f"{late}: the member leaves, and joins again when it is back; {instead}"
 
     def meanwhile(self) -> str:
-        """What the application is in, for the reason why something ends: it may have taken too long."""
+        """Return a note on the running callback, which may have taken too long, for the reason of a failure."""
         running = self.callbacks.running
         return "" if running is None else f" (while the {running.kind.value} callback runs)"
 
     def polls(self) -> None:
-        """The application is there."""
+        """Record that the application polls."""
         self.polled_at = None
         if self.told_at is not None:
             self.told_at = self.now
 
     def speaks_of_us(self, sent: Sent) -> bool:
-        """Whether an answer to that request concerns who we are now."""
+        """Return whether the request was sent under the member's current identity."""
         return (sent.member_id, sent.generation) == (self.member_id, self.generation)
 
-    # -- moves
+    # -- transitions
 
     def enter(self, phase: Phase) -> None:
-        """Go to another phase."""
+        """Enter another phase."""
         assert self.phase in self.BEFORE[phase], f"{self.phase} -> {phase}"
         self.phase = phase
 
     def send(self, message: Message, timeout_ms: Millis | None = None) -> int:
-        """Have it sent to the coordinator; the number of the request."""
+        """Queue a message for the coordinator; return the number of the request."""
         self._last_request += 1
         self.requests[self._last_request] = Sent(self.member_id, self.generation)
         self.actions.send.append(Send(self._last_request, message, timeout_ms))

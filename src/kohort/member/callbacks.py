@@ -1,4 +1,4 @@
-"""The application's callbacks: one at a time, in order, each answered before the next is given."""
+"""The application's callbacks: one at a time, in order; each must complete before the next one starts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 class CallbackKind(Enum):
-    """What the application is told."""
+    """Kind of callback."""
 
     REVOKE = "revoke"
     LOST = "lost"
@@ -19,14 +19,16 @@ class CallbackKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """One thing to tell the application."""
+    """One callback for the application."""
 
     kind: CallbackKind
     partitions: frozenset[TopicPartition]
+    deleted: bool = False
+    """Whether the partitions are lost because their topics were deleted, so that they have no owner."""
 
 
 class Callbacks:
-    """`running` is with the application, the others wait for it."""
+    """Queue of callbacks. The application executes `running`; the others wait for it."""
 
     def __init__(self) -> None:
         self.running: Callback | None = None
@@ -34,36 +36,36 @@ class Callbacks:
 
     @property
     def idle(self) -> bool:
-        """The application owes nothing and has nothing to be told."""
+        """Whether no callback runs or waits."""
         return self.running is None and not self._waiting
 
     @property
     def only_assigning(self) -> bool:
-        """The application at most prepares what it has won: no reason for a cooperative member not to join."""
+        """Whether no callback but an assign runs, and none waits; a cooperative member may then join."""
         return not self._waiting and (self.running is None or self.running.kind is CallbackKind.ASSIGN)
 
     @property
     def about_to_assign(self) -> frozenset[TopicPartition]:
-        """What the application will have before it is told anything that is added now."""
+        """Partitions that the application will get before any callback that is added now."""
         return frozenset().union(*(one.partitions for one in self._waiting if one.kind is CallbackKind.ASSIGN))
 
-    def add(self, kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
-        """Tell it when what came before is done."""
-        self._waiting.append(Callback(kind, partitions))
+    def add(self, kind: CallbackKind, partitions: frozenset[TopicPartition], *, deleted: bool = False) -> None:
+        """Add a callback behind those that wait."""
+        self._waiting.append(Callback(kind, partitions, deleted))
 
     def forget_waiting(self) -> None:
-        """What was to be told is no longer true."""
+        """Discard the waiting callbacks, which are no longer valid."""
         self._waiting.clear()
 
     def start_next(self) -> Callback | None:
-        """The next to be given to the application, if it is free."""
+        """Start the next callback and return it; None if one runs or none waits."""
         if self.running is None and self._waiting:
             self.running = self._waiting.popleft()
             return self.running
         return None
 
     def done(self) -> Callback:
-        """The application completed it."""
+        """Complete the running callback and return it."""
         assert self.running is not None, "CallbackDone without a callback"
         done, self.running = self.running, None
         return done

@@ -1,6 +1,6 @@
-"""The commits of one member, one at a time and in the order in which they were asked for.
+"""The commits of one member: one at a time, in the order in which they were requested.
 
-Were two under way at once, a retried older one could overwrite a newer one and send the group back.
+With two in flight, a retried older commit could overwrite a newer one and set the group back.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode, error_code
 from kohort.member.actions import CommitSettled
 from kohort.member.offsets import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -20,12 +20,13 @@ from kohort.wire.offset_commit import (
 
 UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 ATTEMPTS_AT_UNKNOWN = 5
-"""A broker that just started may not know a topic yet; one that was deleted must not hold up a rebalance or a close."""
+"""Maximum attempts to commit for an unknown topic. A broker that just started may not know the topic yet, but a
+deleted topic must not delay a rebalance or a close."""
 
 
 @dataclass(slots=True)
 class Commit:
-    """One commit until it is settled. `offsets` shrinks as partitions succeed or fail."""
+    """A commit that is not settled. `offsets` shrinks as partitions succeed or fail."""
 
     number: int
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -33,51 +34,51 @@ class Commit:
     attempts: int = 0
     errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
-    """Why the last attempt failed, which says more than that there was no time for another."""
+    """Errors of the last attempt; more informative than the timeout that follows."""
     waits_for_rebalance: bool = False
-    """The coordinator refused it until the group is stable again."""
+    """Whether the coordinator refused it until the group is stable again."""
     given_up: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
-    """Partitions that must not be sent again after the request that is out."""
+    """Partitions that must not be sent again after the request in flight."""
 
     def fail(self, partitions: Iterable[TopicPartition], code: ErrorCode) -> None:
-        """Give these partitions up; those that are done already stay as they are."""
+        """Fail these partitions; those that are already settled stay unchanged."""
         for partition in partitions:
             if self.offsets.pop(partition, None) is not None:
                 self.errors[partition] = code
 
 
 class CommitQueue:
-    """The head is the commit under way; `sent` is set while its request is out."""
+    """Queue of commits. The head is the current commit; `sent` is set while its request is in flight."""
 
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
         self.sent: int | None = None
-        """The number of the request that carries the head."""
+        """Number of the request that carries the head."""
 
     @property
     def head(self) -> Commit | None:
-        """The commit to send next, or the one that is out."""
+        """The commit to send next or in flight."""
         return self._queue[0] if self._queue else None
 
     @property
     def blocks_rejoining(self) -> bool:
-        """A commit waits for its first answer; one that was tried and refused must not hold the group up."""
+        """Whether a commit awaits its first answer; a commit that was refused must not delay the group."""
         head = self.head
         return head is not None and (head.attempts == 0 or (head.attempts == 1 and self.sent is not None))
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        """All that waits to be committed."""
+        """All partitions that wait to be committed."""
         return frozenset(partition for commit in self._queue for partition in commit.offsets)
 
     def add(self, number: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_at: Millis) -> None:
-        """Queue a commit behind those that were asked for before."""
+        """Queue a commit behind the earlier ones."""
         self._queue.append(Commit(number, dict(offsets), deadline_at))
 
     def drop(self, partitions: frozenset[TopicPartition], code: ErrorCode) -> None:
-        """Never send these again: the member gave them up, another may be ahead of these offsets by now.
+        """Stop sending these: the member gave them up, and another member may have committed newer offsets.
 
-        What a request that is out says of them still counts.
+        The answer to a request in flight still counts.
         """
         for commit in self._queue:
             if commit is self.head and self.sent is not None:
@@ -86,23 +87,23 @@ class CommitQueue:
                 commit.fail(partitions, code)
 
     def drop_all(self, code: ErrorCode) -> None:
-        """The member's generation is gone, nothing that waits can be committed."""
+        """Stop sending everything: the member's generation ended, so no waiting commit can succeed."""
         for commit in self._queue:
             self.drop(frozenset(commit.offsets), code)
 
     def expire(self, now: Millis) -> None:
-        """Fail what is past its deadline."""
+        """Fail commits that are past their deadline."""
         for commit in self._queue:
             if commit.deadline_at <= now:
                 for partition in list(commit.offsets):
                     commit.fail((partition,), commit.refused.get(partition, ErrorCode.REQUEST_TIMED_OUT))
 
     def next_deadline(self) -> Millis | None:
-        """When `expire` has something to do."""
+        """Return the time of the next `expire`; None if no commit waits."""
         return min((commit.deadline_at for commit in self._queue), default=None)
 
     def settled(self) -> list[CommitSettled]:
-        """Take the commits at the head that are done. One whose request is out is done only at its deadline."""
+        """Remove and return the settled commits at the head. One in flight may be settled only by its deadline."""
         done = []
         while self._queue and not self._queue[0].offsets:
             commit = self._queue.popleft()
@@ -111,27 +112,27 @@ class CommitQueue:
         return done
 
     def rebalanced(self) -> None:
-        """The group is stable again."""
+        """Record that the group is stable again."""
         for commit in self._queue:
             commit.waits_for_rebalance = False
 
     def sent_with(self, request: int) -> None:
-        """The head went out with that request."""
+        """Record that the request carries the head."""
         head = self.head
         assert head is not None and self.sent is None
         head.attempts += 1
         self.sent = request
 
     def answered(self, request: int, response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
-        """Note what succeeded; return the errors of the rest, which the caller settles or leaves to be sent again."""
-        head = self.head
-        if request != self.sent or head is None:
+        """Record successes; return the errors of the rest, which the caller settles or leaves to be sent again."""
+        if request != self.sent:
             return {}
-        self.sent = None
+        self.sent, head = None, self.head
+        assert head is not None
         errors: dict[TopicPartition, ErrorCode] = {}
         names = {position.topic_id: partition.topic for partition, position in head.offsets.items()}
         for topic in response.topics:
-            name = topic.name or names.get(topic.topic_id, "")  # from version 10 on there are ids
+            name = topic.name or names.get(topic.topic_id, "")  # version 10 and later identify topics by ID
             for answer in topic.partitions:
                 partition = TopicPartition(name, answer.partition_index)
                 if answer.error_code == ErrorCode.NONE:
@@ -142,11 +143,12 @@ class CommitQueue:
         return {partition: code for partition, code in errors.items() if partition in head.offsets}
 
     def unanswered(self, request: int) -> bool:
-        """The request got lost: what it carried is sent again. False where it carried nothing of this queue."""
-        if request != self.sent or self.head is None:
+        """Prepare a retry after a lost request; return False if the request carried no commit of this queue."""
+        if request != self.sent:
             return False
-        self.sent = None
-        self._settle_given_up(self.head)
+        self.sent, head = None, self.head
+        assert head is not None
+        self._settle_given_up(head)
         return True
 
     @staticmethod
@@ -158,7 +160,7 @@ class CommitQueue:
 def commit_request(
     commit: Commit, group_id: str, member_id: str, generation: int | None, instance_id: str | None
 ) -> OffsetCommitRequest:
-    """The request that carries what is left of `commit`; a generation of None: the group has no members."""
+    """Return the request for the rest of `commit`; a generation of None means that the group has no members."""
     topics: dict[tuple[str, UUID], OffsetCommitRequestTopic] = {}
     for partition, position in commit.offsets.items():
         key = partition.topic, position.topic_id or NO_TOPIC_ID
@@ -173,7 +175,7 @@ def commit_request(
                 committed_metadata=position.metadata,
             )
         )
-    # KAFKA-14201: a commit without a generation must not carry the instance id, or the coordinator fences it.
+    # KAFKA-14201: a commit without a generation must not carry the instance ID, or the coordinator fences it.
     return OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=-1 if generation is None else generation,

@@ -1,4 +1,4 @@
-"""What a member must know beforehand; names and defaults are Kafka's (facts: consumer configs)."""
+"""Configuration of a member, with Kafka's names and defaults (facts: consumer configs)."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _GRACE_MS: Millis = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyConfig:
-    """What both protocols need."""
+    """Settings that both protocols need."""
 
     group_id: str
     instance_id: str | None = None
@@ -21,13 +21,16 @@ class AnyConfig:
 
     @property
     def is_static(self) -> bool:
-        """KIP-345: the member keeps its place in the group over a restart."""
+        """Whether the member keeps its place in the group across restarts (KIP-345)."""
         return self.instance_id is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberConfig(AnyConfig):
-    """Of a classic group: `assignors` in order of preference; the group takes the first that all its members offer."""
+    """Settings of a classic group's member.
+
+    `assignors` are in order of preference; the group takes the first that all its members offer.
+    """
 
     assignors: tuple[Assignor, ...]
     session_timeout_ms: Millis = 45_000
@@ -35,28 +38,28 @@ class MemberConfig(AnyConfig):
 
     @property
     def heartbeat_timeout_ms(self) -> Millis:
-        """How long a heartbeat may stay unanswered. What is left of the session is for finding the next coordinator.
+        """Timeout of a heartbeat request. The rest of the session is left to find the next coordinator.
 
-        A machine that is gone says nothing, and its successor may have begun the session anew at once: who waits for
-        the whole session at the old address is thrown out at the new one.
+        A machine that fails does not answer, and its successor may have started a new session at once: a
+        member that waited for the whole session at the old address would be removed at the new one.
         """
         return (self.session_timeout_ms + self.heartbeat_interval_ms) // 2
 
     @property
     def answer_timeout_ms(self) -> Millis:
-        """How long JoinGroup and SyncGroup may be held: the rebalance timeout, and then the answer travels."""
+        """Timeout of JoinGroup and SyncGroup requests: the rebalance timeout plus the time for the answer to arrive."""
         return self.max_poll_interval_ms + _GRACE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMemberConfig(AnyConfig):
-    """Of a consumer group: the coordinator says how long the session lasts and how often to send a heartbeat."""
+    """Settings of a consumer group's member; the coordinator sets the session timeout and the heartbeat interval."""
 
     member_id: str
-    """KIP-1082: made by the client, unique to this process and kept while it lives."""
+    """Member ID (KIP-1082), which the client generates: unique to this process and kept for its lifetime."""
     server_assignor: str | None = None
-    """group.remote.assignor; None leaves it to the coordinator."""
+    """group.remote.assignor; None leaves the choice to the coordinator."""
     client_assignors: tuple[Assignor, ...] = ()
-    """group.local.assignors, in order of preference: by which the member can compute for the whole group."""
+    """group.local.assignors, in order of preference: assignors with which the member can compute for the group."""
     weight: float | None = None
-    """group.member.weight: how much it wants beside others; 0 for nothing, None to say nothing of it."""
+    """group.member.weight: its share relative to other members; 0 for no partitions, None to send no weight."""

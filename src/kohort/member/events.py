@@ -1,4 +1,4 @@
-"""What a member is told: by its application, by the cluster, by its timers."""
+"""Events for a member: from its application, from the cluster and from its timers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from kohort.wire.codec import Message
 
 
 class MemberTimer(Enum):
-    """The member's timers; a member has each at most once."""
+    """Timers of a member; it has at most one of each."""
 
     HEARTBEAT = "heartbeat"
     RETRY = "retry"
@@ -21,10 +21,10 @@ class MemberTimer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """The application wants these topics, instead of what it wanted before.
+    """Subscription by the application; it replaces the previous one.
 
-    None is as good as some: a pattern that matches nothing yet makes a member that waits, as Java's.
-    `expression` is what else it wants: all topics whose names match, as the coordinator finds them (RE2; KIP-848).
+    It may be empty: a pattern that matches nothing yet makes a member that waits, as in Java.
+    `expression` subscribes to all topics that match it, evaluated by the coordinator (RE2; KIP-848).
     """
 
     topics: frozenset[str]
@@ -33,16 +33,16 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """The application wants this much beside other members, or nothing (0). In consumer groups only."""
+    """Weight of the member relative to others, set by the application; 0 for no partitions. Consumer groups only."""
 
     weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Rejoin:
-    """What the member's assignor tells of it has changed, and the application wants the assignment computed anew.
+    """Change of the user data that the assignor reports, and a request for a new assignment.
 
-    Without a reason it only wants that to be known, so that it counts whenever the assignment is computed next.
+    Without a reason, the change is only reported, and takes effect with the next assignment.
     """
 
     reason: str | None
@@ -50,10 +50,10 @@ class Rejoin:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """Partition counts as the cluster reports them. A topic of `asked` that is not in `partitions` does not exist.
+    """Partition counts in the cluster. A topic of `asked` that is not in `partitions` does not exist.
 
-    `racks` are those of each partition's replicas, as far as they are known (KIP-881); `names` are those of all topics
-    that are known, by id.
+    `racks` contains the racks of each partition's replicas, as far as they are known (KIP-881). `names`
+    contains the names of all known topics by ID.
     """
 
     partitions: Mapping[str, int]
@@ -64,19 +64,19 @@ class MetadataChanged:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFound:
-    """The look-up that the member asked for succeeded: its requests reach the coordinator from now on."""
+    """Success of the requested look-up: from now on, requests reach the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorUnavailable:
-    """The look-up that the member asked for failed."""
+    """Failure of the requested look-up."""
 
     code: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class Responded:
-    """The answer to the request of that number."""
+    """Response to the request with that number."""
 
     request: int
     response: Message
@@ -84,7 +84,7 @@ class Responded:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """No answer will come: the connection was lost or the request timed out. It may have been carried out."""
+    """Loss of a request: the connection failed or the request timed out. The coordinator may have executed it."""
 
     request: int
     code: ErrorCode = ErrorCode.NETWORK_EXCEPTION
@@ -92,22 +92,22 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class PollStarted:
-    """The application asks for records (again): it is alive and waits for us."""
+    """Start of a poll: the application is alive and waits for records."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollEnded:
-    """The application has its records and works on them; from now on max.poll.interval.ms runs."""
+    """End of a poll: the application processes its records, and max.poll.interval.ms starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackDone:
-    """The application has completed the revoke, lost or assign that it was last given."""
+    """Completion of the last revoke, lost or assign callback by the application."""
 
 
 @dataclass(frozen=True, slots=True)
-class CommitAsked:
-    """Commit these offsets; `Actions.settled` answers with the same number, at the latest at `deadline_at`."""
+class CommitRequested:
+    """Request to commit offsets; `Actions.settled` reports the result under the same number by `deadline_at`."""
 
     commit: int
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -116,14 +116,17 @@ class CommitAsked:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """That timer's time has come."""
+    """Expiry of a timer."""
 
     timer: MemberTimer
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Give up all partitions, then leave the group. A static member only falls silent, unless it leaves for good."""
+    """Request to give up all partitions and leave the group.
+
+    A static member keeps its place in the group for its session, unless `for_good`.
+    """
 
     reason: str = "the member closes"
     for_good: bool = False
@@ -141,7 +144,7 @@ Event = (
     | PollStarted
     | PollEnded
     | CallbackDone
-    | CommitAsked
+    | CommitRequested
     | TimerFired
     | Leave
 )

@@ -1,4 +1,4 @@
-"""What a group remembers of a partition."""
+"""The committed position of a partition."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ from kohort.model import UUID
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the next offset to read, not the last one processed."""
+    """Committed position: the offset of the next record to read, not of the last one processed."""
 
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
     topic_id: UUID | None = None
-    """Of which topic it is: one that is deleted and made again under its name is another. A commit without it is for
-    whichever topic has the name."""
+    """ID of the topic, which distinguishes it from a recreated topic of the same name. A commit without it applies to
+    the topic that currently has the name."""

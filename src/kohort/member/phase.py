@@ -1,40 +1,40 @@
-"""Where a member stands in its group. Which protocol has which phases say `classic.phases` and `consumer.phases`."""
+"""Phases of a member. `classic.phases` and `consumer.phases` list those of each protocol."""
 
 from enum import Enum
 
 
 class Phase(Enum):
-    """Each says what the member waits for."""
+    """Phase of a member; each says what the member waits for."""
 
     UNSUBSCRIBED = "Unsubscribed"
-    """In no group. Commits go out without a generation, as a simple consumer's."""
+    """Not in a group. Commits carry no generation, like those of a simple consumer."""
     JOINING = "Joining"
-    """Has asked to be let in. Classic: the coordinator answers when every member has joined."""
+    """Asked to join. Classic: the coordinator answers when every member has joined."""
     STABLE = "Stable"
     """Has its assignment."""
     STALE = "Stale"
-    """Left because the application did not poll within max.poll.interval.ms; joins again when it does."""
+    """Left because the application did not poll within max.poll.interval.ms; rejoins when it polls again."""
     LEAVING = "Leaving"
-    """Tells the coordinator that it is gone. Classic: gives up its partitions first."""
+    """Tells the coordinator that it leaves. Classic: gives up its partitions first."""
     FATAL = "Fatal"
-    """Met an error that repeating cannot cure."""
+    """Got an error that a retry cannot fix."""
 
     # -- of classic groups
 
     PREPARING = "Preparing"
-    """Wants to join: first the application gives up what it must, then the coordinator has to be known."""
+    """Will join after the application has given up partitions as required and the coordinator is known."""
     ASSIGNING = "Assigning"
     """Leads the group and waits for the partition counts of the group's topics."""
     SYNCING = "Syncing"
-    """SyncGroup is out; the coordinator answers when the leader's assignment is there."""
+    """Sent SyncGroup; the coordinator answers when it has the leader's assignment."""
 
     # -- of consumer groups (KIP-848)
 
     RECONCILING = "Reconciling"
-    """Has another target assignment than what it owns: the application gives up, then takes over."""
+    """Has a target assignment that differs from its partitions: the application gives up some, then takes others."""
     ACKNOWLEDGING = "Acknowledging"
-    """The application did what it was told; the next heartbeat says so."""
+    """The application has done what was required; the next heartbeat reports it."""
     FENCED = "Fenced"
-    """The coordinator no longer counts it: what it owns is lost, then it joins anew."""
+    """Removed by the coordinator: its partitions are lost, then it rejoins."""
     PREPARE_LEAVING = "PrepareLeaving"
-    """The application gives everything up; heartbeats go on until it has."""
+    """The application gives up all partitions; heartbeats continue until it has."""

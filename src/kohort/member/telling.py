@@ -1,4 +1,4 @@
-"""What the application is told and what it gave back. The order of the callbacks is `callbacks`' matter."""
+"""Start and completion of the application's callbacks. `callbacks` defines their order."""
 
 from typing import assert_never
 
@@ -8,7 +8,7 @@ from kohort.member.callbacks import Callback, CallbackKind
 
 
 def tell_next(member: AnyMember) -> None:
-    """Give the application its next callback, if it is free; what would tell it nothing is passed over."""
+    """Start the application's next callback if none runs; skip callbacks without partitions to revoke or lose."""
     callbacks, actions = member.callbacks, member.actions
     while (callback := callbacks.start_next()) is not None:
         match callback.kind:
@@ -19,7 +19,7 @@ def tell_next(member: AnyMember) -> None:
                 partitions = callback.partitions & member.owned
                 member.owned -= partitions
                 member.commits.drop(partitions, ErrorCode.ILLEGAL_GENERATION)
-                actions.lost = partitions or None
+                actions.lost, actions.deleted = partitions or None, callback.deleted
             case CallbackKind.ASSIGN:
                 member.owned |= callback.partitions
                 actions.assign = callback.partitions
@@ -34,7 +34,7 @@ def tell_next(member: AnyMember) -> None:
 
 
 def told(member: AnyMember) -> Callback:
-    """The application is done with what it was told last, which is returned."""
+    """Complete the running callback and return it."""
     done = member.callbacks.done()
     member.told_at = None
     if done.kind is CallbackKind.REVOKE:

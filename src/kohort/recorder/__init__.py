@@ -1,4 +1,7 @@
-"""The recorder: every rebalance with its cause, who moved what, and how long each partition was dark."""
+"""Rebalance recorder: cause of each rebalance, partitions that moved, and how long each partition was dark.
+
+A partition is dark while no member of the group processes it.
+"""
 
 from kohort.recorder.journal import Journal
 from kohort.recorder.record import (

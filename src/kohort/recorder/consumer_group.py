@@ -1,6 +1,8 @@
-"""One consumer group (KIP-848) as the recorder follows it: members move one by one, and only who must stops anything.
+"""State that the recorder keeps for one consumer group (KIP-848).
 
-A rebalance lasts from the first change that calls for a new target until every member has arrived at it.
+Members change one by one, and only a member that must give up a partition stops processing it. A
+rebalance lasts from the first change that requires a new target until every member has reached that
+target.
 """
 
 from collections.abc import Set
@@ -17,49 +19,50 @@ from kohort.coordinator.events import (
     TargetRefused,
 )
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.following import Following, Running, Written
+from kohort.recorder.following import GroupRecorder, PendingRecord, RunningRebalance
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 _MOST_REFUSED = 50
-"""Refused targets that one record lists."""
+"""Maximum number of refused targets that one record lists."""
 
 
 @dataclass(slots=True, eq=False)
-class ConsumerGroupJournal(Following):
-    """Follows one group.
+class ConsumerGroupRecorder(GroupRecorder):
+    """Recorder for one group.
 
-    A record names only the members that something happened to: a large group has thousands that went on undisturbed.
+    A record lists only affected members: a large group has thousands of members that continue
+    undisturbed.
     """
 
     _changes: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
-    """Of the rebalance under way, and of the one before what is not read yet."""
+    """Changes of the rebalance in progress, and unread ones of the previous rebalance."""
     _came: dict[str, MemberFacts] = field(default_factory=dict)
     _went: dict[str, MemberFacts] = field(default_factory=dict)
     _told: set[TopicPartition] = field(default_factory=set)
-    """Dark, without an owner, and said so in a record."""
+    """Dark partitions without an owner that a record has already reported."""
     _refused: list[Refused] = field(default_factory=list)
-    """Of the rebalance under way."""
+    """Refused targets of the rebalance in progress."""
 
     def bumped(self, event: GroupEpochBumped, now: Millis) -> RebalanceRecord | None:
-        """Something calls for another target; the record of the rebalance before is written as it stands."""
+        """Record that a change requires a new target; return the previous record, even if reads are missing."""
         trigger = Trigger(event.cause.value, event.member_id, event.reason)
         if self._running is not None:
             self._running.triggers.append(trigger)
             return None
-        self._running = Running(now, [trigger], None)
+        self._running = RunningRebalance(now, [trigger], None)
         if self.written is not None:
             self._changes |= {partition: self.written.changes[partition] for partition in self.written.unread}
         return self._finish()
 
     def came(self, event: MemberCame) -> None:
-        """A member is there, with nothing yet."""
+        """Record that a member joined. It has no partitions yet."""
         self.members[event.member.member_id] = self._came[event.member.member_id] = event.member
         self.empty_since = None
 
     def removed(self, event: MemberGone, now: Millis) -> Set[TopicPartition]:
-        """A member is no longer in the group; whatever it had is dark.
+        """Record that a member is no longer in the group. All its partitions become dark.
 
-        Returns what is not awaited any more, as does `moved`.
+        Returns the partitions whose first read is no longer awaited, as `moved` does.
         """
         member_id = event.member.member_id
         self._gone.append(Trigger(event.cause.value, member_id, event.reason))
@@ -68,15 +71,15 @@ class ConsumerGroupJournal(Following):
         return self._darken(self.holdings.held.get(member_id, set()), now)
 
     def moved(self, event: MemberMoved, now: Millis) -> Set[TopicPartition]:
-        """A member gave something up, or took something."""
+        """Record that a member gave up or received partitions."""
         member_id = event.member.member_id
         self.members[member_id] = event.member
         for partition in event.owes | event.gave_up:
-            self.holdings.give(partition, member_id)  # after a failover this may be the first that is heard of it
+            self.holdings.give(partition, member_id)  # after a failover, the recorder may not know the owner yet
         given_up = self._darken(event.gave_up, now)
         if event.took and self._running is None:
-            # A static member takes over from its life before; nobody else moves for that.
-            self._running = Running(now, self._gone[-1:], None)
+            # A static member takes over the partitions of its former member ID; no other member changes.
+            self._running = RunningRebalance(now, self._gone[-1:], None)
         for partition in event.took:
             dark = self.holdings.dark.get(partition)
             previous, since = (None, None) if dark is None else (dark.previous_owner, dark.since)
@@ -86,14 +89,17 @@ class ConsumerGroupJournal(Following):
         return given_up
 
     def refused(self, event: TargetRefused) -> None:
-        """A target does not count. The record of the rebalance tells why it took so long."""
+        """Record that a target was refused: the rebalance's record then explains the delay."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.append(event.refused)
 
     def settled(self, event: GroupSettled, now: Millis) -> RebalanceRecord | None:
-        """Everybody has arrived; the record waits for the new owners' first reads, unless there are none."""
+        """Record that every member has reached its target. The record waits for the new owners' first reads, if any.
+
+        Returns the previous rebalance's record if it was unfinished.
+        """
         earlier = self._finish()
-        running = self._running or Running(now, self._gone[-1:], None)
+        running = self._running or RunningRebalance(now, self._gone[-1:], None)
         changes = self._changes | self._left()
         before, after = self._concerned(running, changes)
         record = RebalanceRecord(
@@ -110,7 +116,7 @@ class ConsumerGroupJournal(Following):
             weighed=event.weighed,
             refused=tuple(self._refused),
         )
-        self.written = Written(record, changes, self.awaited.keys() & changes.keys())
+        self.written = PendingRecord(record, changes, self.awaited.keys() & changes.keys())
         self._told = self.holdings.dark.keys() - self.awaited.keys()
         self._running, self._changes, self._came, self._went, self._gone = None, {}, {}, {}, []
         self._refused = []
@@ -118,7 +124,7 @@ class ConsumerGroupJournal(Following):
         return earlier
 
     def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
-        """The awaited member fetched the partition; the record is complete if that was the last to wait for."""
+        """Record the first fetch of an awaited partition; return the record if it awaits no other read."""
         del self.awaited[partition]
         self.holdings.dark.pop(partition, None)
         if partition in self._changes:
@@ -130,7 +136,7 @@ class ConsumerGroupJournal(Following):
         return self.complete()
 
     def _left(self) -> dict[TopicPartition, PartitionChange]:
-        """What was given up and has no new owner: nobody asks for it any more, or nobody is left."""
+        """Return partitions that were given up and have no new owner: no member subscribes to them, or none is left."""
         return {
             partition: PartitionChange(*partition, dark.previous_owner, None, dark.since)
             for partition, dark in self.holdings.dark.items()
@@ -138,9 +144,13 @@ class ConsumerGroupJournal(Following):
         }
 
     def _concerned(
-        self, running: Running, changes: dict[TopicPartition, PartitionChange]
+        self, running: RunningRebalance, changes: dict[TopicPartition, PartitionChange]
     ) -> tuple[tuple[MemberFacts, ...], tuple[MemberFacts, ...]]:
-        """The members before and after that came, went, gave the cause, gave up or took something."""
+        """Return the affected members before and after.
+
+        A member is affected if it joined, left or triggered the rebalance, or if any of its
+        partitions changed hands.
+        """
         named = {change.owner for change in changes.values()} | {c.previous_owner for c in changes.values()}
         named |= {trigger.member_id for trigger in running.triggers} | self._came.keys()
         after = {member_id: facts for member_id, facts in self.members.items() if member_id in named}

@@ -1,17 +1,17 @@
-"""What following a group of either protocol shares: who has what, what is dark, a record that waits for reads."""
+"""State that the recorder keeps for a group of either protocol: owners, dark partitions, awaited reads."""
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.events import MemberFacts
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.holdings import Holdings
+from kohort.recorder.holdings import Ownership
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 
 @dataclass(slots=True)
-class Running:
-    """A rebalance whose assignment has not come yet."""
+class RunningRebalance:
+    """A rebalance whose assignment has not arrived yet."""
 
     started_at: Millis
     triggers: list[Trigger]
@@ -19,7 +19,7 @@ class Running:
 
 
 @dataclass(slots=True)
-class Written:
+class PendingRecord:
     """A record that lacks only the first reads of some partitions."""
 
     record: RebalanceRecord
@@ -31,26 +31,26 @@ class Written:
 
 
 @dataclass(slots=True, eq=False)
-class Following:
-    """One group. A method that completes a record returns it."""
+class GroupRecorder:
+    """Recorder for one group. A method that completes a record returns it."""
 
     group_id: str
     members: dict[str, MemberFacts] = field(default_factory=dict)
-    """Of a classic group: of the last generation whose assignment was seen."""
-    holdings: Holdings = field(default_factory=Holdings)
-    written: Written | None = None
+    """Members of the group; of a classic group, those of the last generation whose assignment arrived."""
+    holdings: Ownership = field(default_factory=Ownership)
+    written: PendingRecord | None = None
     awaited: dict[TopicPartition, MemberFacts] = field(default_factory=dict)
-    """Whose first read of which partition would end its darkness."""
+    """Members whose first read of a partition ends its dark period, by partition."""
     empty_since: Millis | None = None
-    _running: Running | None = None
+    _running: RunningRebalance | None = None
     _gone: list[Trigger] = field(default_factory=list)
 
     def complete(self) -> RebalanceRecord | None:
-        """The record, if it waits for nothing."""
+        """Return the record if it awaits no read."""
         return None if self.written is None or self.written.unread else self._finish()
 
     def give_up(self) -> RebalanceRecord | None:
-        """The record as it stands. What it waited for is forgotten: nobody looks whether it is still dark."""
+        """Return the record in its present state, and stop watching the partitions whose first reads it lacks."""
         for partition in self.awaited:
             self.holdings.dark.pop(partition, None)
         self.awaited = {}

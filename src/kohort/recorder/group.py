@@ -1,67 +1,75 @@
-"""One classic group as the recorder follows it: who processes what, what is dark, and the rebalance under way."""
+"""State that the recorder keeps for one classic group: owners, dark partitions, and the rebalance in progress."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.events import AssignmentMade, MemberGone, MemberRejoined, RebalanceStarted
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.following import Following, Running, Written
+from kohort.recorder.following import GroupRecorder, PendingRecord, RunningRebalance
 from kohort.recorder.holdings import Dark
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 
 @dataclass(slots=True, eq=False)
-class GroupJournal(Following):
-    """Follows one classic group."""
+class ClassicGroupRecorder(GroupRecorder):
+    """Recorder for one classic group."""
 
     _carried: dict[TopicPartition, PartitionChange] = field(default_factory=dict)
-    """Changes that a record had to be written without the end of; they belong to the rebalance that ends them."""
+    """Changes of an earlier rebalance whose new owner had not read the partition when the next rebalance began.
+
+    The rebalance in which the first read happens records them.
+    """
     _orphans: set[TopicPartition] = field(default_factory=set)
-    """Given to nobody, and said so in a record."""
+    """Partitions without an owner that a record has already reported."""
     _generation: int | None = None
     _losers: Set[str] = frozenset()
-    """Members that still process something which the last assignment gave to nobody."""
+    """Members that still process a partition to which the last assignment gives no owner."""
 
     def started(self, event: RebalanceStarted, now: Millis) -> RebalanceRecord | None:
-        """Something made a rebalance necessary; the record of the one before is written as it stands."""
+        """Record that a rebalance began; return the previous rebalance's record, even if first reads are missing."""
         trigger = Trigger(event.cause.value, event.member_id, event.reason)
         if self._running is not None:
-            # It stopped before its assignment came, as when the leader never sends one: one disturbance, not two.
+            # The running rebalance was interrupted before its assignment arrived, for example
+            # because the leader never sent one. It counts as one disruption, not two.
             self._running.triggers.append(trigger)
             return None
-        # KIP-429: who has given up what the assignment took from it joins again, so that others can have it.
+        # KIP-429: a member rejoins after it has revoked partitions that the assignment took from
+        # it, so that others can own them.
         follow_up = event.member_id in self._losers
-        self._running = Running(now, [trigger], self._generation if follow_up else None)
+        self._running = RunningRebalance(now, [trigger], self._generation if follow_up else None)
         if self.written is not None:
             self._carried = {partition: self.written.changes[partition] for partition in self.written.unread}
         return self._finish()
 
     def rejoined(self, event: MemberRejoined, now: Millis) -> Set[TopicPartition]:
-        """A member has stopped what it does not list as owned (cooperative), or everything (eager).
+        """Record that a member stopped partitions that it does not list as owned (cooperative), or all of them (eager).
 
-        Returns what is not awaited any more, as does `removed`.
+        Returns the partitions whose first read is no longer awaited, as `removed` does.
         """
         member_id, kept = event.member.member_id, event.owned or frozenset()
         if kept and self._generation is None:
-            # After a failover this is the first that the recorder hears of who is there and has what.
+            # After a failover, the member's owned partitions are the recorder's first information about it.
             self.members[member_id] = event.member
             for partition in kept:
                 self.holdings.give(partition, member_id)
         return self._darken(self.holdings.held.get(member_id, set()) - kept, now)
 
     def removed(self, event: MemberGone, now: Millis) -> Set[TopicPartition]:
-        """A member is no longer in the group; whatever it had is dark."""
+        """Record that a member is no longer in the group. All its partitions become dark."""
         member_id = event.member.member_id
         self._gone.append(Trigger(event.cause.value, member_id, event.reason))
         if self._generation is None and self._running is None:
-            self.members[member_id] = event.member  # it was in a generation of before the failover
+            self.members[member_id] = event.member  # it belonged to a generation before the failover
         return self._darken(self.holdings.held.get(member_id, set()), now)
 
     def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:
-        """The rebalance is over; its record waits for the new owners' first reads, unless there are none."""
+        """Record that the assignment arrived. The record waits for the new owners' first reads, if there are any.
+
+        Returns the previous rebalance's record if it was unfinished.
+        """
         earlier = self._finish()
-        # Without a beginning: a static member took over what its earlier life had.
-        running = self._running or Running(now, self._gone[:1], None)
+        # Without a recorded start, a static member took over the partitions of its former member ID.
+        running = self._running or RunningRebalance(now, self._gone[:1], None)
         after = {member.member_id: member for member in event.members}
         given = {partition: member_id for member_id, share in event.assignment.items() for partition in share}
         changes = self._changes(given, now)
@@ -83,7 +91,7 @@ class GroupJournal(Following):
             for partition, change in changes.items()
             if change.owner in after and change.first_read_at is None
         }
-        self.written = Written(record, changes, set(self.awaited))
+        self.written = PendingRecord(record, changes, set(self.awaited))
         for partition, member_id in given.items():
             self.holdings.give(partition, member_id)
         self._orphans = self.holdings.owner.keys() - given.keys()
@@ -96,11 +104,12 @@ class GroupJournal(Following):
         return earlier
 
     def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
-        """The awaited member fetched the partition; the record is complete if that was the last to wait for."""
+        """Record the first fetch of an awaited partition; return the record if it awaits no other read."""
         del self.awaited[partition]
         self.holdings.dark.pop(partition, None)
         if self.written is None:
-            # Read while the next rebalance runs, which in a cooperative group stops nobody: its darkness ends in that.
+            # The read happens while the next rebalance runs; cooperative members continue
+            # meanwhile. The next record reports when the dark period ended.
             self._carried[partition] = replace(self._carried[partition], first_read_at=now)
             return None
         self.written.changes[partition] = replace(self.written.changes[partition], first_read_at=now)
@@ -118,7 +127,8 @@ class GroupJournal(Following):
             if dark is None and before == owner:
                 continue
             if dark is None and before is not None:
-                # Given away under its owner's hands: the assignor was not cooperative, or the claim was stale.
+                # The partition was reassigned before its owner revoked it: the assignor was not
+                # cooperative, or the claim was stale.
                 dark = self.holdings.dark[partition] = Dark(now, before)
             previous_owner, since = (dark.previous_owner, dark.since) if dark else (None, None)
             carried = changes.get(partition)

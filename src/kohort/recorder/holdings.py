@@ -1,4 +1,4 @@
-"""Who processes which partition of a group, and what nobody processes since when."""
+"""Owners of a group's partitions, and the partitions that are dark (processed by no member)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,24 +8,24 @@ from kohort.model import Millis, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Dark:
-    """A partition that nobody processes."""
+    """Start of a dark period, and the member that owned the partition before it."""
 
     since: Millis
     previous_owner: str
 
 
 @dataclass(slots=True)
-class Holdings:
-    """As far as the recorder knows, of one group."""
+class Ownership:
+    """Ownership in one group, as far as the recorder knows it."""
 
     owner: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who processes it, or did until it went dark."""
+    """Owner of each partition; of a dark partition, the last owner."""
     held: dict[str, set[TopicPartition]] = field(default_factory=dict)
-    """The same by member."""
+    """Partitions of each member: the inverse of `owner`."""
     dark: dict[TopicPartition, Dark] = field(default_factory=dict)
 
     def give(self, partition: TopicPartition, member_id: str) -> None:
-        """It is this member's from now on, dark or not."""
+        """Make the member the owner. The partition stays dark until it is removed from `dark`."""
         before = self.owner.get(partition)
         if before != member_id:
             if before is not None:
@@ -36,6 +36,6 @@ class Holdings:
             self.held.setdefault(member_id, set()).add(partition)
 
     def darken(self, partitions: Iterable[TopicPartition], now: Millis) -> None:
-        """Whoever has them has stopped; what is dark already stays so since then."""
+        """Mark partitions as dark from `now`. A partition that is already dark keeps its earlier time."""
         for partition in partitions:
             self.dark.setdefault(partition, Dark(now, self.owner[partition]))

@@ -1,4 +1,7 @@
-"""From what the coordinator and the fetches tell to finished records of the journal. Pure: time is an argument."""
+"""Build the journal's records from the coordinator's events and the members' fetches.
+
+Pure: time is an argument.
+"""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -20,70 +23,76 @@ from kohort.coordinator.events import (
     TargetRefused,
 )
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.consumer_group import ConsumerGroupJournal
-from kohort.recorder.group import GroupJournal
+from kohort.recorder.consumer_group import ConsumerGroupRecorder
+from kohort.recorder.group import ClassicGroupRecorder
 from kohort.recorder.record import RebalanceRecord, RefusedMember
 
-G = TypeVar("G", GroupJournal, ConsumerGroupJournal)
+G = TypeVar("G", ClassicGroupRecorder, ConsumerGroupRecorder)
 
 WAIT_MS = 60_000
-"""How long a record waits for first reads; an owner that reads later than this is not paused but busy or gone."""
+"""Maximum time a record waits for first reads, in milliseconds. A slower owner is busy or gone, not paused."""
 
 FORGET_MS = 3_600_000
-"""How long an empty group is remembered; who comes later starts as in a new group."""
+"""Time an empty group is remembered, in milliseconds. A member that joins later finds a new group."""
 
 
 REFUSED_AGAIN_MS = 600_000
-"""A member that is refused for the same reason again is not told again so soon."""
+"""Minimum interval between two records of the same refusal, in milliseconds."""
 _MOST_REFUSALS = 1_000
 
 
 class Journal:
-    """Follows all groups of one broker. Every call returns the records that it completed, to be written in order."""
+    """Recorder for all groups of one broker.
+
+    Each method returns the records that it completed; the caller writes them in that order.
+    """
 
     def __init__(self, *, wait_ms: int = WAIT_MS, forget_ms: int = FORGET_MS) -> None:
         self._wait_ms = wait_ms
         self._forget_ms = forget_ms
-        self._groups: dict[str, GroupJournal | ConsumerGroupJournal] = {}
-        self._watched: dict[TopicPartition, set[GroupJournal | ConsumerGroupJournal]] = {}
-        """The groups that wait for a partition's read, exactly."""
+        self._groups: dict[str, ClassicGroupRecorder | ConsumerGroupRecorder] = {}
+        self._watched: dict[TopicPartition, set[ClassicGroupRecorder | ConsumerGroupRecorder]] = {}
+        """Groups that await a read, by partition. A partition that no group awaits has no entry."""
         self._refusals: dict[tuple[str, RefusedMember], Millis] = {}
-        """When each refusal was told last; member ids left out, since each attempt may have another."""
+        """Time each refusal was last recorded. The key has no member ID, because each attempt may have a new one."""
 
     @property
     def watching(self) -> bool:
-        """Whether any fetch matters; False nearly always."""
+        """Whether any fetch is awaited; almost always False."""
         return bool(self._watched)
 
     @property
     def watched(self) -> Set[TopicPartition]:
-        """The partitions whose fetches matter."""
+        """Partitions whose fetches are awaited."""
         return self._watched.keys()
 
     @property
     def next_expiry(self) -> Millis | None:
-        """When `expire` would complete a record or forget a group, at the earliest; None: never."""
+        """Earliest time at which `expire` would complete a record or forget a group; None if there is none."""
         return min((due for group in self._groups.values() if (due := self._due(group)) is not None), default=None)
 
     def observe(self, event: GroupEvent, now: Millis) -> list[RebalanceRecord]:
-        """Something happened in a group."""
+        """Process an event of the coordinator."""
         finished: list[RebalanceRecord | None]
         if isinstance(event, MemberRefused):
             finished = [self._refused(event, now)]
         elif isinstance(event, MemberGone):
-            group = self._groups.get(event.group_id) or self._group(GroupJournal, event.group_id, [])
+            group = self._groups.get(event.group_id) or self._group(ClassicGroupRecorder, event.group_id, [])
             self._unwatch(group, group.removed(event, now))
             finished = []
         elif isinstance(event, ClassicEvent):
             finished = []
-            finished += self._observe_classic(self._group(GroupJournal, event.group_id, finished), event, now)
+            finished += self._observe_classic(self._group(ClassicGroupRecorder, event.group_id, finished), event, now)
         else:
             finished = []
-            finished += self._observe_consumer(self._group(ConsumerGroupJournal, event.group_id, finished), event, now)
+            finished += self._observe_consumer(self._group(ConsumerGroupRecorder, event.group_id, finished), event, now)
         return [record for record in finished if record is not None]
 
     def _refused(self, event: MemberRefused, now: Millis) -> RebalanceRecord | None:
-        """A record of its own, since no rebalance follows; None for what was told a while ago: clients try again."""
+        """Return a separate record, because no rebalance follows a refusal.
+
+        Returns None if the same refusal was recorded recently: clients retry.
+        """
         member = event.member
         refused = RefusedMember(member.member_id, member.client_id, member.client_host, event.code, event.reason)
         key = event.group_id, replace(refused, member_id="")
@@ -96,7 +105,9 @@ class Journal:
         self._refusals[key] = now
         return RebalanceRecord(event.group_id, 0, None, now, refused_members=(refused,))
 
-    def _observe_classic(self, group: GroupJournal, event: ClassicEvent, now: Millis) -> list[RebalanceRecord | None]:
+    def _observe_classic(
+        self, group: ClassicGroupRecorder, event: ClassicEvent, now: Millis
+    ) -> list[RebalanceRecord | None]:
         match event:
             case RebalanceStarted():
                 return [group.started(event, now)]
@@ -112,7 +123,7 @@ class Journal:
                 assert_never(event)
 
     def _observe_consumer(
-        self, group: ConsumerGroupJournal, event: ConsumerEvent, now: Millis
+        self, group: ConsumerGroupRecorder, event: ConsumerEvent, now: Millis
     ) -> list[RebalanceRecord | None]:
         match event:
             case GroupEpochBumped():
@@ -133,7 +144,10 @@ class Journal:
                 assert_never(event)
 
     def _group(self, kind: type[G], group_id: str, finished: list[RebalanceRecord | None]) -> G:
-        """The group of that id; one that spoke the other protocol goes on with who has what."""
+        """Return the group's recorder, creating it if necessary.
+
+        A group that changed its protocol keeps its members and their partitions.
+        """
         old = self._groups.get(group_id)
         if isinstance(old, kind):
             return old
@@ -146,9 +160,10 @@ class Journal:
     def fetched(
         self, client_id: str, client_host: str, topic: str, partition: int, now: Millis
     ) -> list[RebalanceRecord]:
-        """A client's fetch of a partition arrived; one that came before the assignment and was parked must not count.
+        """Process the arrival of a fetch. The caller must not report a fetch that began to wait before the assignment.
 
-        Members are told apart by client id and host, as fetches do not say who is a member.
+        A fetch request does not contain a member ID, so members are identified by client ID and
+        host.
         """
         read = TopicPartition(topic, partition)
         waiting = self._watched.get(read)
@@ -164,7 +179,7 @@ class Journal:
         return finished
 
     def expire(self, now: Millis) -> list[RebalanceRecord]:
-        """Stop waiting for reads that did not come in time, and forget groups that have been empty for long."""
+        """Stop waiting for overdue reads, and forget groups that have been empty for `forget_ms`."""
         finished = []
         for group in [group for group in self._groups.values() if (due := self._due(group)) is not None and due <= now]:
             if (record := self._stop_waiting(group)) is not None:
@@ -174,27 +189,29 @@ class Journal:
         return finished
 
     def close(self, now: Millis) -> list[RebalanceRecord]:
-        """Everything unfinished, as it stands."""
+        """Return all unfinished records in their present state."""
         unfinished = [self._stop_waiting(group) for group in self._groups.values()]
         self._groups.clear()
         return [record for record in unfinished if record is not None]
 
-    def _watch(self, group: GroupJournal | ConsumerGroupJournal, partitions: Iterable[TopicPartition]) -> None:
+    def _watch(self, group: ClassicGroupRecorder | ConsumerGroupRecorder, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self._watched.setdefault(partition, set()).add(group)
 
-    def _unwatch(self, group: GroupJournal | ConsumerGroupJournal, partitions: Iterable[TopicPartition]) -> None:
+    def _unwatch(
+        self, group: ClassicGroupRecorder | ConsumerGroupRecorder, partitions: Iterable[TopicPartition]
+    ) -> None:
         for partition in partitions:
             waiting = self._watched[partition]
             waiting.remove(group)
             if not waiting:
                 del self._watched[partition]
 
-    def _stop_waiting(self, group: GroupJournal | ConsumerGroupJournal) -> RebalanceRecord | None:
+    def _stop_waiting(self, group: ClassicGroupRecorder | ConsumerGroupRecorder) -> RebalanceRecord | None:
         self._unwatch(group, group.awaited)
         return group.give_up()
 
-    def _due(self, group: GroupJournal | ConsumerGroupJournal) -> Millis | None:
+    def _due(self, group: ClassicGroupRecorder | ConsumerGroupRecorder) -> Millis | None:
         if group.written is not None:
             return group.written.record.ended_at + self._wait_ms
         return None if group.empty_since is None else group.empty_since + self._forget_ms

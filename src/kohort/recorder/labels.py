@@ -1,4 +1,4 @@
-"""Short names for members, for people: the client id, and more only where that is not enough."""
+"""Short display names for members: the client ID, extended only where it is ambiguous."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,10 +7,11 @@ from kohort.recorder.record import RebalanceRecord
 
 
 def labels(records: Iterable[RebalanceRecord]) -> dict[str, str]:
-    """A label for each member id.
+    """Return a label for each member ID.
 
-    A member that restarted under a new member id keeps its label, as it is the same program to whoever runs it; members
-    that shared a client id at the same time are told apart by their instance id or the end of their member id.
+    A member that restarts under a new member ID keeps its label, because users see it as the same
+    program. Members that share a client ID at the same time are distinguished by instance ID or by
+    the last four characters of the member ID.
     """
     shared: set[str] = set()
     members = {}
@@ -28,15 +29,15 @@ def labels(records: Iterable[RebalanceRecord]) -> dict[str, str]:
 
 
 def label_of(known: dict[str, str], member_id: str | None) -> str:
-    """The label, or what can be said of a member that never was in a generation."""
+    """Return the member's label. A member that was in no generation gets its client ID or its member ID."""
     if member_id is None:
         return "–"
-    # Member ids begin with the client id, and end with a random one.
+    # A member ID consists of the client ID, a hyphen, and a UUID of 36 characters.
     return known.get(member_id) or (member_id[:-37] if len(member_id) > 37 else member_id)
 
 
 def seconds(milliseconds: float | None) -> str:
-    """Three significant places, or a dash for what is not known."""
+    """Format a duration with up to three significant digits, or as a dash if it is unknown."""
     if milliseconds is None:
         return "–"
     if milliseconds < 1000:

@@ -1,7 +1,8 @@
-"""A group's partitions over time, coloured by owner: what the journal says, to look at. Needs matplotlib.
+"""Draw a group's partitions over time, coloured by owner, from the journal. Requires matplotlib.
 
-A bar is a member that processes a partition, from its first read until it stops; where there is no bar, the partition
-is dark. Below, how many are dark at a time. Rebalances are numbered lines, explained under the picture.
+A bar is a member that processes a partition, from its first read until it stops. Where there is no
+bar, the partition is dark. A second chart shows the number of dark partitions. Numbered lines mark
+rebalances, and the text below explains them.
 """
 
 from collections import Counter
@@ -24,22 +25,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-# Paul Tol's "bright" and "muted" schemes: distinct for colour-blind readers too.
+# Paul Tol's "bright" and "muted" schemes are distinguishable by colour-blind readers.
 _COLOURS = (
     "#4477AA", "#EE8866", "#228833", "#CCBB44", "#AA3377", "#66CCEE", "#882255", "#999933", "#44AA99", "#BBBBBB",
 )  # fmt: skip
 _INK, _FAINT, _DARK = "#222222", "#888888", "#C0392B"
 _MOST_EXPLAINED = 12
 _IN_TITLE_LINE, _IN_A_ROW = 6, 9
-"""How many members the legend names beside the title, and in a row of its own."""
+"""Maximum number of members that the legend lists beside the title, and in each row of its own."""
 _MARKER = 0.016
-"""How wide a marker is, as a part of the picture."""
+"""Width of a marker as a fraction of the picture."""
 _LEFT, _WIDE = 0.085, 0.885
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A member that processes a partition from `begin` to `end`."""
+    """Period in which a member processes a partition."""
 
     partition: TopicPartition
     owner: str
@@ -48,7 +49,10 @@ class Span:
 
 
 def spans(records: Sequence[RebalanceRecord], begin: Millis, end: Millis) -> list[Span]:
-    """Who processed which partition when, by member id, within the given time; records in the order of the journal."""
+    """Return the periods in which members processed partitions, clipped to the given time.
+
+    `records` are in journal order. Owners are member IDs.
+    """
     finished: list[Span] = []
     running: dict[TopicPartition, tuple[str, Millis]] = {}
     for record in records:
@@ -71,7 +75,7 @@ def _apply(
     if stopped_at is None and change.owner is None:
         return  # taken by a cooperative assignor, and still processed until the follow-up
     if partition not in running and change.previous_owner is not None:
-        running[partition] = change.previous_owner, begin  # the journal begins later than the group
+        running[partition] = change.previous_owner, begin  # the group is older than the journal
     if partition in running:
         owner, since = running.pop(partition)
         finished.append(Span(partition, owner, since, record.ended_at if stopped_at is None else stopped_at))
@@ -87,7 +91,7 @@ def draw(
     begin: Millis | None = None,
     end: Millis | None = None,
 ) -> None:
-    """Write the picture of one group's records; the suffix of `path` says the format (.png, .svg, .pdf)."""
+    """Write a picture of one group's records; the suffix of `path` selects the format (.png, .svg, .pdf)."""
     if not records:
         raise KohortError("There is nothing to draw: the journal has no rebalance of that group.")
     try:
@@ -104,7 +108,7 @@ def draw(
     explained = _worth_explaining(records)
     levels = _levels([_position(record, begin, end) for record in explained])
 
-    # From the top, in inches: title, legend, markers, bars, darkness, explanations.
+    # From top to bottom, in inches: title, legend, markers, bars, dark partitions, explanations.
     legend = 0.0 if len(colours) <= _IN_TITLE_LINE else 0.22 * ceil(len(colours) / _IN_A_ROW)
     head = 0.68 + legend + 0.22 * (1 + max(levels))
     bars, below = _bars_height(len(partitions)), 0.3 + 0.2 * len(explained)
@@ -141,7 +145,7 @@ def draw(
 
 
 def _end(records: Sequence[RebalanceRecord], begin: Millis) -> Millis:
-    """A little after what is known last; where nobody is left, there is no more to see."""
+    """Return a time slightly after the last known event; the margin is smaller if the group has become empty."""
     reads = [c.first_read_at for record in records for c in record.partitions if c.first_read_at is not None]
     last = max([record.ended_at for record in records] + reads)
     return last + max(100, (last - begin) // (20 if records[-1].members_after else 100))
@@ -152,12 +156,12 @@ def _title(records: Sequence[RebalanceRecord]) -> str:
 
 
 def _bars_height(partitions: int) -> float:
-    """In inches; rows get thinner where there are many."""
+    """Return the height in inches; rows are thinner in a large group."""
     return max(0.5, min(0.27 * partitions, 6.0 + 0.03 * partitions))
 
 
 def _worth_explaining(records: Sequence[RebalanceRecord]) -> list[RebalanceRecord]:
-    """Those that were not follow-ups, and of many those that cost most, in the order of time."""
+    """Return rebalances that are not follow-ups, in order of time; if there are too many, those with most dark time."""
     begun = [record for record in records if record.follow_up_of is None]
     by_cost = sorted(
         begun, key=lambda record: -sum(c.dark_ms or 0 for part in _whole(record, records) for c in part.partitions)
@@ -167,12 +171,12 @@ def _worth_explaining(records: Sequence[RebalanceRecord]) -> list[RebalanceRecor
 
 
 def _position(record: RebalanceRecord, begin: Millis, end: Millis) -> float:
-    """Where on the axis of time, from 0 to 1."""
+    """Return the position on the time axis, from 0 to 1."""
     return ((record.started_at or record.ended_at) - begin) / max(1, end - begin)
 
 
 def _levels(positions: Sequence[float]) -> list[int]:
-    """For each marker in turn, how many rows up it must stand to be beside its neighbours, three at most."""
+    """Return a row for each marker, so that close neighbours do not overlap; there are at most three rows."""
     levels: list[int] = []
     for index, position in enumerate(positions):
         near = {levels[other] for other in range(index) if position - positions[other] < _MARKER}
@@ -184,7 +188,7 @@ def _colours(drawn: Sequence[Span], known: Mapping[str, str]) -> dict[str, str]:
     names = sorted({known.get(span.owner, span.owner) for span in drawn}, key=_natural)
     if len(names) <= len(_COLOURS):
         return dict(zip(names, _COLOURS, strict=False))
-    # The golden angle keeps neighbours far apart, however many there are.
+    # Steps of the golden angle keep neighbouring hues distinct for any number of members.
     return {
         name: "#{:02x}{:02x}{:02x}".format(
             *(round(255 * part) for part in hls_to_rgb(n * 0.618 % 1, 0.4 + n % 3 * 0.13, 0.55))
@@ -194,7 +198,7 @@ def _colours(drawn: Sequence[Span], known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """So that member-2 comes before member-10."""
+    """Return a sort key that puts member-2 before member-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in split(r"(\d+)", name)]
 
 
@@ -234,7 +238,7 @@ def _draw_bars(
 
 
 def gaps(drawn: Sequence[Span], end: Millis) -> list[tuple[Millis, Millis]]:
-    """When a partition was dark, over all partitions; before its first owner it is not dark: nobody stopped."""
+    """Return the dark periods of all partitions. A partition is not dark before its first owner."""
     found: list[tuple[Millis, Millis]] = []
     last: dict[TopicPartition, Millis] = {}
     for span in sorted(drawn, key=lambda span: span.begin):
@@ -290,7 +294,7 @@ def _draw_markers(axes: "Axes", positions: Sequence[float], levels: Sequence[int
 
 
 def _whole(record: RebalanceRecord, records: Sequence[RebalanceRecord]) -> list[RebalanceRecord]:
-    """A rebalance with the follow-ups that it made necessary."""
+    """Return a rebalance and its follow-ups."""
     whole = [record]
     for later in records[records.index(record) + 1 :]:
         if later.follow_up_of is None:
@@ -300,7 +304,7 @@ def _whole(record: RebalanceRecord, records: Sequence[RebalanceRecord]) -> list[
 
 
 def _explained(record: RebalanceRecord, records: Sequence[RebalanceRecord], known: dict[str, str]) -> str:
-    """Its cause, and its cost together with that of the follow-ups that it made necessary."""
+    """Return the rebalance's cause, and its cost including its follow-ups."""
     whole = _whole(record, records)
     moved = sum(len(part.moved) for part in whole)
     fresh = sum(change.previous_owner is None for part in whole for change in part.partitions)

@@ -1,4 +1,4 @@
-"""The journal for a terminal: one line per rebalance, and the partitions of one beneath it."""
+"""Format the journal for a terminal: one line per rebalance, and the partitions of one rebalance below it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -16,9 +16,9 @@ _BAR = 28
 
 
 def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
-    """Why, who, how many partitions moved, and the median and the longest time that one was dark.
+    """Return a table of rebalances: cause, members, partitions moved, median and longest dark time.
 
-    A follow-up stands under what it follows.
+    A follow-up is listed below the rebalance that caused it.
     """
     known = labels(records)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -39,7 +39,7 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
 
 
 def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
-    """A rebalance in a line of its own, to stand over its partitions."""
+    """Return the line that is printed above a rebalance's partitions."""
     at = _clock(record.started_at or record.ended_at)
     if not record.is_rebalance:
         return Text.assemble(f"{at}  ", (f"{record.group_id}: {why(record, known)}", "bold"))
@@ -52,9 +52,9 @@ def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
 
 
 def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
-    """Each partition of one rebalance: from whom, to whom, and its darkness on a common scale.
+    """Return a table of one rebalance's partitions: previous owner, owner, and dark time on a common scale.
 
-    A bar is heavy while the partition has no owner, light until the new owner reads it.
+    A bar is heavy while the partition has no owner, and light until the new owner reads it.
     """
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for name in ("partition", "from", "to"):
@@ -74,7 +74,7 @@ def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
 
 
 def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
-    """What the assignor weighed, member by member."""
+    """Return a table of the assignor's reasons, one row per member."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("member", no_wrap=True)
     table.add_column("weighed", overflow="fold")
@@ -84,7 +84,7 @@ def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
 
 
 def summary(records: Sequence[RebalanceRecord]) -> str:
-    """One sentence over all of them."""
+    """Return a one-sentence summary of all records."""
     refusals = sum(not record.is_rebalance for record in records)
     records = [record for record in records if record.is_rebalance]
     if refusals:
@@ -104,12 +104,12 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
 
 
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
-    """The cause, who caused it and what that member said; what else happened before it was over follows."""
+    """Return the cause, its member and the reason that the member sent; later triggers and refused targets follow."""
     if not record.is_rebalance:
         return "; ".join(f"refused: {one.client_id}, {one.code}: {one.reason}" for one in record.refused_members)
     told = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
     if record.triggers and record.follow_up_of is not None:
-        # What the member says of it repeats what a follow-up is.
+        # The member's own reason only repeats that this is a follow-up.
         told[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
     told += [_refused(one, known) for one in record.refused]
     return "; then ".join(dict.fromkeys(told))
@@ -151,7 +151,7 @@ def _moved(record: RebalanceRecord) -> str:
 
 
 def _members(record: RebalanceRecord) -> str:
-    # Where nobody is known to have been there before, after a failover, nobody is known to have come.
+    # After a failover the earlier members are unknown, so it is unknown which members are new.
     known = bool(record.before) or record.cause == Cause.FIRST_MEMBER.value
     changes = [f"+{len(record.came)}"] if record.came and known else []
     changes += [f"−{len(record.went)}"] if record.went else []

@@ -1,7 +1,8 @@
-"""What the journal says of one rebalance, and its JSON. Times are milliseconds since the epoch, by the broker's clock.
+"""A record of the journal, and its JSON form. Times are milliseconds since the epoch, by the broker's clock.
 
-An observer outside the broker writes the same records with what it cannot know left out, so nearly every field may be
-None; unknown keys are skipped, so that older readers read newer records.
+An observer outside the broker writes the same records and omits facts that it cannot know, so
+nearly every field may be None. Readers skip unknown keys, so that older readers can read newer
+records.
 """
 
 import json
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound="DataclassInstance")
 
 JOURNAL_TOPIC = "__kohort_rebalances"
-"""Key: the group id. Value: `RebalanceRecord.to_json`. One record per rebalance, oldest first within a group."""
+"""Topic that holds the journal.
+
+The key is the group ID, the value is `RebalanceRecord.to_json`. There is one record per rebalance,
+oldest first within a group.
+"""
 
 
 class MalformedRecord(KohortError):
@@ -31,38 +36,44 @@ class MalformedRecord(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """One partition that changed hands or went dark.
+    """One partition whose owner changed or that became dark.
 
-    Several shapes: `owner` and `previous_owner` differ: it moved. They are the same: it stayed, but its owner had to
-    stop meanwhile, as all do in an eager group. `previous_owner` is None: nobody is known to have had it before.
-    `owner` is None: nobody has it now; a cooperative assignor took it from its owner, and the follow-up gives it away.
+    - `owner` and `previous_owner` differ: the partition moved. - They are equal: the owner stayed,
+    but stopped in between, as every member of an eager group does. - `previous_owner` is None: no
+    earlier owner is known. - `owner` is None: the partition has no owner. A cooperative assignor
+    took it from its owner, and the follow-up
+      rebalance reassigns it.
     """
 
     topic: str
     partition: int
     previous_owner: str | None = None
-    """A member id."""
+    """Member ID of the earlier owner."""
     owner: str | None = None
-    """A member id."""
+    """Member ID of the new owner."""
     revoked_at: Millis | None = None
-    """When the previous owner was known to have stopped: when its JoinGroup came without the partition (with none, if
-    it is eager), or when it was removed from the group. A crashed member stopped earlier: after its last heartbeat,
-    which is at most its session timeout before this. It may lie in an earlier rebalance (cooperative)."""
+    """Time by which the previous owner is known to have stopped, in milliseconds.
+
+    This is the time at which its JoinGroup arrived without the partition (with none, if the group
+    is eager), or at which it was removed from the group. A crashed member stopped earlier: after
+    its last heartbeat, which is at most its session timeout before this time. In a cooperative
+    group, the time may lie in an earlier rebalance.
+    """
     assigned_at: Millis | None = None
-    """When the assignment that gives it to `owner` reached the coordinator."""
+    """Time the assignment that gives the partition to `owner` reached the coordinator."""
     first_read_at: Millis | None = None
-    """When the owner first fetched it; None if it had not by the time the record was written."""
+    """Time of the owner's first fetch; None if the record was written before it."""
 
     @property
     def dark_ms(self) -> int | None:
-        """How long nobody processed it; None where either end is unknown."""
+        """Time for which no member processed the partition, in milliseconds; None if its start or end is unknown."""
         if self.revoked_at is None or self.first_read_at is None:
             return None
         return max(0, self.first_read_at - self.revoked_at)
 
     @property
     def moved(self) -> bool:
-        """Whether it went from one member to another."""
+        """Whether the partition moved from one member to another."""
         return self.owner is not None and self.previous_owner is not None and self.owner != self.previous_owner
 
     def __str__(self) -> str:
@@ -71,109 +82,116 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a rebalance began, or began again before it was over."""
+    """Reason why a rebalance began, or began again before it was complete."""
 
     cause: str
     """A value of `kohort.coordinator.events.Cause`."""
     member_id: str | None = None
     reason: str | None = None
-    """What the member itself said (KIP-800)."""
+    """Reason that the member sent (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedMember:
-    """A member that the group could not take."""
+    """A member that the group could not accept."""
 
     member_id: str
-    """Empty where it got none."""
+    """Empty if the member had no ID."""
     client_id: str
     client_host: str
     code: str
-    """The name of the error code that it got."""
+    """Name of the error code in the response."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRecord:
-    """One rebalance of one group, from the first trigger to the assignment, and the reads that end its darkness.
+    """One rebalance of one group, from the first trigger to the assignment and the first reads of the new owners.
 
-    Or, with `refused_members`, no rebalance at all, but members that did not get into the group.
+    A record with `refused_members` describes no rebalance, but members that could not join the
+    group.
     """
 
     group_id: str
     generation: int
-    """The one that it led to."""
+    """Generation that resulted from the rebalance."""
     started_at: Millis | None
-    """When the group left Stable or Empty."""
+    """Time the group left Stable or Empty."""
     ended_at: Millis
-    """When the assignment arrived."""
+    """Time the assignment arrived."""
     triggers: tuple[Trigger, ...] = ()
-    """The first began it; others came before it was over."""
+    """The first trigger began the rebalance; the others followed before it was complete."""
     protocol: str | None = None
-    """The assignor; None for a group that became empty."""
+    """Name of the assignor; None for a group that became empty."""
     leader_id: str | None = None
     follow_up_of: int | None = None
-    """The generation whose cooperative assignment made this rebalance necessary."""
+    """Generation whose cooperative assignment made this rebalance necessary."""
     before: tuple[MemberFacts, ...] = ()
-    """Members of the generation before. After a failover the recorder knows only those that left or kept something."""
+    """Members of the previous generation.
+
+    After a failover the recorder knows only members that left or kept partitions.
+    """
     after: tuple[MemberFacts, ...] = ()
     size: int | None = None
-    """How many members there are after it, where `before` and `after` name only those that something happened to."""
+    """Group size after the rebalance, if `before` and `after` list only affected members."""
     gone: tuple[Trigger, ...] = ()
-    """Why each member that was removed went."""
+    """Reason for each removal of a member."""
     weighed: tuple[Weighed, ...] = ()
-    """What the broker's assignor weighed for members whose target changed, of many only some."""
+    """Reasons of the broker's assignor for members whose target changed; not all of them in a large group."""
     refused: tuple[Refused, ...] = ()
-    """Targets that did not count before one did: an assignor failed, or its target could not be."""
+    """Targets that were refused before one was accepted: an assignor failed, or its target was invalid."""
     partitions: tuple[PartitionChange, ...] = ()
-    """Those that changed hands or went dark; whoever kept its partitions and went on is not listed."""
+    """Partitions whose owner changed or that became dark. Undisturbed partitions are not listed."""
 
     refused_members: tuple[RefusedMember, ...] = ()
-    """Members that were refused at `ended_at`. The generation is 0 then: there is none that it led to."""
+    """Members that were refused at `ended_at`. `generation` is 0 in this case, because no generation results."""
 
     @property
     def is_rebalance(self) -> bool:
-        """Whether the record is of a rebalance."""
+        """Whether the record describes a rebalance."""
         return not self.refused_members
 
     @property
     def members_after(self) -> int:
-        """How many members the group has."""
+        """Number of members after the rebalance."""
         return len(self.after) if self.size is None else self.size
 
     @property
     def wall_ms(self) -> int | None:
-        """How long the group was rebalancing."""
+        """Duration of the rebalance in milliseconds; None if its start is unknown."""
         return None if self.started_at is None else self.ended_at - self.started_at
 
     @property
     def cause(self) -> str | None:
-        """What began it."""
+        """Cause of the first trigger."""
         return self.triggers[0].cause if self.triggers else None
 
     @property
     def came(self) -> tuple[MemberFacts, ...]:
-        """Members that the generation before did not have."""
+        """Members that were not in the previous generation."""
         known = {member.member_id for member in self.before}
         return tuple(member for member in self.after if member.member_id not in known)
 
     @property
     def went(self) -> tuple[MemberFacts, ...]:
-        """Members that only the generation before had."""
+        """Members that are only in the previous generation."""
         left = {member.member_id for member in self.after}
         return tuple(member for member in self.before if member.member_id not in left)
 
     @property
     def moved(self) -> tuple[PartitionChange, ...]:
-        """Partitions that went from one member to another."""
+        """Partitions that moved from one member to another."""
         return tuple(change for change in self.partitions if change.moved)
 
     def members(self) -> Iterator[MemberFacts]:
-        """Everybody that it names, once."""
+        """Yield each member of `before` and `after` once."""
         yield from {member.member_id: member for member in (*self.before, *self.after)}.values()
 
     def to_json(self) -> bytes:
-        """The value of the journal's record; derived figures are in it for readers that only look at them."""
+        """Return the value of the journal's record.
+
+        It includes derived figures for readers that do not use this class.
+        """
         value = _plain(self)
         for name in ("triggers", "gone", "before", "after", "weighed", "refused", "refused_members"):
             value[name] = [_plain(one) for one in value[name]]
@@ -187,7 +205,7 @@ class RebalanceRecord:
 
     @classmethod
     def from_json(cls, data: bytes | str) -> "RebalanceRecord":
-        """Read what `to_json` or an observer wrote. Raises MalformedRecord."""
+        """Parse JSON that `to_json` or an observer wrote. Raises MalformedRecord."""
         try:
             value = json.loads(data)
             nested = {
@@ -206,7 +224,11 @@ class RebalanceRecord:
 
 
 def _plain(value: "DataclassInstance") -> dict[str, Any]:
-    """As `dataclasses.asdict`, which copies deeply, is too slow for thousands of partitions on an event loop."""
+    """Return the fields as a dict.
+
+    `dataclasses.asdict` copies deeply: with thousands of partitions, it blocks the event loop for
+    too long.
+    """
     return {name: getattr(value, name) for name in type(value).__slots__}  # type: ignore[attr-defined]
 
 
@@ -222,7 +244,7 @@ def _made(kind: type[Made], value: Mapping[str, Any]) -> Made:
 
 @cache
 def _types(kind: type[object]) -> dict[str, tuple[type, ...]]:
-    """By field, what its value may be where that is plain; nothing where it is made of others."""
+    """Return the accepted types of each field with plain types, and an empty tuple for nested fields."""
     plain = {str: (str,), int: (int,), float: (int, float), bool: (bool,), NoneType: (NoneType,)}
     named = {}
     for name, hint in get_type_hints(kind).items():

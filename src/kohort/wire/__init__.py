@@ -1,4 +1,5 @@
-"""Kafka's wire: every message that Kohort serves or sends, record batches, and the records of `__consumer_offsets`.
+"""Kafka's wire protocol: the messages that Kohort serves or sends, record batches, and `__consumer_offsets` records.
 
-One module per API (`kohort.wire.join_group`), `kohort.wire.codec` to turn messages into bytes and back.
+There is one module per API, such as `kohort.wire.messages.join_group`. `kohort.wire.codec` encodes
+and decodes messages.
 """

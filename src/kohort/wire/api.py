@@ -1,56 +1,62 @@
-"""All requests that Kohort can read and write, by api key. What a broker serves of them, it chooses itself."""
+"""All requests that Kohort can encode and decode, by API key. Each broker selects those that it serves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kohort.wire.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from kohort.wire.alter_partition_reassignments import (
+from kohort.wire.codec.schema import Message
+from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from kohort.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from kohort.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kohort.wire.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kohort.wire.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from kohort.wire.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from kohort.wire.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from kohort.wire.fetch import FetchRequest, FetchResponse
-from kohort.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from kohort.wire.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from kohort.wire.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kohort.wire.list_partition_reassignments import (
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kohort.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kohort.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kohort.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kohort.wire.metadata import MetadataRequest, MetadataResponse
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kohort.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from kohort.wire.produce import ProduceRequest, ProduceResponse
-from kohort.wire.schema import Message
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One kind of request, with its answer and the versions that the codec knows."""
+    """A request type with its response type, and the versions that the codec supports."""
 
     key: int
     name: str

@@ -1,23 +1,25 @@
-"""What stands before a request's and a response's body. By hand, since every message passes here.
+"""Headers of requests and responses. They are coded by hand, because every message has one.
 
-A frame is an int32 size and that many bytes; these functions see the bytes behind the size.
+A frame is an int32 size followed by that many bytes. These functions receive the bytes after the
+size.
 """
 
 from struct import Struct, error
 from typing import NamedTuple
 
 from kohort.wire.api import APIS
-from kohort.wire.schema import NEWEST
-from kohort.wire.varint import DecodeError, skip_tags
+from kohort.wire.codec.schema import NEWEST
+from kohort.wire.codec.varint import DecodeError, skip_tags
+from kohort.wire.messages.api_key import ApiKey
 
-API_VERSIONS = 18
+API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 _FIXED = Struct(">hhih")
 _CORRELATION = Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request, and where its body begins."""
+    """Header of a request, and the position of its body."""
 
     api_key: int
     api_version: int
@@ -27,15 +29,19 @@ class RequestHeader(NamedTuple):
 
 
 def flexible_header(api_key: int, api_version: int) -> bool:
-    """Whether the request's header has tagged fields: header version 2, else 1. An unknown API counts as not."""
+    """Return whether the request's header has tagged fields (header version 2, else 1).
+
+    It has none if the API is unknown.
+    """
     api = APIS.get(api_key)
     return api_version >= (api.first_flexible if api else NEWEST)
 
 
 def read_request_header(data: bytes | bytearray, position: int = 0) -> RequestHeader:
-    """Parse the header of a request. For an API or a version that is not ours it is parsed as far as it can be.
+    """Parse the header of a request, as far as possible if the API or version is not supported.
 
-    Such a request still has a correlation id to answer; its `body` means nothing. Raises DecodeError.
+    The correlation ID of an unsupported request is still valid, so it can be answered; its `body`
+    is meaningless. Raises DecodeError.
     """
     try:
         api_key, api_version, correlation_id, length = _FIXED.unpack_from(data, position)
@@ -45,7 +51,7 @@ def read_request_header(data: bytes | bytearray, position: int = 0) -> RequestHe
             end = position + length
             client_id = data[position:end].decode("utf-8", "surrogateescape")
             position = end
-        # The client id keeps its int16 length in header version 2 (KIP-482).
+        # The client ID still has an int16 length in header version 2 (KIP-482).
         if flexible_header(api_key, api_version):
             position = position + 1 if not data[position] else skip_tags(data, position)
     except (error, IndexError) as cause:
@@ -56,7 +62,7 @@ def read_request_header(data: bytes | bytearray, position: int = 0) -> RequestHe
 
 
 def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The bytes of a request's header."""
+    """Encode a request header."""
     raw = b"" if client_id is None else client_id.encode("utf-8", "surrogateescape")
     length = -1 if client_id is None else len(raw)
     tags = b"\0" if flexible_header(api_key, api_version) else b""
@@ -64,20 +70,20 @@ def request_header(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The bytes of a response's header."""
+    """Encode a response header."""
     if flexible_response(api_key, api_version):
         return _CORRELATION.pack(correlation_id) + b"\0"
     return _CORRELATION.pack(correlation_id)
 
 
 def flexible_response(api_key: int, api_version: int) -> bool:
-    """Whether the response's header has tagged fields: header version 1, else 0."""
-    # KIP-511: a client that asked in a version unknown to the broker must be able to read the answer.
+    """Return whether the response's header has tagged fields (header version 1, else 0)."""
+    # KIP-511: a client that sent a version unknown to the broker must be able to read the response.
     return api_key != API_VERSIONS and flexible_header(api_key, api_version)
 
 
 def read_response_header(data: bytes | bytearray, api_key: int, api_version: int, position: int = 0) -> tuple[int, int]:
-    """The correlation id of a response, and where its body begins. Raises DecodeError."""
+    """Return the correlation ID of a response, and the position of its body. Raises DecodeError."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(data, position)
         position += 4

@@ -1,9 +1,10 @@
-"""Exactly once into stores that can write rows and remember, in one step, how far they got.
+"""Exactly-once sinks for stores that can write rows and their progress in one step.
 
-Each record of a topic has one name: topic, partition, offset. A sink keeps a fence for each partition beside its rows,
-and moves it in the transaction that writes them. What is before the fence is not written again, whoever brings it: the
-same micro-batch after a crash, another query that took the partition over, or the query that lost it and does not know
-yet. For that the rows must keep the columns topic, partition and offset, one row or none for each record.
+Topic, partition and offset identify a record. A sink keeps a fence for each partition with its rows,
+and moves the fence in the transaction that writes them. Rows before the fence are not written again.
+This covers the same micro-batch after a crash, another query that took over the partition, and a
+query that does not know yet that it lost the partition. The rows must keep the columns topic,
+partition and offset, and there must be at most one row per record.
 """
 
 from pyspark_kohort.sinks.foreach import exactly_once

@@ -1,4 +1,4 @@
-"""Exactly once into a Delta table, without a jar: the fences are the table's own application transactions."""
+"""Exactly-once sink for a Delta table, without a jar: the fences are application transactions of the table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kohort.model import TopicPartition
-from pyspark_kohort.sinks.fence import Fence, Writer, Writers, admitted, partitions_of
+from pyspark_kohort.sinks.fence import Fence, QueryClaim, Writers, admitted, partitions_of
 
 _NOBODY = 0
 
 
 class DeltaSink:
-    """Rows into the table at that location, which the first of them make. `name` keeps pipelines apart."""
+    """Sink for the table at `location`, which the first rows create. `name` separates pipelines."""
 
     def __init__(self, location: str, name: str = "kohort") -> None:
         self._location = location
@@ -35,14 +35,15 @@ class DeltaSink:
                     table or self._location,
                     new,
                     mode="append" if table else "error",
-                    # A commit that came between may have moved our fences: look again instead of trying again.
+                    # A concurrent commit may have moved the fences: read them again instead of retrying the
+                    # commit.
                     commit_properties=CommitProperties(app_transactions=moved, max_commit_retries=0),
                 )
             except CommitFailedError:
                 continue
             except (OSError, DeltaError):
                 if table is None and self._table() is not None:
-                    continue  # somebody else has made it meanwhile
+                    continue  # another writer has created it meanwhile
                 raise
             return new.num_rows
 
@@ -60,9 +61,12 @@ class DeltaSink:
                 found[tp] = self._fence(table, tp, end, writers.get(tp))
         return found
 
-    def _fence(self, table: DeltaTable, tp: TopicPartition, end: int, writer: Writer | None) -> Fence:
-        """A transaction keeps a number and no text: of a fence's owner and topic it tells whether they are the
-        writer's."""
+    def _fence(self, table: DeltaTable, tp: TopicPartition, end: int, writer: QueryClaim | None) -> Fence:
+        """Return the fence of a partition.
+
+        An application transaction stores a number and no text. So the fence's owner and topic are
+        known only if they are those of the writer.
+        """
 
         def known(what: str, ours: str | None) -> str | None:
             number = table.transaction_version(self._id(tp, what))
@@ -88,7 +92,7 @@ class DeltaSink:
 
 
 def _number(text: str | None) -> int:
-    """A number that no other text has."""
+    """Return a number that identifies the text: a 63-bit hash."""
     if text is None:
         return _NOBODY
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1

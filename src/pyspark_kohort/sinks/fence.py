@@ -1,8 +1,9 @@
-"""Which rows of a micro-batch a sink takes. Pure.
+"""Decision which rows of a micro-batch a sink accepts. Pure.
 
-A fence says how far a partition is in the store, and whose rows these are: of which topic, by id, and by which owner. A
-row is left out only on proof that the store has it, or that its writer lost the partition. Where a fence and a writer
-have nothing in common that would prove it, the query ends with a sentence: the rows would otherwise be lost in silence.
+A fence records how far a partition is in the store, the id of its topic, and the owner that wrote
+the rows. A row is omitted only if the store provably has it, or if its writer provably lost the
+partition. If the fence and the writer have nothing in common that would prove either, the query
+fails with an explanation: the rows would otherwise be lost silently.
 """
 
 from __future__ import annotations
@@ -22,38 +23,44 @@ _KINDS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes a partition's rows."""
+class QueryClaim:
+    """Writer of a partition's rows."""
 
     owner: str
     """A group with the root of its claims, or a query outside a group. Numbers of two owners cannot be compared."""
     number: int = 0
-    """Rises with each query of that owner that gets the partition; an older one writes nothing any more."""
+    """Increases with each query of the owner that gets the partition; outside a group, with each micro-batch.
+
+    A writer with an older number no longer writes anything.
+    """
     topic_id: str | None = None
     take_over: bool = False
-    """The user says that the store's rows of other owners are what this owner has, up to their fence; it does not count
-    for rows of another topic of that name."""
+    """The user confirms that the store's rows of other owners are those of this owner, up to their fence.
+
+    This does not apply to rows of another topic of the same name.
+    """
 
 
-Writers = Mapping[TopicPartition, Writer]
+Writers = Mapping[TopicPartition, QueryClaim]
 
 
 class Sink(Protocol):
-    """A store that writes a micro-batch and its fences in one step."""
+    """Store that writes a micro-batch and its fences in one step."""
 
     def write(self, rows: pa.Table, writers: Writers) -> int:
-        """Write what is new of the rows; how many that were. Called again with the same rows it writes none.
+        """Write the new rows and return their number. A second call with the same rows writes none.
 
-        Raises KohortError for rows of which the fences do not tell whether the store has them.
+        Raises KohortError if the fences do not show whether the store has a row.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a sink knows of a partition: the first offset that it does not have, and its last writer.
+    """Progress of a partition in a sink: the first offset that the sink does not have, and its last writer.
 
-    One without an owner is of Kohort 0.1: its number is a generation or member epoch of nobody knows which group.
+    A fence without an owner was written by Kohort 0.1: its number is a generation or member epoch
+    of an unknown group.
     """
 
     next: int
@@ -63,7 +70,10 @@ class Fence:
 
 
 def partitions_of(rows: pa.Table) -> list[TopicPartition]:
-    """The partitions that the rows come from, sorted. Raises KohortError where the rows do not say."""
+    """Return the partitions of the rows, sorted.
+
+    Raises KohortError if the rows lack the columns that identify them.
+    """
     for name, kind in _KINDS.items():
         if name not in rows.schema.names or rows.schema.field(name).type != kind:
             raise KohortError(f"Exactly once needs the column {name} as the source gives it: keep it in the query.")
@@ -79,7 +89,7 @@ def partitions_of(rows: pa.Table) -> list[TopicPartition]:
 def admitted(
     rows: pa.Table, writers: Writers, fences: Mapping[TopicPartition, Fence]
 ) -> tuple[pa.Table, dict[TopicPartition, Fence]]:
-    """The rows that are new, and the fences behind them. Raises KohortError where a fence does not tell."""
+    """Return the new rows and the fences after them. Raises KohortError if a fence is inconclusive."""
     tps = partitions_of(rows)
     if strange := [tp for tp in tps if tp not in writers]:
         raise KohortError(
@@ -103,22 +113,25 @@ def admitted(
     return rows if new.all() else rows.filter(pa.array(new)), after
 
 
-def _floor(tp: TopicPartition, fence: Fence | None, writer: Writer, first: int) -> int:
-    """The first offset that the store takes from that writer, whose rows begin at `first`."""
+def _floor(tp: TopicPartition, fence: Fence | None, writer: QueryClaim, first: int) -> int:
+    """Return the first offset that the store accepts from that writer, whose rows begin at `first`."""
     if fence is None:
         return 0
     other_topic = None not in (fence.topic_id, writer.topic_id) and fence.topic_id != writer.topic_id
     if fence.owner == writer.owner:
-        if fence.number > writer.number:
-            return _NOTHING  # a later owner of the partition has written, and goes on from the group's offset
-        return 0 if other_topic else fence.next
-    # Offsets of two topics are not compared, whatever the user said of the one that was there then.
-    if not other_topic and (writer.take_over or first >= fence.next):
+        if fence.number <= writer.number:
+            return 0 if other_topic else fence.next
+        if not other_topic:
+            return _NOTHING  # a later owner of the partition has written, and continues from the group's offset
+        # Nothing here shows which of two topics is the later one, nor whether the numbers began again with
+        # it.
+    elif not other_topic and (writer.take_over or first >= fence.next):
+        # Offsets of two topics are never compared, whatever the user confirmed about the earlier one.
         return fence.next
     raise KohortError(_unplaced(tp, fence, writer, first, other_topic=other_topic))
 
 
-def _unplaced(tp: TopicPartition, fence: Fence, writer: Writer, first: int, *, other_topic: bool) -> str:
+def _unplaced(tp: TopicPartition, fence: Fence, writer: QueryClaim, first: int, *, other_topic: bool) -> str:
     whose = "a writer that Kohort 0.1 did not name" if fence.owner is None else fence.owner
     why = "of another topic of that name" if other_topic else f"by {whose}"
     what = (
@@ -134,7 +147,7 @@ def _unplaced(tp: TopicPartition, fence: Fence, writer: Writer, first: int, *, o
 
 
 def _numbers(rows: pa.Table, tps: list[TopicPartition]) -> Any:
-    """The place of each row's partition in the list."""
+    """Return the index of each row's partition in `tps`."""
     codes: Any = rows["topic"].combine_chunks().dictionary_encode()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.combine_chunks()

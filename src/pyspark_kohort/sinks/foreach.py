@@ -1,4 +1,4 @@
-"""From a streaming query to a sink, micro-batch by micro-batch."""
+"""Connection of a streaming query to a sink, micro-batch by micro-batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.errors import ConfigError, KohortError
 from kohort.model import TopicPartition
 from pyspark_kohort import checkpoint
 from pyspark_kohort.offsets import Claim, Offset, offset_from_json
-from pyspark_kohort.sinks.fence import Sink, Writer
+from pyspark_kohort.sinks.fence import QueryClaim, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _EPOCHS = 2**32
-"""More than there are generations, or member epochs, of one claim."""
+"""Factor greater than the number of generations, or member epochs, of one claim."""
 
 
 def exactly_once(sink: Sink, checkpoint_location: str, *, take_over: bool = False) -> Callable[[DataFrame, int], None]:
-    """What `foreachBatch` is given. The location is the query's own checkpoint, which says who writes.
+    """Return the function to pass to `foreachBatch`.
 
-    `take_over` says that what the sink has of other groups and queries, and of Kohort 0.1, are the records that this
-    query reads: it goes on behind them.
+    `checkpoint_location` is the query's own checkpoint, which identifies the writer. With
+    `take_over`, rows in the sink from other groups and queries, and from Kohort 0.1, are assumed to
+    be the records that this query reads: it continues after them.
 
-    A micro-batch is gathered in the driver and must fit there: maxOffsetsPerTrigger bounds it. Raises ConfigError for
-    a checkpoint that is not on the driver's file system.
+    A micro-batch is collected in the driver and must fit into its memory; maxOffsetsPerTrigger
+    bounds it. Raises ConfigError if the checkpoint is not on the driver's file system.
     """
     home = checkpoint.directory(checkpoint_location)
     if home is None:
@@ -54,8 +55,8 @@ def exactly_once(sink: Sink, checkpoint_location: str, *, take_over: bool = Fals
     return write
 
 
-def _writers(home: Path, batch_id: int, *, take_over: bool) -> dict[TopicPartition, Writer]:
-    """Who writes each partition of the batch, as it was planned: a replay is the same writer."""
+def _writers(home: Path, batch_id: int, *, take_over: bool) -> dict[TopicPartition, QueryClaim]:
+    """Return the writer of each partition of the batch as it was planned; a replay has the same writer."""
     try:
         planned = checkpoint.planned(home, batch_id)
     except (OSError, ValueError):
@@ -63,21 +64,23 @@ def _writers(home: Path, batch_id: int, *, take_over: bool) -> dict[TopicPartiti
             f"{home} has no micro-batch {batch_id}: it is not this query's checkpoint. exactly_once needs the"
             " checkpointLocation of the query that calls it."
         ) from None
-    found: dict[TopicPartition, Writer] = {}
+    found: dict[TopicPartition, QueryClaim] = {}
     for offset in map(offset_from_json, planned):
         for tp in offset.positions:
             if tp in found:
                 raise KohortError(
                     f"Two sources of the query read {tp}: exactly once needs each partition from one source."
                 )
-            owner, number = _owner(home, offset, offset.claims.get(tp))
-            found[tp] = Writer(owner, number, offset.topic_ids.get(tp.topic), take_over)
+            owner, number = _owner(home, batch_id, offset, offset.claims.get(tp))
+            found[tp] = QueryClaim(owner, number, offset.topic_ids.get(tp.topic), take_over)
     return found
 
 
-def _owner(home: Path, offset: Offset, claim: Claim | None) -> tuple[str, int]:
+def _owner(home: Path, batch_id: int, offset: Offset, claim: Claim | None) -> tuple[str, int]:
     if offset.group is None:
-        return f"query {checkpoint.query_id(home)}", 0
+        # A driver that was presumed dead may write a batch late. A later batch is planned when it is in the
+        # store.
+        return f"query {checkpoint.query_id(home)}", batch_id
     if claim is None:  # planned by Kohort 0.1
         return f"group {offset.group}", offset.epoch or 0
     return f"group {offset.group} ({claim.root})", claim.number * _EPOCHS + (offset.epoch or 0)

@@ -1,4 +1,4 @@
-"""Exactly once into an Iceberg table by PyIceberg, without a jar: the fences are the table's properties."""
+"""Exactly-once sink for an Iceberg table through PyIceberg, without a jar: the fences are properties of the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RETRIES = "commit.retry.num-retries"
 
 
 class IcebergSink:
-    """Rows into a table that exists. `load` loads it anew, as `lambda: catalog.load_table("flights.delays")`."""
+    """Sink for an existing table. `load` reloads it, as in `lambda: catalog.load_table("flights.delays")`."""
 
     def __init__(self, load: Callable[[], Table], name: str = "kohort") -> None:
         self._load = load
@@ -28,8 +28,8 @@ class IcebergSink:
             new, after = admitted(rows, writers, self._fences(table, tps))
             if not after:
                 return 0
-            # PyIceberg would repeat an append on top of a commit that came between, which may have moved our fences.
-            # This is our copy of the properties alone; the table keeps its own.
+            # PyIceberg would retry an append on top of a concurrent commit, which may have moved the fences.
+            # This changes only this copy of the properties; the table keeps its own.
             table.metadata.properties[_RETRIES] = "0"
             transaction = table.transaction()
             transaction.append(new.cast(table.schema().as_arrow()))
@@ -53,7 +53,7 @@ def _text(fence: Fence) -> str:
 
 
 def _fence(text: str) -> Fence:
-    """Kohort 0.1 wrote the two numbers alone."""
+    """Parse a fence. Kohort 0.1 wrote only the two numbers."""
     end, number, *rest = text.split(":", 3)
     topic_id, owner = rest or ("", "")
     return Fence(int(end), int(number), owner or None, topic_id or None)

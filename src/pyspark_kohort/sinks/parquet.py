@@ -1,9 +1,10 @@
-"""Exactly once into Parquet files on a POSIX file system, by the files' names alone.
+"""Exactly-once sink for Parquet files on a POSIX file system, based on the names of the files alone.
 
-The files of a partition are a chain: each is named by the offset where its predecessor ends, and says in its footer
-where it ends itself, and who wrote it. A name is taken by a hard link, which fails where the name is taken already:
-so of two writers that would follow the same file one wins, and the other looks again. Offsets of a topic that was made
-anew begin anew: from there on names are that much higher, by the footer's `base`.
+The files of a partition form a chain: the name of each is the offset at which its predecessor ends,
+and its footer has its own end and its writer. A hard link creates the name, and fails if the name
+exists: if two writers try to follow the same file, one succeeds and the other reads the chain again.
+Offsets of a recreated topic begin at 0 again: from there on, names are increased by the footer's
+`base`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _FOOTER = b"kohort"
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The last file of a partition's chain."""
+    """Last file of a partition's chain."""
 
     fence: Fence
     base: int
 
 
 class ParquetSink:
-    """Files below `directory`, a folder for each partition, which Spark and pyarrow read as columns."""
+    """Sink for files below `directory`, in one folder per partition, which Spark and pyarrow read as columns."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -43,7 +44,7 @@ class ParquetSink:
     def write(self, rows: pa.Table, writers: Writers) -> int:
         tps = partitions_of(rows)
         ends = {tp: last.fence for tp in tps if (last := self._last(tp)) is not None}
-        admitted(rows, writers, ends)  # refuses all of them, before anything is written
+        admitted(rows, writers, ends)  # rejects all rows before anything is written
         written = 0
         for tp in tps:
             mine = rows.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
@@ -56,7 +57,7 @@ class ParquetSink:
         return written
 
     def _last(self, tp: TopicPartition) -> _Last | None:
-        """Where the chain of that partition ends."""
+        """Return the end of the partition's chain, or None if it has no files."""
         last = max(self._folder(tp).glob("*.parquet"), default=None)
         if last is None:
             return None
@@ -71,7 +72,7 @@ class ParquetSink:
         return self._directory / f"topic={tp.topic}" / f"partition={tp.partition}"
 
     def _link(self, tp: TopicPartition, last: _Last | None, after: Fence, rows: pa.Table) -> bool:
-        """Whether the rows are the chain's next file now."""
+        """Write the rows as the next file of the chain; return False if another writer was faster."""
         folder = self._folder(tp)
         folder.mkdir(parents=True, exist_ok=True)
         name = base = 0
@@ -88,7 +89,7 @@ class ParquetSink:
         }
         footer = json.dumps(values)
         rows = rows.drop_columns(["topic", "partition"]).sort_by("offset")
-        draft = folder / f".{uuid.uuid4().hex}"  # a name that readers skip
+        draft = folder / f".{uuid.uuid4().hex}"  # readers skip such names
         try:
             with draft.open("wb") as file:
                 pq.write_table(rows.replace_schema_metadata({_FOOTER: footer.encode()}), file)

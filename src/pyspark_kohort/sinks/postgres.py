@@ -1,4 +1,4 @@
-"""Exactly once into a table of PostgreSQL: rows and fences in one transaction."""
+"""Exactly-once sink for a PostgreSQL table: one transaction writes rows and fences."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ WHERE sink = %s AND topic = %s AND partition = %s
 
 
 class PostgresSink:
-    """Rows into the columns of their names. The fences are in `kohort_fences`, under `name` (default: the table's).
+    """Sink for the columns of the rows' names. The fences are in `kohort_fences` under `name` (default: the table's).
 
-    Deleting a partition's fence lets it be written from any offset again, as is wanted after a reset of the group's
-    offsets.
+    After the fence of a partition is deleted, the partition can be written from any offset again.
+    This is useful after a reset of the group's offsets.
     """
 
     def __init__(self, dsn: str, table: str, name: str | None = None) -> None:
@@ -43,7 +43,8 @@ class PostgresSink:
         self._table = sql.Identifier(*table.split("."))
         self._name = name or table
         with psycopg.connect(dsn) as connection:
-            # Two that create a table at once: IF NOT EXISTS alone may fail on a unique index of the catalog.
+            # Two sessions may create the table at once: IF NOT EXISTS alone can fail on a unique index of the
+            # catalog.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort_fences'))")
             connection.execute(_FENCES)
             connection.execute(_FENCES_OF_0_1)
@@ -64,7 +65,10 @@ class PostgresSink:
     def _locked(
         self, connection: psycopg.Connection[Any], tps: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Fence]:
-        """The partitions' fences, ours until the transaction ends. All writers take them in the same order."""
+        """Return the partitions' fences, locked until the transaction ends.
+
+        All writers lock them in the same order.
+        """
         with connection.cursor() as cursor:
             cursor.executemany(_MAKE, [(self._name, *tp) for tp in tps])
             found = cursor.execute(_LOCK, (self._name, [tp.topic for tp in tps], [tp.partition for tp in tps]))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kohort.assignor.server import MemberShape, TopicShape, find_server_assignor, find_server_assignors
+from kohort.assignor.server import (
+    MemberShape,
+    TopicShape,
+    check_targets,
+    find_server_assignor,
+    find_server_assignors,
+)
 from kohort.assignor.server.custom import CustomAssignor, MemberView
 from kohort.errors import AssignorError, ConfigError
 from kohort.model import UUID
@@ -150,3 +157,15 @@ def test_nonsense_is_refused_with_its_reason_and_the_last_targets_stay(what: str
     own.result = lambda given: given
     assert group.update() == {}
     assert group.targets == last
+
+
+def test_what_is_reported_as_left_out_does_not_depend_on_the_order_of_a_set() -> None:
+    # These ids have one hash, so a set of them has the order in which it was made.
+    ids = [topic(number) for number in (0, sys.hash_info.modulus)]
+    shapes = dict.fromkeys(ids, TopicShape(1))
+    said = set()
+    for order in (ids, ids[::-1]):
+        with pytest.raises(AssignorError) as raised:
+            check_targets({}, {"m": MemberShape(frozenset(order))}, shapes)
+        said.add(str(raised.value))
+    assert said == {f"it gives {ids[0]}-0 to nobody"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,25 @@ def test_targets_that_were_told_do_not_change_any_more(assignor: ServerAssignor,
         data.draw(changes(group))
     group.update()
     assert told == copies
+
+
+@every_assignor
+def test_the_order_in_which_a_subscription_names_its_topics_does_not_matter(assignor: ServerAssignor) -> None:
+    # These ids have one hash, so a set of them has the order in which it was made. A group makes it from a set of
+    # names, which has another order in each process.
+    numbers = (0, sys.hash_info.modulus, 2 * sys.hash_info.modulus)
+    assert [*frozenset(map(topic, numbers))] != [*frozenset(map(topic, reversed(numbers)))]
+    told = []
+    for order in (numbers, (*reversed(numbers),)):
+        group = Group(assignor)
+        for number in numbers:
+            group.set_topic(number, 1)
+        group.update()
+        group.join("m", *order)
+        group.join("n", *order)
+        changed = group.update()
+        told.append([(member_id, [*target.items()]) for member_id, target in changed.items()])
+    assert told[0] == told[1]
 
 
 @every_assignor

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.assignor.server import SERVER_ASSIGNORS, MemberShape, ServerAssignor, WeighsLoad
+from kohort.assignor.server import SERVER_ASSIGNORS, LoadAware, MemberShape, ServerAssignor
 from tests.assignor.server.groups import Group, histories, moved, steady, topic
 
 LAG, RATE, WEIGHTED = (SERVER_ASSIGNORS[name] for name in ("lag", "rate", "weighted"))
@@ -17,7 +17,7 @@ loaded = pytest.mark.parametrize("assignor", [LAG, RATE], ids=["lag", "rate"])
 
 
 def tell(group: Group, loads: Mapping[int, float], number: int = 0) -> None:
-    assert isinstance(group.plan, WeighsLoad)
+    assert isinstance(group.plan, LoadAware)
     group.plan.set_loads(topic(number), loads.items())
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
@@ -25,11 +25,15 @@ from kohort.wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kohort.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.coordinator.shell import Shell
 
 GROUP, TOPIC = "g", "orders"

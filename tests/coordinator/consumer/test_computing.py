@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.coordinator import GroupConfig, GroupSettings
+from kohort.coordinator.events import GroupSettled
 from kohort.coordinator.timers import GroupTimer, TargetDue
 from kohort.errors import ErrorCode
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Computed,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -67,6 +68,26 @@ def test_what_nobody_asked_for_changes_nothing() -> None:
     assert answer.refused == "nobody asked this member for a target"
     group = shell.shard.consumer_groups["g"]
     assert (group.epoch, answer.member_epoch, len(group.target_of("m"))) == (*epochs, 2)
+
+
+def test_a_member_that_was_asked_for_an_older_epoch_cannot_answer_for_a_newer_one() -> None:
+    # It has not seen who has come meanwhile, and what it was told of is not all that there is.
+    shell, joined = group_of(OfferedAssignor(name="a"))
+    assert beat(shell, member_epoch=joined.member_epoch).computation is not None
+    other = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="n",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+        offered_assignors=[OfferedAssignor(name="a")],
+    )
+    shell.handle(other, "other", 1)
+    group = shell.shard.consumer_groups["g"]
+    everything = TopicPartitions(topic_id=shell.topic_id("t"), partitions=[0, 1])
+    computed = Computed(group_epoch=group.epoch, targets=[MemberTarget(member_id="m", topic_partitions=[everything])])
+    answer = beat(shell, member_epoch=joined.member_epoch, computed=computed)
+    assert answer.refused is not None and not group.target_of("m")
 
 
 def test_a_member_that_is_silent_is_passed_over_after_its_rebalance_timeout() -> None:
@@ -148,3 +169,33 @@ def test_when_all_leave_while_one_computes_nothing_is_due_any_more() -> None:
     for member_id in ("a", "b"):
         offered(shell, member_id, -1)
     assert not [timer for timer in shell.timers if isinstance(timer, GroupTimer)]
+
+
+def test_a_member_that_offers_something_else_is_answered_and_not_held() -> None:
+    shell = one_computes_and_another_is_held()
+    epoch = shell.shard.consumer_groups["g"].members["a"].epoch
+    offers = [OfferedAssignor(name="range", user_data=b"new")]
+    assert offered(shell, "a", epoch, offered_assignors=offers) is not None
+    shell.now += 100
+    assert offered(shell, "a", epoch, offered_assignors=offers) is None, "that is known now"
+
+
+def test_the_journal_is_told_by_which_assignor_of_its_members_a_group_was_assigned() -> None:
+    shell, joined = group_of(OfferedAssignor(name="mine"))
+    asked = beat(shell, member_epoch=joined.member_epoch).computation
+    assert asked is not None
+    all_of_it = [TopicPartitions(topic_id=shell.topic_id("t"), partitions=[0, 1])]
+    computed = Computed(
+        group_epoch=asked.group_epoch, targets=[MemberTarget(member_id="m", topic_partitions=all_of_it)]
+    )
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=joined.member_epoch)
+    request.offered_assignors, request.computed = [OfferedAssignor(name="mine")], computed
+    events = shell.handle(request, "computed", 1).events
+    assert [event.assignor for event in events if isinstance(event, GroupSettled)] == ["mine"]
+
+
+def test_a_weight_is_acknowledged_where_one_is_given() -> None:
+    shell, joined = group_of()
+    assert not joined.takes_weights
+    assert beat(shell, member_epoch=joined.member_epoch, weight=2.0).takes_weights
+    assert not beat(shell, member_epoch=joined.member_epoch).takes_weights

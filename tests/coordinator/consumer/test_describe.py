@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.coordinator import GroupSettings
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.member.world import World
 
 
@@ -39,3 +39,15 @@ def test_after_a_failover_nobody_knows_until_the_next_step() -> None:
     world.add_partitions("t", 4)
     world.run(30_000)
     assert world.now - 31_000 < since(world)["a"] <= world.now
+
+
+def test_a_member_that_joins_and_gets_nothing_has_nothing_since_then() -> None:
+    world = World({"t": 1})
+    world.shell.settings = GroupSettings(assignment_interval_ms=0)
+    world.consumer("a", "t")
+    world.run(30_000)
+    world.consumer("b", "t")
+    world.run(30_000)
+    found = since(world)
+    assert world.now - 60_000 < found["a"] <= world.now - 50_000
+    assert world.now - 30_000 < found["b"] <= world.now - 20_000

@@ -5,24 +5,42 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.assignor.server import TopicShape
-from kohort.coordinator import GroupConfig, GroupSettings, GroupShard, MetadataImage, RequestContext, Topic
-from kohort.coordinator.refusing import TOO_LARGE
+from kohort.coordinator import (
+    Effects,
+    GroupConfig,
+    GroupSettings,
+    GroupShard,
+    MetadataImage,
+    Record,
+    RequestContext,
+    Topic,
+)
+from kohort.coordinator.rejections import TOO_LARGE
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.group_log.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.group_records import ConsumerGroupTargetAssignmentMetadataKey
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.coordinator.shell import Shell
 
 ids = st.sampled_from(["a", "b", "c"]) | st.text(max_size=3)
@@ -164,3 +182,42 @@ def test_members_that_all_change_their_subscription_at_once_share_one_target() -
         assert ask(request, 6_000 + number) is ErrorCode.NONE
     assert (targets, set(group.topics.counts)) == (1, {"payments"})
     assert time.process_time() - start < 5
+
+
+def in_a_state_of_the_future() -> Shell:
+    """A member whose state only a later version knows."""
+    shell = Shell()
+    shell.set_topics({"orders": 1})
+    asked(shell, join("a"))
+    group = shell.shard.consumer_groups["g"]
+    member = group.members["a"]
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a")
+    value = ConsumerGroupCurrentMemberAssignmentValue(member_epoch=member.epoch, state=99)
+    shell.apply(Effects(records=[Record(key, value)]))
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("owned", "code"),
+    [(None, ErrorCode.FENCED_MEMBER_EPOCH), ([], ErrorCode.NONE), ([0], ErrorCode.FENCED_MEMBER_EPOCH)],
+)
+def test_a_member_in_a_state_of_the_future_goes_on_only_when_it_reports_that_it_owns_nothing(
+    owned: list[int] | None, code: ErrorCode
+) -> None:
+    shell = in_a_state_of_the_future()
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", member_epoch=shell.shard.consumer_groups["g"].members["a"].epoch
+    )
+    if owned is not None:
+        beat.topic_partitions = [TopicPartitions(topic_id=shell.topic_id("orders"), partitions=owned)] if owned else []
+    assert asked(shell, beat).error_code == code
+
+
+def test_a_member_whose_assignment_is_deleted_alone_has_not_joined() -> None:
+    shell = Shell()
+    shell.set_topics({"orders": 1})
+    asked(shell, join("a"))
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a")
+    shell.shard.replay(Record(key, None))
+    member = shell.shard.consumer_groups["g"].members["a"]
+    assert (member.epoch, member.previous_epoch, bool(member.assigned)) == (0, -1, False)

@@ -6,25 +6,25 @@ from collections.abc import Collection, Iterable
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import (
-    Extent,
     GroupConfig,
     GroupSettings,
     GroupShard,
     MetadataImage,
+    PartitionExtent,
     RequestContext,
     Topic,
     Weights,
 )
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import GroupSettled
+from kohort.coordinator.events import Cause, GroupEpochBumped, GroupSettled
 from kohort.model import UUID
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.group_records import OffsetCommitKey, OffsetCommitValue
 
 ORDERS = Topic("orders", UUID(int=1), TopicShape(4))
 
@@ -95,7 +95,7 @@ class World:
             self.applied(Effects(records=[Record(key, OffsetCommitValue(offset=offset))]))
 
     def measure(self, ends: Iterable[int], rates: Iterable[float] = (0, 0, 0, 0)) -> Effects:
-        extents = [Extent(0, end, rate) for end, rate in zip(ends, rates, strict=True)]
+        extents = [PartitionExtent(0, end, rate) for end, rate in zip(ends, rates, strict=True)]
         return self.applied(self.shard.loads_measured({"orders": extents}, self.now))
 
 
@@ -173,9 +173,22 @@ def test_a_member_is_drained_and_weighed_by_patterns_of_its_ids() -> None:
     assert sorted(map(len, world.targets().values())) == [2, 2]
     for weights, expected in (((("app-2", 1.0), ("app-*", 3.0)), (3, 1)), ((("app-2", 0.0),), (4, 0)), ((), (2, 2))):
         world.settings = GroupSettings(assignor="weighted", assignment_interval_ms=0, weights=Weights(weights))
-        world.applied(world.shard.settings_changed(["g"], world.now))
+        changed = world.applied(world.shard.settings_changed(["g"], world.now))
+        assert causes(changed) == [Cause.WEIGHT_CHANGED]
         world.settle("old", "new")
         assert (len(world.targets()["old"]), len(world.targets()["new"])) == expected
+
+
+def causes(effects: Effects) -> list[Cause]:
+    """Why groups have a new epoch."""
+    return [event.cause for event in effects.events if isinstance(event, GroupEpochBumped)]
+
+
+def test_the_cause_of_another_assignor_in_the_settings_is_the_assignor_though_the_weights_change_too() -> None:
+    world = World(GroupSettings(assignor="weighted", assignment_interval_ms=0))
+    world.settle("a")
+    world.settings = GroupSettings(assignor="uniform", assignment_interval_ms=0, weights=Weights((("app", 2.0),)))
+    assert causes(world.applied(world.shard.settings_changed(["g"], world.now))) == [Cause.ASSIGNOR_CHANGED]
 
 
 def test_an_operator_drains_a_member_after_a_failover() -> None:

@@ -18,12 +18,12 @@ from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

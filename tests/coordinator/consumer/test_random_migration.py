@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kohort.coordinator import Effects, GroupSettings
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.coordinator.consumer.migrants import GROUP, TOPIC, ClassicClient, Client, ConsumerClient
 from tests.coordinator.shell import Shell, durable
 

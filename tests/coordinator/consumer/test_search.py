@@ -5,9 +5,9 @@ from uuid import UUID
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import MetadataImage, Topic
-from kohort.coordinator.consumer.search import Search
+from kohort.coordinator.consumer.expression_search import ExpressionSearch
 from kohort.coordinator.timers import ExpressionRefresh
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.shell import Shell
 
 SLOW = "(x+x+x+x+x+x+x+x+x+x+){100}y|x.*"
@@ -17,7 +17,7 @@ TOPICS = [Topic("x" * 200 + str(n), UUID(int=n + 1), TopicShape(1)) for n in ran
 
 
 def test_a_slow_expression_is_looked_up_in_slices() -> None:
-    search = Search([SLOW, "x+7"], MetadataImage(TOPICS, 5))
+    search = ExpressionSearch([SLOW, "x+7"], MetadataImage(TOPICS, 5))
     slices = 1
     while not search.go_on():
         slices += 1

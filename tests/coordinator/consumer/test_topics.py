@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, Subscription
-from kohort.coordinator.consumer.metadata import HASH_RANGE, MetadataImage, Topic, changed_names
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
+from kohort.coordinator.topic_metadata import HASH_RANGE, MetadataImage, Topic, changed_names
 
 NAMES = ["orders", "orders-eu", "payments", "refunds"]
 EXPRESSIONS = ["orders.*", ".*s"]

@@ -8,15 +8,19 @@ from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.wire.offset_fetch import (
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

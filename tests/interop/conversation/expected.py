@@ -42,18 +42,21 @@ class Expected:
 # Groups
 
 _UNREADABLE = """\
-A subscription that cannot be read is refused (INCONSISTENT_GROUP_PROTOCOL): whoever leads would fail on it. Kafka takes
-it, and for some bytes never answers the join (KAFKA-20570)."""
-_NO_GHOSTS = "A join that is refused leaves nothing behind; Kafka keeps an empty group until it cleans up."
-_PIPELINED = "Requests of one connection are answered in order, but a later one need not wait for one that is parked."
+Kohort rejects a join with a subscription that cannot be read (INCONSISTENT_GROUP_PROTOCOL), because
+the group's leader would fail on it. Kafka accepts it, and for some bytes never answers the join
+(KAFKA-20570)."""
+_NO_GHOSTS = "A join that is rejected leaves no group behind. Kafka keeps an empty group until its next cleanup."
+_PIPELINED = """\
+Kohort answers the requests of a connection in order, but handles a later one while an earlier one
+waits. Kafka handles it afterwards."""
 _SUPERSEDED = """\
-A join or sync that the same member repeats elsewhere is answered with REBALANCE_IN_PROGRESS when the new one comes;
-Kafka never answers it."""
+If a member repeats a join or sync on another connection, Kohort answers the earlier one with
+REBALANCE_IN_PROGRESS. Kafka never answers it."""
 
 _GROUPS = (
     Expected(_UNREADABLE, "malformed-subscriptions", "unreadable, *"),
     Expected(
-        "A static member that returns takes its own place in a full group; Kafka turns it away (KAFKA-20601).",
+        "A static member that returns keeps its place in a full group. Kafka rejects it (KAFKA-20601).",
         "a-static-member-of-a-full-group",
         "b restarts",
     ),
@@ -67,16 +70,22 @@ _GROUPS = (
     Expected(_NO_GHOSTS, "refused-joins-leave-no-group", "* after a refused join"),
     Expected(_SUPERSEDED, "the-same-request-twice", "b's first *"),
     Expected(
-        "A dynamic member's id with an instance id is unknown; Kafka fails with an internal error.",
+        """\
+The id of a dynamic member together with an instance id is an unknown member. Kafka fails with an
+internal error.""",
         "an-id-of-another-kind",
         "a dynamic id used with an instance id",
     ),
     Expected(
-        "The order in which a member names what it owns is no change (KAFKA-12898); Kafka rebalances.",
+        """\
+The order of a member's owned partitions does not matter (KAFKA-12898). In Kafka another order
+causes a rebalance.""",
         "owned-partitions-in-another-order",
     ),
     Expected(
-        "Without offsets and members a simple consumer's group is forgotten at once; Kafka's stays until it cleans up.",
+        """\
+Kohort removes the group of a simple consumer as soon as it has neither offsets nor members. Kafka
+keeps it until its next cleanup.""",
         "offset-delete",
         "is the group there",
     ),
@@ -85,25 +94,30 @@ _GROUPS = (
 # Consumer groups
 
 _AT_ITS_TARGET = """\
-A group that everybody left is at its target, so that who joins next need not wait (KAFKA-20442); Kafka's is behind."""
-_REASSIGNS = "Another server assignor assigns anew at once; Kafka waits for another reason to (KAFKA-20434)."
+A consumer group without members is at its target epoch, so the next member to join need not wait
+(KAFKA-20442). In Kafka the target epoch is behind."""
+_REASSIGNS = """\
+A change of the server assignor computes a new assignment at once. Kafka waits for another reason
+(KAFKA-20434)."""
 _TOLD_AGAIN = """\
-A member that comes with its epoch before never got the last answer, and is told its assignment again; by Kafka not."""
+A member that sends its previous epoch has lost the last answer, so Kohort sends its assignment
+again. Kafka does not."""
 _LOOKED_UP = """\
-A regular expression is looked up before the heartbeat that brings it is answered; by Kafka a little later, and again
-after a change of topics within 10 s."""
+Kohort resolves a regular expression before it answers the heartbeat that contains it. Kafka
+resolves it shortly afterwards, and again within 10 s after topics have changed."""
 _IDS_OF_CLASSIC_MEMBERS = """\
-The id of a classic member in a consumer group begins with its client or instance id, as in a classic group; Kafka's is
-a UUID in base64."""
+The id of a classic member in a consumer group begins with its client id or instance id, as in a
+classic group. Kafka's is a UUID in base64."""
 _UNKNOWN_IDS = """\
-A classic member whose id a consumer group does not know is told so, as by a classic group; Kafka takes it for a new
-one, though it may still hold what others have by now."""
+A classic member with an id that the consumer group does not know is rejected as unknown, as in a
+classic group. Kafka treats it as a new member, although it may still process partitions that others
+own by now."""
 _LEADS = """\
-A static member whose restart makes a consumer group a classic one is told who leads, and that nothing is to be
-assigned; by Kafka that nobody leads."""
-_OUR_CONFIGS = "A group may have an assignor and weights of its own."
-_SAYS_WHY = "Whoever describes a consumer group is told why members have what they have, and since when (ours)."
-_MORE_CONFIGS = "Of a group's configs those of consumer groups are told, not those of share and streams groups."
+If the restart of a static member turns a consumer group into a classic group, Kohort tells the
+member who leads and that nothing is to be assigned. Kafka tells it that nobody leads."""
+_OUR_CONFIGS = "A group can have its own assignor and weights."
+_SAYS_WHY = "ConsumerGroupDescribe also returns why members have their partitions, and since when (Kohort only)."
+_MORE_CONFIGS = "Kohort describes the group configs of consumer groups, not those of share groups and streams groups."
 
 _CONSUMER_GROUPS = (
     *(
@@ -123,12 +137,14 @@ _CONSUMER_GROUPS = (
     Expected(_LOOKED_UP, "expressions", "by an expression"),
     Expected(_LOOKED_UP, "expressions", "another expression"),
     Expected(
-        "A member id that the coordinator makes up is a UUID in hexadecimal; Kafka's is one in base64.",
+        "Member ids that the coordinator generates are UUIDs in hexadecimal. Kafka's are in base64.",
         "a-member-of-version-0",
         field="member_id",
     ),
     Expected(
-        "Who asks for offsets at an epoch without a member id is unknown; Kafka fails with an internal error.",
+        """\
+An offset fetch with a member epoch but without a member id is from an unknown member. Kafka fails
+with an internal error.""",
         "reading-offsets-as-a-consumer-member",
         "as nobody at an epoch",
     ),
@@ -150,26 +166,35 @@ _CONSUMER_GROUPS = (
 
 # Topics
 
-_ONE_NODE = "One node: no followers, no features to vote on."
+_ONE_NODE = "A broker by itself has no followers and no features to vote on."
 _AS_IT_CAME = """\
-A batch is kept as it came: the broker checks the header and the checksum, and only for a compacted topic the records,
-which may be compressed. Kafka always does, and so refuses more, and mends what the header says of times."""
-_NO_START = "A refused batch has no log start offset; Kafka tells it for some errors."
+Kohort stores a batch as it was sent: it checks the header and the checksum, and the records only if
+the topic is compacted (they may be compressed). Kafka always checks them, so it rejects more, and
+corrects timestamps in the header."""
+_NO_START = "For a rejected batch Kohort returns no log start offset. Kafka returns it for some errors."
 _LENIENT = """\
-A fetch limit below 0 counts as 0, and an unknown isolation level as the lowest; Kafka fails with an internal error."""
-_WHOLE_BATCHES = "An answer ends with a whole batch; Kafka cuts it where the limit is, and clients drop the half."
+A negative fetch limit counts as 0, and an unknown isolation level as the lowest. Kafka fails with
+an internal error."""
+_WHOLE_BATCHES = """\
+A fetch response ends with a whole batch. Kafka cuts the batch at the limit, and clients drop the
+incomplete part."""
 
 _BROKER = (
     Expected(
-        "The record with the largest timestamp is one that can be read; Kafka still names deleted ones.",
+        "The record with the largest timestamp is one that can be read. Kafka still returns deleted ones.",
         "a-start-that-moves",
         "the ends of nothing -3",
     ),
     Expected(
-        "Kohort says in a sentence what is wrong where Kafka says nothing.", field="*error_message", kohort="a sentence"
+        """\
+Kohort explains an error in a sentence where Kafka has no message.""",
+        field="*error_message",
+        kohort="a sentence",
     ),
     Expected(
-        "What is not there is not announced: transactions, access control, quotas, KRaft, share groups; old Produce.",
+        """\
+Unsupported APIs are not advertised: transactions, access control, quotas, KRaft, share groups, and
+old versions of Produce.""",
         "api-versions",
         field="api_keys.*",
     ),
@@ -184,7 +209,7 @@ _BROKER = (
     ),
     Expected(_LENIENT, "fetches", "an unknown isolation level"),
     Expected(
-        "Of a topic that is gone nothing is said of aborted transactions: [] for null.",
+        "For a topic that does not exist, the list of aborted transactions is [] instead of null.",
         "fetches",
         "the topic is gone",
         "*aborted*",
@@ -194,13 +219,18 @@ _BROKER = (
     Expected(_AS_IT_CAME, "refused-batches", "a far time", "*record_errors*"),
     Expected(_NO_START, "a-compacted-topic", "without a key", "*log_start_offset", 0, -1),
     Expected(
-        "Half a batch behind a whole one is a broken frame; Kafka drops the half.",
+        "Half a batch after a whole one is a malformed request. Kafka drops the half.",
         "refused-batches",
         "a batch and half of another *",
     ),
-    Expected("A produce request without records is INVALID_RECORD; Kafka never answers.", "refused-batches", "null"),
     Expected(
-        "A batch of an old format is UNSUPPORTED_FOR_MESSAGE_FORMAT; Kafka says INVALID_RECORD.",
+        """\
+A produce request without records is answered with INVALID_RECORD. Kafka never answers.""",
+        "refused-batches",
+        "null",
+    ),
+    Expected(
+        "A batch of an old format is answered with UNSUPPORTED_FOR_MESSAGE_FORMAT. Kafka returns INVALID_RECORD.",
         "refused-batches",
         "magic 1 *",
         "*error_code",
@@ -208,7 +238,9 @@ _BROKER = (
         43,
     ),
     Expected(
-        "A batch with an unknown codec is UNSUPPORTED_COMPRESSION_TYPE; Kafka fails with an internal error.",
+        """\
+A batch with an unknown codec is answered with UNSUPPORTED_COMPRESSION_TYPE. Kafka fails with an
+internal error.""",
         "refused-batches",
         "an unknown codec",
         "*error_code",
@@ -218,55 +250,62 @@ _BROKER = (
     Expected(_NO_START, "refused-batches", field="*log_start_offset", kafka=0, kohort=-1),
     Expected(_NO_START, "idempotent-producers", field="*log_start_offset", kafka=0, kohort=-1),
     Expected(
-        "A partition that stands in a request twice gets both batches; Kafka drops one.",
+        "If a partition appears twice in a produce request, Kohort appends both batches. Kafka drops one.",
         "refused-batches",
         "a partition twice",
     ),
     Expected(
-        "Of a duplicate batch no time is told; Kafka tells that of the first one.",
+        "For a duplicate batch Kohort returns no append time. Kafka returns that of the first one.",
         "idempotent-producers",
         "the first *",
         "*log_append_time_ms",
     ),
-    Expected("A batch with a producer id needs an epoch; Kafka takes it without.", "idempotent-producers", "no epoch"),
     Expected(
-        "A topic is there when the first answer names it; Kafka makes it afterwards.",
+        """\
+A batch with a producer id needs an epoch. Kafka accepts it without.""",
+        "idempotent-producers",
+        "no epoch",
+    ),
+    Expected(
+        "An automatically created topic exists when the first answer names it. Kafka creates it afterwards.",
         "auto-creation",
         "the first request *",
     ),
     Expected(
-        "A topic without name and id is an invalid request; Kafka fails with an internal error.",
+        "A topic without name and id is an invalid request. Kafka fails with an internal error.",
         "metadata",
         "by neither",
     ),
     Expected(
-        "Topics by name and by id in one request are all answered; Kafka forgets the names.",
+        "If a request names topics both by name and by id, Kohort answers for all of them. Kafka ignores the names.",
         "metadata",
         "one by name, one by id",
     ),
     Expected(
-        "min.insync.replicas is a default here; KRaft sets it for the cluster.",
+        "min.insync.replicas is a default in Kohort. KRaft sets it for the cluster.",
         "create-topics",
         field="*.min.insync.replicas.config_source",
     ),
     Expected(
-        "Who deletes a topic by its name and by its id at once is refused under the name alone; Kafka adds the id.",
+        """\
+If a request deletes a topic by its name and by its id, Kohort returns one error, for the name.
+Kafka adds one for the id.""",
         "delete-topics",
         "one by name and by id",
     ),
     Expected(
-        "A topic that is only checked gets no id; Kafka makes one up.",
+        "A topic that is only validated gets no id. Kafka generates one.",
         "create-topics",
         field="*topic_id",
         kohort="no id",
     ),
     Expected(
-        "Two names that collide as metrics collide in one request as they do in two.",
+        "Two topic names that collide in metric names are rejected in one request as they are in two.",
         "create-topics",
         "a name that differs by a dot",
     ),
     Expected(
-        "Too many partitions are INVALID_PARTITIONS; Kafka says POLICY_VIOLATION.",
+        "Too many partitions are answered with INVALID_PARTITIONS. Kafka returns POLICY_VIOLATION.",
         "create-topics",
         "too many partitions",
     ),
@@ -274,11 +313,11 @@ _BROKER = (
 
 # Operators
 
-_IN_MEMORY = "The log of this broker is in memory: it lies nowhere, and on no disk that could be full."
+_IN_MEMORY = "In these tests the broker's log is in memory, so it has no directory and no disk that could be full."
 
 _ADMIN = (
     Expected(
-        "A config operation that does not exist is an invalid request; Kafka fails with an internal error.",
+        "An unknown config operation is an invalid request. Kafka fails with an internal error.",
         "alter-configs",
         "an operation that is none",
     ),
@@ -291,26 +330,31 @@ EXPECTED = _GROUPS + _CONSUMER_GROUPS + _BROKER + _ADMIN
 AT_DEFAULTS = (
     Expected(
         """\
-A member of a consumer group is told a shorter heartbeat interval, 10 to 250 ms, while its group changes: its next
-heartbeat is then there to be held until there is news.""",
+A member of a consumer group receives a shorter heartbeat interval, 10 to 250 ms, while its group
+changes, so that a heartbeat is in flight when there is news.""",
         field="heartbeat_interval_ms",
         kohort_within=range(10, 251),
     ),
 )
 """Differences that only `group.heartbeat.hold.ms` and `group.disconnect.grace.ms` at their defaults make."""
 
-SEEN_IN_TRANSCRIPTS = (
+SEEN_IN_OTHER_TESTS = (
     """\
-A static member that restarts before it gave up what a cooperative generation took from it starts a rebalance; Kafka
-lets it take over in silence, and nobody has those partitions until the next one.""",
+Kohort rejects a join with a subscription that is too large for a record of `__consumer_offsets` (UNKNOWN_SERVER_ERROR),
+and the other members continue. Kafka accepts it, and then fails each SyncGroup with that code, so no member of the
+group gets an assignment.""",
     """\
-A classic group is migrated although its leader hands each member its own user data back, as librdkafka does; by Kafka
-not.""",
+A static member that restarts before it gave up a partition that a cooperative generation took from
+it causes a rebalance. Kafka lets it take over silently, and nobody owns that partition until the
+next rebalance.""",
     """\
-A cooperative member of a classic group that becomes a consumer group keeps what it has until it joins again; by Kafka
-others get it at once, though it may not have heard that it lost it.""",
+A classic group is migrated even if its leader returns each member's own user data, as librdkafka
+does. Kafka does not migrate it.""",
     """\
-Who waits to join a classic group when its instance id comes with the consumer protocol is fenced; by Kafka it is told
-to join again, and takes the id back.""",
+A cooperative member of a classic group that becomes a consumer group keeps its partitions until it
+joins again. Kafka gives them to others at once, although the member may not know that it lost them.""",
+    """\
+A member that waits to join a classic group is fenced if its instance id arrives with the consumer
+protocol. Kafka tells it to join again, and it takes the id back.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios has their transcripts."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kohort.errors import ErrorCode
-from kohort.wire.find_coordinator import FindCoordinatorRequest
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.interop.conversation.plain import Plain, flat
 from tests.interop.conversation.stage import Exchange, Scene, Stage
 

@@ -14,14 +14,14 @@ from typing import Any
 from kohort.model import UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kohort.wire.describe_configs import DescribeConfigsRequest
-from kohort.wire.fetch import FetchableTopicResponse, FetchResponse
 from kohort.wire.header import read_response_header, request_header
-from kohort.wire.list_config_resources import ListConfigResourcesResponse
-from kohort.wire.list_groups import ListGroupsResponse
-from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse
+from kohort.wire.messages.list_config_resources import ListConfigResourcesResponse
+from kohort.wire.messages.list_groups import ListGroupsResponse
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.interop.conversation.plain import Names, Plain
 
 PATIENCE = 12.0

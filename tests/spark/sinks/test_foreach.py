@@ -146,6 +146,36 @@ def test_a_topic_made_anew_is_written_from_its_start(
     assert store.read() == {(0, offset): 1 + (offset < 6) for offset in range(10)}
 
 
+def test_a_late_write_by_a_driver_that_was_taken_for_dead_repeats_nothing_of_a_topic_before(
+    new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, store = new_topic(1), stores.parquet(tmp_path)
+    topic.produce(rows(10, 1))
+    home = checkpoint_at(tmp_path / "home")
+    options = {"failOnDataLoss": "false", "kafka.metadata.max.age.ms": "1"}
+    query = Query(lambda: reader(topic, **options), home)
+    write = exactly_once(store.make(), str(home))
+    held: list[Any] = []
+
+    def first(frame: Any, batch_id: int) -> None:
+        held.append(frame)
+        write(frame, batch_id)
+
+    run(query, first)
+    topic.delete()
+    topic.create()
+    topic.produce(rows(6, 1))
+    query.reader.stop()
+    query.restart()
+    until(20, "the query sees the new topic", lambda: planned(query))
+    run(query, write)
+    query.reader.stop()
+    before = store.read()
+    with pytest.raises(KohortError, match="of another topic of that name"):
+        write(held[0], 0)
+    assert store.read() == before == {(0, offset): 1 + (offset < 6) for offset in range(10)}
+
+
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     write = exactly_once(stores.parquet(tmp_path).make(), str(tmp_path))
     with pytest.raises(ConfigError, match="has no micro-batch 0: it is not this query's checkpoint"):

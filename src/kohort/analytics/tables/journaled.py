@@ -1,14 +1,15 @@
-"""The same tables from the journal alone: what brokers with a recorder wrote of each rebalance when it was over.
+"""The same tables from the journal alone, which brokers with a recorder write at the end of each rebalance.
 
-It knows causes and the moments at which members stopped and read on, to the millisecond; it has no commits, so there is
-no lag and no rate. Where both are at hand the tables are made of `__consumer_offsets`, and `journal` lies beside them.
+The journal has causes, and the times at which members stopped and resumed, in milliseconds. It has
+no commits, so there is no lag and no rate. If both are available, the tables are computed from
+`__consumer_offsets`, and `journal` is an additional table.
 """
 
 from kohort.analytics.tables import members, owners, rebalancing
-from kohort.analytics.tables.through import Through
+from kohort.analytics.tables.through import ArrowView
 
-VIEWS: dict[str, str | Through] = {
-    # Who is named by the first record is there since before it, or came with it: `came` tells.
+VIEWS: dict[str, str | ArrowView] = {
+    # A member in the first record was there before, or joined with it: `came` distinguishes the two.
     "_seen": """
         SELECT group_id, generation, ended_at AS at, member.*, true AS there,
           array_contains(came, member.member_id) AS came
@@ -48,7 +49,7 @@ VIEWS: dict[str, str | Through] = {
           coalesce(s.excess_ms, 0L) AS excess_ms, s.longest_dark_ms
         FROM journal j LEFT JOIN _stops s ON j.group_id = s.group_id AND j.generation = s.epoch""",
     "thrashing": rebalancing.VIEWS["thrashing"],
-    # What the page counts.
+    # Rows that the page counts.
     "_history": """
         SELECT 'commits' AS kind, group_id, topic, partition, at, at AS last_at, 0L AS commits,
           CAST(NULL AS INT) AS shard, CAST(NULL AS BIGINT) AS position FROM dark
@@ -56,4 +57,4 @@ VIEWS: dict[str, str | Through] = {
         SELECT 'journal', group_id, NULL, NULL, coalesce(started_at, ended_at), ended_at, 0L, NULL, NULL
         FROM journal""",
 }
-"""By name, in order; those with an underscore only lead to the others."""
+"""Views by name, in order; those with an underscore are intermediate."""

@@ -1,9 +1,10 @@
-"""Who was a member when, of both protocols, and who keeps coming and going."""
+"""Members over time, in both protocols, and members that leave and return repeatedly."""
 
-from kohort.analytics.tables.through import Through
+from kohort.analytics.tables.through import ArrowView
 
-VIEWS: dict[str, str | Through] = {
-    # A classic group's record names all members, so who is gone is told by the record before.
+VIEWS: dict[str, str | ArrowView] = {
+    # The record of a classic group has all members, so members that left are found by comparison with the
+    # previous record.
     "_generations": """
         SELECT group_id, shard, position, at, epoch, protocol, leader_id, members, alive,
           transform(members, m -> m.member_id) AS ids,
@@ -13,8 +14,8 @@ VIEWS: dict[str, str | Through] = {
           lag(epoch) OVER later AS epoch_before
         FROM history WHERE kind = 'generation'
         WINDOW later AS (PARTITION BY group_id ORDER BY position)""",
-    # What each member had from then on: one row per member and record that says something about it. In an eager group
-    # everybody stops at every generation, whoever has the same as before too.
+    # Assignment of each member over time: one row per member and record that concerns it. In an eager group
+    # all members stop at every generation, including those whose assignment does not change.
     "_states": """
         SELECT group_id, 'classic' AS group_type, position, at, epoch, member.member_id, member.instance_id,
           member.client_id, member.client_host, member.assigned, true AS alive,
@@ -38,7 +39,8 @@ VIEWS: dict[str, str | Through] = {
         FROM (
           SELECT *, coalesce(lag(alive) OVER (PARTITION BY group_id, member_id ORDER BY position), false) AS was_alive
           FROM _states)""",
-    # From the first record that has the member to the one that no longer has it; no end: it was still there.
+    # From the first record that has the member to the first one that does not; without an end it was still
+    # there.
     "memberships": """
         SELECT group_id, group_type, member_id, max(instance_id) AS instance_id, max(client_id) AS client_id,
           max(client_host) AS client_host, min(at) AS joined_at, min(if(alive, NULL, at)) AS left_at,
@@ -46,7 +48,7 @@ VIEWS: dict[str, str | Through] = {
           min(if(alive, epoch, NULL)) AS first_epoch, max(if(alive, epoch, NULL)) AS last_epoch,
           max(if(alive, size(assigned), NULL)) AS most_partitions
         FROM _lives WHERE life > 0 GROUP BY group_id, group_type, member_id, life""",
-    # Who a person calls the same member although its id is new: by its instance id, else by its client's id and host.
+    # Members that count as the same although the id changes: by instance id, otherwise by client id and host.
     "_comings": """
         SELECT group_id, coalesce(instance_id, client_id) AS member_name, client_host, joined_at AS at, true AS came
         FROM memberships
@@ -60,7 +62,7 @@ VIEWS: dict[str, str | Through] = {
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS left_before
           FROM _comings)
         WHERE came AND at - left_before <= {return_ms}""",
-    # A member flaps when it comes back again and again; a deployment brings each back once.
+    # A member flaps if it returns repeatedly; a deployment brings each member back once.
     "flapping": """
         SELECT group_id, member_name, client_host, min(at) AS begin_at, max(at) AS end_at, count(*) AS returns,
           cast(avg(away_ms) AS BIGINT) AS mean_away_ms
@@ -72,4 +74,4 @@ VIEWS: dict[str, str | Through] = {
             FROM _returns))
         GROUP BY group_id, member_name, client_host, episode HAVING count(*) >= {least_returns}""",
 }
-"""By name, in order; those with an underscore only lead to the others."""
+"""Views by name, in order; those with an underscore are intermediate."""

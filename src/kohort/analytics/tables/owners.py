@@ -1,11 +1,12 @@
-"""Who had which partition, whom it went to, and how long nobody committed meanwhile."""
+"""Owners of partitions over time, handovers, and the time without commits around them."""
 
 from kohort.analytics import timelines
-from kohort.analytics.tables.through import Through
+from kohort.analytics.tables.through import ArrowView
 
-VIEWS: dict[str, str | Through] = {
+VIEWS: dict[str, str | ArrowView] = {
     "_topic_names": "SELECT DISTINCT topic_id, topic FROM history WHERE kind = 'topic'",
-    # A member's partitions against those that it had before: each that it took, or had to stop and take again.
+    # Comparison of a member's partitions with its previous ones: those that it gained, or had to stop and
+    # gained again.
     "_changes": """
         SELECT group_id, group_type, position, at, epoch, member_id, instance_id,
           explode(if(eager, assigned, array_except(assigned, before))) AS held
@@ -17,7 +18,7 @@ VIEWS: dict[str, str | Through] = {
           coalesce(n.topic, regexp_extract(held, '^(.*)-[0-9]+$', 1)) AS topic
         FROM _changes c LEFT JOIN _topic_names n
           ON c.group_type = 'consumer' AND substring(c.held, 1, 36) = n.topic_id""",
-    # A static member that came back under a new id is the same owner.
+    # A static member that returned under a new id is the same owner.
     "_handovers": """
         SELECT group_id, group_type, position, at, epoch, topic, partition, previous_owner, member_id AS owner,
           name_before IS NOT NULL AND name_before <> coalesce(instance_id, member_id) AS moved
@@ -26,7 +27,7 @@ VIEWS: dict[str, str | Through] = {
             lag(coalesce(instance_id, member_id)) OVER taken AS name_before
           FROM _taken
           WINDOW taken AS (PARTITION BY group_id, topic, partition ORDER BY position))""",
-    "dark": Through(
+    "dark": ArrowView(
         """
         SELECT group_id, group_type, position, at, epoch, topic, partition, previous_owner, owner, moved,
           0L AS last_at, 0L AS commits
@@ -46,4 +47,4 @@ VIEWS: dict[str, str | Through] = {
           owner AS to_member, last_commit_at, first_commit_at, dark_ms, excess_ms
         FROM dark WHERE moved""",
 }
-"""By name, in order; those with an underscore only lead to the others."""
+"""Views by name, in order; those with an underscore are intermediate."""

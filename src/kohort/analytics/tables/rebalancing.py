@@ -1,12 +1,12 @@
-"""Every rebalance, its cause as far as the log proves it, what it moved, and the groups that do little else.
+"""Rebalances, their causes as far as the log proves them, what they moved, and the groups that do little else.
 
-The log has no requests: whether a member left or its session ran out, and whether one that came back was restarted or
-had polled too late, is not in it, and so not in `cause`.
+The log has no requests. It does not show whether a member left or its session expired, nor whether
+a returning member was restarted or had polled too late. So `cause` does not distinguish these.
 """
 
-from kohort.analytics.tables.through import Through
+from kohort.analytics.tables.through import ArrowView
 
-VIEWS: dict[str, str | Through] = {
+VIEWS: dict[str, str | ArrowView] = {
     "_compared": """
         SELECT *, array_except(ids, coalesce(ids_before, array())) AS came,
           array_except(coalesce(ids_before, array()), ids) AS went,
@@ -17,7 +17,8 @@ VIEWS: dict[str, str | Through] = {
           aggregate(members, 0, (n, m) -> n + size(m.assigned)) AS partitions,
           aggregate(members_before, 0, (n, m) -> n + size(m.assigned)) AS partitions_before
         FROM _generations""",
-    # `missing` counts generations that are not in the log: compacted away, or given up before an assignment was made.
+    # `missing` counts generations that are not in the log: compacted, or abandoned before an assignment was
+    # made.
     "_classic": """
         SELECT group_id, 'classic' AS group_type, position, at, epoch, protocol AS assignor, size(ids) AS members,
           came, went, partitions, greatest(coalesce(epoch - epoch_before - 1, 0), 0) AS missing,
@@ -39,7 +40,8 @@ VIEWS: dict[str, str | Through] = {
             ELSE 'nobody came or went'
           END AS cause
         FROM _compared""",
-    # What members asked for between one group epoch and the next is what raised it: the records lie before the epoch's.
+    # Changes of members between two group epochs caused the second epoch: their records are before that of
+    # the epoch.
     "_evidence": """
         SELECT *, coalesce(count_if(kind = 'epoch') OVER (PARTITION BY group_id ORDER BY position
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS step,
@@ -72,7 +74,8 @@ VIEWS: dict[str, str | Through] = {
             lag(epoch) OVER (PARTITION BY group_id ORDER BY step) AS epoch_before
           FROM _steps)
         WHERE position IS NOT NULL""",
-    # What a rebalance moved is told by its generation's record, or by the epoch at which a member took its partitions.
+    # The record of a generation shows what the rebalance moved; in consumer groups, the epoch at which a
+    # member gained its partitions does.
     "_costs": """
         SELECT d.group_id, d.group_type, if(d.group_type = 'classic', d.position, d.epoch) AS step,
           count_if(d.moved) AS moved, count(*) AS stopped, sum(d.excess_ms) AS excess_ms,
@@ -85,17 +88,17 @@ VIEWS: dict[str, str | Through] = {
           AND t.joined_position < d.position AND coalesce(t.left_position > d.position, true)
           AND t.first_epoch < if(d.group_type = 'classic', d.epoch - 1, d.epoch)
         GROUP BY 1, 2, 3""",
-    # `needless`: partitions that went from one member that stayed to another that was there before. Where all subscribe
-    # to the same, a sticky assignor makes no such move. Who came one generation ago may be what a cooperative follow-up
-    # is for.
+    # `needless`: partitions that moved between two members that were both in the group before and after. If
+    # all members have the same subscription, a sticky assignor makes no such move. A member that joined one
+    # generation ago may be the reason of a cooperative follow-up, so it does not count.
     "rebalances": """
         SELECT r.*, coalesce(c.moved, 0) AS moved, coalesce(c.stopped, 0) AS stopped,
           coalesce(c.needless, 0) AS needless, coalesce(c.excess_ms, 0) AS excess_ms, c.longest_dark_ms
         FROM (SELECT * FROM _classic UNION ALL SELECT * FROM _consumer) r
         LEFT JOIN _costs c ON r.group_id = c.group_id AND r.group_type = c.group_type
           AND if(r.group_type = 'classic', r.position, r.epoch) = c.step""",
-    # Rebalances that follow one another so closely that the group hardly gets to work, and more of them than there are
-    # when every member is restarted once.
+    # Rebalances in such close succession that the group hardly works, and more of them than a restart of
+    # every member causes.
     "thrashing": """
         SELECT group_id, min(at) AS begin_at, max(at) AS end_at, count(*) AS rebalances, sum(moved) AS moved,
           sum(excess_ms) AS excess_ms, mode(cause) AS mostly
@@ -107,4 +110,4 @@ VIEWS: dict[str, str | Through] = {
         GROUP BY group_id, burst
         HAVING count(*) >= {least_rebalances} AND count(*) > 2 * max(members) + 1""",
 }
-"""By name, in order; those with an underscore only lead to the others."""
+"""Views by name, in order; those with an underscore are intermediate."""

@@ -1,4 +1,4 @@
-"""A view that Arrow functions make where SQL would sort and join too much."""
+"""Definition of a view by an Arrow function, for cases in which SQL would sort and join too much."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ from kohort.analytics.arrow_functions import ArrowFunction
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
-    """The rows of `sql`, those of equal `by` in one place, through a function that gives rows of `schema`."""
+class ArrowView:
+    """Rows of `sql`, collected by equal `by` columns and passed to a function that returns rows of `schema`."""
 
     sql: str
     by: tuple[str, ...]

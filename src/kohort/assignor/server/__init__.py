@@ -1,6 +1,6 @@
-"""Server assignors: who should own which partition of a consumer group. Computed by the coordinator."""
+"""Server-side assignors: the coordinator uses one to compute a consumer group's target assignment."""
 
-from kohort.assignor.server.api import Load, MemberShape, Plan, ServerAssignor, Target, TopicShape, WeighsLoad
+from kohort.assignor.server.api import Load, LoadAware, MemberShape, Plan, ServerAssignor, Target, TopicShape
 from kohort.assignor.server.checking import check_targets
 from kohort.assignor.server.custom import CustomAssignor, MemberView, SimpleAssignor
 from kohort.assignor.server.registry import SERVER_ASSIGNORS, find_server_assignor, find_server_assignors
@@ -9,6 +9,7 @@ __all__ = [
     "SERVER_ASSIGNORS",
     "CustomAssignor",
     "Load",
+    "LoadAware",
     "MemberShape",
     "MemberView",
     "Plan",
@@ -16,7 +17,6 @@ __all__ = [
     "SimpleAssignor",
     "Target",
     "TopicShape",
-    "WeighsLoad",
     "check_targets",
     "find_server_assignor",
     "find_server_assignors",

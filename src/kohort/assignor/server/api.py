@@ -1,7 +1,8 @@
-"""What a server assignor is: it keeps the target assignment of a consumer group up to date (KIP-848).
+"""Interface of server-side assignors, which keep a consumer group's target assignment up to date (KIP-848).
 
-The coordinator tells a `Plan` what changed and asks for the outcome. A plan keeps state between two rebalances, so the
-cost of an update lies in the changes and not in the size of the group. Same changes in the same order, same targets.
+The coordinator reports changes to a `Plan` and requests the result. A plan keeps state between
+rebalances, so the cost of an update depends on the number of changes and not on the group size.
+Equal changes in equal order give equal targets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,125 +13,134 @@ from typing import Protocol, runtime_checkable
 from kohort.model import UUID
 
 Target = Mapping[UUID, frozenset[int]]
-"""What one member should own: partition numbers by topic id; a topic without partitions is not in it."""
+"""Target assignment of one member: partition numbers by topic ID, without entries for empty topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """What a plan knows of a topic."""
+    """Facts about a topic that a plan uses."""
 
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
-    """Of each partition the racks that hold a replica; None where nobody knows."""
+    """For each partition, the racks that hold a replica; None if unknown."""
     name: str = ""
-    """For a user's assignor, and for what is said to people."""
+    """For user-defined assignors and for messages to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberShape:
-    """What a plan knows of a member."""
+    """Facts about a member that a plan uses."""
 
     topics: frozenset[UUID]
-    """What it subscribes to, expressions resolved. A topic that the plan was not told of counts once it is."""
+    """Subscribed topics, with regular expressions resolved.
+
+    A topic that `Plan.set_topic` has not added yet takes effect once it is added.
+    """
     rack: str | None = None
     instance_id: str | None = None
     """Set for a static member."""
     weight: float = 1.0
-    """How much it wants beside the others; above 0. Only `weighted` looks at it."""
+    """Relative share that the member should receive; above 0. Only `weighted` uses it."""
     drained: bool = False
-    """It stays in the group and gets nothing. Where all subscribers of a topic are drained, the topic waits."""
+    """Whether the member stays in the group but receives no partitions.
+
+    If all subscribers of a topic are drained, its partitions stay unassigned.
+    """
 
 
 def why_nothing(member: MemberShape) -> str:
-    """The reason of a member that no plan can give anything."""
+    """Return the reason why no plan can assign partitions to the member."""
     return "nothing: it is drained" if member.drained else "nothing: it asks for no topic that exists"
 
 
 class Plan(Protocol):
-    """The target assignment of one group. Changes are noted by `set_*` and `remove_*`, and take effect in `update`."""
+    """Target assignment of one group. The changes by `set_*` and `remove_*` take effect in `update`."""
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
-        """A topic is new, has grown, or its replicas moved. One made anew under the same name has another id."""
+        """Add a topic, or change its partition count or its replicas. A recreated topic has a new ID."""
         ...
 
     def remove_topic(self, topic_id: UUID) -> None:
-        """A topic was deleted, or nobody asks for it any more; an unknown one is no error."""
+        """Remove a topic that was deleted or has no subscribers; an unknown topic is not an error."""
         ...
 
     def set_member(self, member_id: str, member: MemberShape) -> None:
-        """A member is new, or what is known of it changed."""
+        """Add a member, or change its properties."""
         ...
 
     def remove_member(self, member_id: str) -> None:
-        """A member left; an unknown one is no error."""
+        """Remove a member that left; an unknown member is not an error."""
         ...
 
     def rename_member(self, old: str, new: str) -> None:
-        """A static member came back under another id, and keeps its target; an unknown `old` is no error.
+        """Replace the ID of a static member that returned, and keep its target; an unknown `old` is not an error.
 
-        Whoever had the `new` id is gone.
+        An existing member with the ID `new` is removed.
         """
         ...
 
     def restore(self, targets: Mapping[str, Target]) -> None:
-        """Go on from targets computed earlier (by this plan, another assignor, or a coordinator that is gone).
+        """Continue from targets that this plan, another assignor or a former coordinator computed.
 
-        Called once, after the topics and members are set and before the first update, which then returns what differs
-        from `targets`. What no longer fits (a topic, partition or member that is gone) is passed over.
+        Must be called at most once, after the topics and members are set and before the first
+        update, which then returns the differences from `targets`. Topics, partitions and members
+        that do not exist any more are ignored.
         """
         ...
 
     def update(self) -> Mapping[str, Target]:
-        """Compute; return the members whose target changed since the last update, each with its whole new target.
+        """Compute the assignment and return the complete new target of each member whose target changed.
 
-        A member that was removed is not among them. Raises AssignorError where a user's assignor fails or gives what
-        cannot be; the targets are then as they were, and the next update tries again.
+        Removed members are not included. Raises AssignorError if a user-defined assignor fails or
+        returns an invalid assignment; the targets then stay unchanged, and the next update tries
+        again.
         """
         ...
 
     def reason(self, member_id: str) -> str:
-        """Why this member has what it has: one plain sentence with what was weighed, as of the last update.
+        """Return one plain sentence that explains the member's target as of the last update.
 
-        KeyError for a member that the plan was not told of.
+        Raises KeyError if the plan does not know the member.
         """
         ...
 
 
 class Load(Enum):
-    """What a partition may cost whoever has it."""
+    """Kind of cost that a partition causes for its owner."""
 
     LAG = "records of lag"
-    """How many records the group has not processed yet."""
+    """Number of records that the group has not processed yet."""
     RATE = "records per second"
-    """How fast the partition grows."""
+    """Number of records per second that are written to the partition."""
 
 
 @runtime_checkable
-class WeighsLoad(Protocol):
-    """A plan that balances what its partitions cost rather than how many there are."""
+class LoadAware(Protocol):
+    """A plan that balances the load of partitions instead of their number."""
 
     @property
     def weighs(self) -> Load:
-        """What it wants to be told."""
+        """Kind of load that the plan needs."""
         ...
 
     def set_loads(self, topic_id: UUID, loads: Iterable[tuple[int, float]]) -> None:
-        """What partitions of a topic, by number, cost whoever has them.
+        """Set the loads of a topic's partitions, as (partition number, load) pairs.
 
-        One that was never told counts as nothing. To be told of all, often, is cheap: targets move only when what is
-        gained passes a threshold. Negative or not finite: ValueError. Unknown partitions are passed over.
+        A partition without a load counts as 0. Setting all loads often is cheap: targets change
+        only if the improvement exceeds a threshold. Unknown partitions are ignored. Raises
+        ValueError if a load is negative or not finite.
         """
         ...
 
 
 class ServerAssignor(Protocol):
-    """One per name; has no state of its own."""
+    """An assignment strategy of the coordinator. There is one stateless object per name."""
 
     @property
     def name(self) -> str:
-        """What a member asks for by `group.remote.assignor`, and a group by its configuration."""
+        """Name that members specify as `group.remote.assignor`, and groups in their configuration."""
         ...
 
     def plan(self) -> Plan:
-        """A new, empty plan for one group."""
+        """Return a new, empty plan for one group."""
         ...

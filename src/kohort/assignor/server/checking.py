@@ -1,4 +1,4 @@
-"""Whether targets that somebody else computed can be: what a user's assignor gives is refused whole or taken whole."""
+"""Validate an assignment that a user-defined assignor computed: it is accepted or rejected as a whole."""
 
 from collections.abc import Collection, Mapping
 
@@ -12,10 +12,12 @@ def check_targets(
     members: Mapping[str, MemberShape],
     topics: Mapping[UUID, TopicShape],
 ) -> dict[str, Target]:
-    """The targets of all members, of whom those that are not in `given` get nothing.
+    """Return the targets of all members; members that are not in `given` get nothing.
 
-    AssignorError, with what is wrong, where a member is gone, a topic is not subscribed to, a partition does not
-    exist or is given twice, or where one that somebody could have is given to nobody: its records would wait unseen.
+    Raises AssignorError, with the reason, if a member does not exist, a member is not subscribed to
+    the topic, or a partition does not exist or is assigned twice. It also raises AssignorError if a
+    partition that some member could own is unassigned, because its records would never be
+    processed.
     """
     owners: dict[UUID, dict[int, str]] = {topic_id: {} for topic_id in topics}
     for member_id, share in given.items():
@@ -30,12 +32,13 @@ def check_targets(
                 raise AssignorError(f"it gives {member_id!r} {_name(topics, topic_id)}, and that member {why}")
             _take(owners[topic_id], topics, topic_id, member_id, numbers)
     asked = {topic_id for member in members.values() if not member.drained for topic_id in member.topics}
-    for topic_id in asked & topics.keys():
+    short = [one for one in asked & topics.keys() if len(owners[one]) < topics[one].partitions]
+    if short:
+        topic_id = min(short)
         left = topics[topic_id].partitions - len(owners[topic_id])
-        if left:
-            number = min(set(range(topics[topic_id].partitions)) - owners[topic_id].keys())
-            rest = f" and {left - 1} more" if left > 1 else ""
-            raise AssignorError(f"it gives {_name(topics, topic_id)}-{number}{rest} to nobody")
+        number = min(set(range(topics[topic_id].partitions)) - owners[topic_id].keys())
+        rest = f" and {left - 1} more" if left > 1 else ""
+        raise AssignorError(f"it gives {_name(topics, topic_id)}-{number}{rest} to nobody")
     shares = {member_id: given.get(member_id, {}) for member_id in members}
     return {
         member_id: {topic_id: frozenset(numbers) for topic_id, numbers in share.items() if numbers}

@@ -1,6 +1,7 @@
-"""A user's own server assignor: a class with a `name` and `assign`, made into a plan whose targets are checked.
+"""User-defined server-side assignors: a class with `name` and `assign` becomes a plan with validated targets.
 
-The coordinator calls it between two requests, so it should take milliseconds and must not wait for anything.
+The coordinator calls `assign` between two requests, so it should take milliseconds and must not
+block.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,33 +17,34 @@ from kohort.model import UUID
 
 @dataclass(frozen=True, slots=True)
 class MemberView(MemberShape):
-    """What a user's assignor is told of a member."""
+    """Facts about a member that a user-defined assignor receives."""
 
     target: Target = field(default_factory=dict)
-    """What it has now: whoever keeps that moves little."""
+    """Present target of the member. Assignors that keep it avoid moves."""
 
 
 class SimpleAssignor(Protocol):
-    """What a user writes. The class is made without arguments, once."""
+    """Interface that a user implements. The class is instantiated once, without arguments."""
 
     @property
     def name(self) -> str:
-        """What members and groups ask for."""
+        """Name that members and groups specify."""
         ...
 
     def assign(
         self, members: Mapping[str, MemberView], topics: Mapping[UUID, TopicShape]
     ) -> Mapping[str, Mapping[UUID, Collection[int]]]:
-        """Give every partition of `topics` to one of the `members` that subscribe to it.
+        """Assign every partition of `topics` to one of the `members` that subscribe to it.
 
-        `members` are those that are not drained, `topics` those that one of them subscribes to.
+        `members` excludes drained members; `topics` contains the topics to which at least one of
+        them subscribes.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CustomAssignor:
-    """A user's assignor as a `ServerAssignor`."""
+    """A user-defined assignor as a `ServerAssignor`."""
 
     own: SimpleAssignor
 
@@ -57,7 +59,7 @@ class CustomAssignor:
 
 
 class CustomPlan:
-    """See `Plan`. The user's code computes all anew whenever anything changed."""
+    """See `Plan`. After any change, the user's code computes the whole assignment again."""
 
     def __init__(self, own: SimpleAssignor) -> None:
         self._own = own
@@ -88,7 +90,7 @@ class CustomPlan:
         self._changed = True
 
     def rename_member(self, old: str, new: str) -> None:
-        """See `Plan.rename_member`. The user's code is not asked: a name is no reason to move anything."""
+        """See `Plan.rename_member`. A new name moves no partition, so the user's code is not called."""
         self.remove_member(new)
         if old not in self._members:
             return
@@ -143,7 +145,7 @@ class CustomPlan:
 
 
 def load(name: str) -> ServerAssignor:
-    """A user's assignor by where its class is: `package.module:Class`, or with a dot. Raises ConfigError."""
+    """Load a user-defined assignor from `package.module:Class` or `package.module.Class`. Raises ConfigError."""
     module, _, attribute = name.rpartition(":" if ":" in name else ".")
     try:
         made = getattr(import_module(module), attribute)()

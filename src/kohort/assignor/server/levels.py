@@ -1,7 +1,8 @@
-"""Members of a group by how many partitions they have, so that who has the least or the most is found at once.
+"""Members of a group by number of partitions, to find the least and the most loaded members at once.
 
-Members with the same subscription in the same rack are interchangeable: they form a `Kind`. Kinds are few, so a set of
-kinds is an integer with one bit each, and "the lightest subscriber of this topic" is an AND per load that occurs.
+Members with the same subscription in the same rack are interchangeable: they form a `MemberClass`. A group
+has few kinds, so a set of kinds is an integer with one bit per kind. Finding a topic's least loaded
+subscriber takes one AND per distinct load.
 """
 
 from bisect import bisect_left
@@ -13,7 +14,7 @@ from kohort.model import UUID
 
 
 class Topic:
-    """A topic while somebody may subscribe to it."""
+    """A topic to which members may subscribe."""
 
     __slots__ = ("free", "id", "kinds", "shape")
 
@@ -21,13 +22,13 @@ class Topic:
         self.id = topic_id
         self.shape = shape
         self.kinds = 0
-        """Who subscribes to it, as a set of kinds."""
+        """Subscribers of the topic, as a set of kinds."""
         self.free: list[int] = list(range(shape.partitions))
-        """Partitions that nobody has."""
+        """Partitions that have no owner."""
 
 
-class Kind:
-    """Members that are interchangeable."""
+class MemberClass:
+    """A class of interchangeable members."""
 
     __slots__ = ("bit", "having", "held", "rack", "shape", "size", "topics")
 
@@ -37,14 +38,14 @@ class Kind:
         self.rack = rack
         self.size = 0
         self.having: dict[int, list[Member]] = {}
-        """By load, in no order that means anything; no empty lists."""
+        """Members by load, in arbitrary order; there are no empty lists."""
         self.held: dict[Topic, int] = {}
-        """How many partitions of a topic its members have together."""
+        """Number of partitions per topic that the members of this kind own together."""
         self.shape: MemberShape | None = None
-        """Of the last that came."""
+        """Shape of the member that was added last."""
 
     def alike(self, shape: MemberShape) -> MemberShape:
-        """The same, as the very value that another member has, where most members say the same of themselves."""
+        """Return an equal shape that members share, which saves memory because most members have equal shapes."""
         if self.shape != shape:
             self.shape = shape
         assert self.shape is not None
@@ -52,68 +53,75 @@ class Kind:
 
 
 class Member:
-    """A member with its target. `load` is the number of its partitions, `slot` its place among those with as many."""
+    """A member with its target.
+
+    `load` is the number of its partitions, `slot` its position in the list of members of its kind
+    and load.
+    """
 
     __slots__ = ("id", "kind", "load", "shape", "slot", "target", "turn")
 
-    def __init__(self, member_id: str, shape: MemberShape, kind: Kind) -> None:
+    def __init__(self, member_id: str, shape: MemberShape, kind: MemberClass) -> None:
         self.id = member_id
         self.shape = shape
         self.kind = kind
         self.load = self.slot = 0
         self.target: dict[UUID, Set[int]] = {}
-        """Of each topic a frozenset, or within a turn, where there are many, a set of its own."""
+        """Partition numbers by topic, as frozensets.
+
+        In the present turn, a large one may be a mutable set that only this member uses.
+        """
         self.turn = -1
-        """The turn in which `target` became its own: others may have it as soon as that is over."""
+        """The turn in which `target` was copied. Callers may share the target once that turn is over."""
 
 
-class Levels:
-    """All members by load and kind. Every change costs the same, whatever the size of the group."""
+class MembersByLoad:
+    """All members by load and kind. The cost of each change is independent of the group size."""
 
     def __init__(self) -> None:
-        self._kinds: dict[int, Kind] = {}
-        """By the position of the bit."""
+        self._kinds: dict[int, MemberClass] = {}
+        """Kinds by the position of their bit."""
         self._bits = 0
         self._at: dict[int, int] = {}
-        """By load, the kinds that have members there."""
+        """Set of kinds that have members with a load, by load."""
         self._loads: list[int] = []
-        """Its keys, ascending."""
+        """Keys of `_at` in ascending order."""
 
-    def add_kind(self, topics: frozenset[UUID], rack: str | None) -> Kind:
-        """A new kind, on the lowest bit that is free."""
-        kind = Kind(~self._bits & (self._bits + 1), topics, rack)
+    def add_kind(self, topics: frozenset[UUID], rack: str | None) -> MemberClass:
+        """Return a new kind with the lowest free bit."""
+        kind = MemberClass(~self._bits & (self._bits + 1), topics, rack)
         self._kinds[kind.bit.bit_length()] = kind
         self._bits |= kind.bit
         return kind
 
-    def remove_kind(self, kind: Kind) -> None:
+    def remove_kind(self, kind: MemberClass) -> None:
         assert not kind.having
         del self._kinds[kind.bit.bit_length()]
         self._bits ^= kind.bit
 
     def highest(self, kinds: int, below: float = inf) -> tuple[int, int]:
-        """The greatest load below some among these kinds, and those of the kinds that have it; (-1, 0) for none."""
+        """Return the highest load below `below` among these kinds, and the kinds with that load, or (-1, 0)."""
         for load in reversed(self._loads):
             if load < below and (here := self._at[load] & kinds):
                 return load, here
         return -1, 0
 
     def lowest(self, kinds: int) -> tuple[int, int]:
-        """The least load among these kinds, which have members, and those of the kinds that have it."""
+        """Return the lowest load among these kinds, and the kinds with that load. The kinds must have members."""
         for load in self._loads:
             if here := self._at[load] & kinds:
                 return load, here
         raise AssertionError("these kinds have no members")
 
-    def each(self, kinds: int) -> Iterator[Kind]:
-        """The kinds of a set, from the lowest bit up."""
+    def each(self, kinds: int) -> Iterator[MemberClass]:
+        """Yield the kinds of a set in ascending order of their bits."""
         while kinds:
             bit = kinds & -kinds
             yield self._kinds[bit.bit_length()]
             kinds ^= bit
 
     def put(self, member: Member, load: int) -> None:
-        """Add a member that is nowhere yet."""
+        """Add a member that is in no list yet."""
         here = member.kind.having.get(load)
         if here is None:
             self.put_all(member.kind, load, [member])
@@ -122,8 +130,8 @@ class Levels:
             member.slot = len(here)
             here.append(member)
 
-    def put_all(self, kind: Kind, load: int, members: list[Member]) -> None:
-        """Add members of one kind that are nowhere yet; the list is kept."""
+    def put_all(self, kind: MemberClass, load: int, members: list[Member]) -> None:
+        """Add members of one kind that are in no list yet; takes ownership of the list."""
         here = kind.having.get(load)
         start = 0
         if here is None:
@@ -137,7 +145,7 @@ class Levels:
             member.slot = slot
 
     def take(self, member: Member) -> None:
-        """Remove a member from where it is."""
+        """Remove a member from its list."""
         here = member.kind.having[member.load]
         last = here.pop()
         if last is not member:
@@ -146,8 +154,8 @@ class Levels:
         if not here:
             self._unmark(member.load, member.kind)
 
-    def take_some(self, kind: Kind, load: int, count: int) -> list[Member]:
-        """Remove that many members of one kind and load, or all where there are fewer."""
+    def take_some(self, kind: MemberClass, load: int, count: int) -> list[Member]:
+        """Remove and return `count` members of one kind and load, or all if there are fewer."""
         here = kind.having[load]
         if count < len(here):
             taken = here[-count:]
@@ -166,7 +174,7 @@ class Levels:
             self._at[load] = 0
         self._at[load] |= bit
 
-    def _unmark(self, load: int, kind: Kind) -> None:
+    def _unmark(self, load: int, kind: MemberClass) -> None:
         del kind.having[load]
         self._at[load] ^= kind.bit
         if not self._at[load]:
@@ -175,9 +183,9 @@ class Levels:
 
 
 class Singletons(dict[int, frozenset[int]]):
-    """A set of one number for every number that somebody asks for; of one update.
+    """Frozensets of one number each, created on demand and shared within one update.
 
-    Where members have one partition of each of many topics, most targets are made of these, so they share them.
+    If members own one partition of each of many topics, most targets consist of such sets.
     """
 
     def __missing__(self, number: int) -> frozenset[int]:

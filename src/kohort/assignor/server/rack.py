@@ -1,8 +1,9 @@
-"""As even as `uniform`, and among all such targets one where the least is read across racks (`rack`; Kafka has none).
+"""Assignor `rack`: as even as `uniform`, with as few reads across racks as possible (not in Apache Kafka).
 
-`uniform` decides between equals, partition by partition. Here what is far changes places until no exchange, however
-long, brings one more partition near to its member. Exchanges go round: each member on the way gives one partition and
-gets one, so the loads stay as they are.
+`uniform` decides between equally loaded members one partition at a time. This assignor exchanges
+partitions until no exchange, of any length, gives one more partition to a member that is near one
+of its replicas. An exchange is a cycle: each member in it gives one partition and receives one, so
+the loads do not change.
 """
 
 from collections.abc import Sequence
@@ -10,15 +11,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kohort.assignor.server.api import Plan
-from kohort.assignor.server.levels import Kind, Member, Topic
+from kohort.assignor.server.levels import Member, MemberClass, Topic
 from kohort.assignor.server.uniform import UniformPlan
 
 MOST_KINDS = 40
-"""Above so many kinds of members that share topics one does not search: it takes the cube of their number."""
+"""Maximum number of kinds of members that share topics; the search takes the cube of it."""
 
 
 class RackAssignor:
-    """See `ServerAssignor`. A partition moves only where at least one more is near for it."""
+    """See `ServerAssignor`. Partitions move only if at least one more becomes near."""
 
     name = "rack"
 
@@ -28,7 +29,7 @@ class RackAssignor:
 
 
 class RackPlan(UniformPlan):
-    """See `Plan`. Where racks are known, an update looks at every partition: 0.1 s for 100,000."""
+    """See `Plan`. If racks are known, an update visits every partition: 0.1 s for 100,000 partitions."""
 
     def _settle(self) -> None:
         levels, pools = self.roster.levels, self.roster.pools()
@@ -36,54 +37,57 @@ class RackPlan(UniformPlan):
             members = list(levels.each(kinds))
             racks = {kind.rack for kind in members} - {None}
             if racks and 1 < len(members) <= MOST_KINDS and any(topic.shape.racks for topic in pool):
-                # With one pool who has one more than others may change, too: nobody else minds.
+                # With one pool, the extra partitions may move to other members, because no other
+                # pool is affected.
                 exchange = Exchange(self, members, pool, loads_too=len(pools) == 1)
                 while exchange.improve():
                     pass
 
 
 Stock = dict[int, dict[tuple[Topic, int], Member]]
-"""By the kinds that are near to them: partitions with their members."""
+"""Partitions and their owners, by the set of kinds that are near the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where a partition can be: with a member of a kind, or with one that has more than others and may give one."""
+    """A place of partitions: members of a kind, or those among them that have one extra partition and may give it."""
 
-    kind: Kind
+    kind: MemberClass
     heavy: bool = False
 
 
 TURN = None
-"""The node that makes a light member heavy and a heavy one light."""
+"""The node at which a light member becomes heavy, and a heavy member becomes light."""
 
 
 Gains = dict[Node | None, dict[Node | None, int]]
-"""By node, to which others a partition can go, and what that gains: 1, 0 or -1."""
+"""By node, the nodes that can receive a partition from it, and the gain of that move: 1, 0 or -1."""
 
 
 class Exchange:
-    """The partitions of one pool by where they are and where they would be near.
+    """The partitions of one pool, by their owners and by the kinds that are near them.
 
-    A graph: an edge says what is gained when a partition goes from one node to another, and a cycle whose gains add up
-    to more than nothing is worth its moves.
+    They form a graph. An edge is the gain of moving a partition from one node to another. A cycle
+    with a positive total gain is worth its moves.
     """
 
-    def __init__(self, plan: UniformPlan, kinds: Sequence[Kind], pool: Sequence[Topic], *, loads_too: bool) -> None:
+    def __init__(
+        self, plan: UniformPlan, kinds: Sequence[MemberClass], pool: Sequence[Topic], *, loads_too: bool
+    ) -> None:
         self._plan = plan
         self._kinds = kinds
         self._bits = sum(kind.bit for kind in kinds)
         self._pool = {topic.id: topic for topic in pool}
         loads = {load for kind in kinds for load in kind.having}
         self._high = max(loads) if loads_too and len(loads) == 2 else None
-        """What heavy members have; None where all have as much, or must keep what they have."""
+        """Load of heavy members; None if all loads are equal or must not change."""
         self._stocks: dict[Node, Stock] = {Node(kind, heavy): {} for kind in kinds for heavy in (False, True)}
         for kind in kinds:
             for member in [member for members in kind.having.values() for member in members]:
                 self._file(member)
 
     def improve(self) -> bool:
-        """Let one kind of exchange happen as often as it can; whether there was any that gains something."""
+        """Perform one kind of exchange as often as possible; return whether one with a gain was found."""
         cycle = _shortest_cycle(self._gains())
         if cycle is None:
             return False
@@ -98,7 +102,10 @@ class Exchange:
         return True
 
     def _exchange(self, steps: Sequence[tuple[Node, Node, int]], last: Member | None) -> None:
-        """Each giver hands one partition to the next; the last one to `last`, or else to the first giver."""
+        """Move one partition from each giver to the next.
+
+        The last giver's partition moves to `last`, or else to the first giver.
+        """
         given = [next(reversed(self._stock(giver, near).items())) for giver, _, near in steps]
         assert len(dict(given)) == len(given), "a shorter cycle would have done"
         givers = [member for _, member in given]
@@ -122,7 +129,7 @@ class Exchange:
         return Node(member.kind, member.load == self._high)
 
     def _file(self, member: Member, *, out: bool = False) -> None:
-        """Put what a member has of the pool where it belongs, or take it out."""
+        """Add a member's partitions of the pool to its stock, or remove them."""
         stock = self._stocks[self._node(member)]
         for topic_id, numbers in member.target.items():
             topic = self._pool.get(topic_id)
@@ -135,7 +142,7 @@ class Exchange:
                     here[topic, number] = member
 
     def _stock(self, giver: Node, near: int) -> dict[tuple[Topic, int], Member]:
-        """What can be given from there; anybody of a kind may pass something on, heavy or not."""
+        """Return the partitions that the node can give; any member of a kind may pass one on, heavy or not."""
         here = self._stocks[giver].get(near)
         return here or self._stocks[Node(giver.kind, heavy=True)].get(near, {})
 
@@ -144,7 +151,7 @@ class Exchange:
         return {near for node in nodes for near, here in self._stocks[node].items() if here}
 
     def _best(self, giver: Node, receiver: Node) -> int:
-        """Which partitions to give from one to the other, by the kinds that are near to them."""
+        """Return the best partitions to move from one node to the other, as the set of kinds that are near them."""
         return max(self._nears(giver), key=lambda near: (_gain(near, giver, receiver), -near))
 
     def _a_light_one(self, node: Node) -> Member:
@@ -156,7 +163,8 @@ class Exchange:
         places = [Node(kind) for kind in self._kinds]
         for node in self._stocks:
             if nears := self._nears(node):
-                # A heavy member may also give to one of its kind, that then gives something on.
+                # A heavy member may also give a partition to a member of its own kind, which then
+                # passes one on.
                 others = [place for place in places if place.kind is not node.kind or node.heavy]
                 gains[node] = {other: max(_gain(near, node, other) for near in nears) for other in others}
         if self._high is not None:
@@ -168,8 +176,12 @@ class Exchange:
 
 
 def _shortest_cycle(gains: Gains) -> list[Node | None] | None:
-    """A cycle that gains something by the fewest moves, from a node back to itself; from TURN if that is on it."""
-    # By start and end: the best walk of so many steps. The shortest walk back that gains is a simple cycle.
+    """Return the shortest cycle with a positive gain; its first and last nodes are equal.
+
+    If TURN is in the cycle, the cycle starts there.
+    """
+    # By start and end: the best walk with the present number of steps. The shortest closed walk
+    # with a gain is a simple cycle.
     walks: dict[tuple[Node | None, Node | None], tuple[int, list[Node | None]]]
     walks = {(start, start): (0, [start]) for start in gains}
     for _ in gains:

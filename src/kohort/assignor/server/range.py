@@ -1,16 +1,18 @@
-"""Contiguous ranges, topic by topic (Kafka's `range`, KIP-848): partition n of topics that are cut alike has one owner.
+"""Assignor `range` (KIP-848): contiguous ranges per topic, aligned between co-partitioned topics.
 
-It depends only on who is there, so it is not sticky beyond that: who comes or goes moves the ranges of all behind it.
+The assignment depends only on the present members, so it is not sticky beyond that: a member that
+joins or leaves shifts the ranges of all later members.
 """
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
 from kohort.model import UUID
 
 
 class RangeAssignor:
-    """Co-partitioned: what joins of topics with equal keys and equal numbers of partitions rely on."""
+    """Co-partitioned ranges, as joins of topics with equal keys and equal partition counts require."""
 
     name = "range"
 
@@ -20,17 +22,17 @@ class RangeAssignor:
 
 
 class RangePlan:
-    """See `Plan`. An update costs as much as the group is large, and nothing where nothing changed."""
+    """See `Plan`. An update costs time proportional to the group size, or nothing if nothing changed."""
 
     def __init__(self) -> None:
         self._topics: dict[UUID, int] = {}
         self._members: dict[str, MemberShape] = {}
         self._targets: dict[str, Target] = {}
-        """As they were told last."""
+        """Targets as last returned."""
         self._subscribers: dict[UUID, list[str]] = {}
-        """Who asks for each topic that exists, in order, as of the last update."""
+        """Subscribers of each existing topic, in order, as of the last update."""
         self._places: dict[frozenset[UUID], list[dict[str, int]]] = {}
-        """By subscription, where each member stands among the subscribers of its topics; made when it is asked for."""
+        """By subscription, each member's position among the subscribers of its topics; computed on demand."""
         self._changed = False
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
@@ -55,7 +57,7 @@ class RangePlan:
             self._changed = True
 
     def rename_member(self, old: str, new: str) -> None:
-        """See `Plan.rename_member`. Static members are ordered by instance id, so none of them changes its place."""
+        """See `Plan.rename_member`. Static members are ordered by instance ID, so positions do not change."""
         self.remove_member(new)
         if old not in self._members:
             return
@@ -69,7 +71,7 @@ class RangePlan:
         self._changed = True
 
     def restore(self, targets: Mapping[str, Target]) -> None:
-        """See `Plan.restore`. Ranges need no past, so this only says what need not be told again."""
+        """See `Plan.restore`. Ranges have no history, so the targets only limit what the next update returns."""
         self._targets = dict(targets)
         self._changed = True
 
@@ -95,7 +97,7 @@ class RangePlan:
         )
 
     def _orders(self, topics: frozenset[UUID]) -> list[dict[str, int]]:
-        """Where members stand among the subscribers of these topics: one order, or several where these differ."""
+        """Return the members' positions among the subscribers of these topics, one mapping per distinct order."""
         if topics not in self._places:
             lists = {id(found): found for topic_id in topics if (found := self._subscribers.get(topic_id))}
             self._places[topics] = [
@@ -111,13 +113,13 @@ class RangePlan:
             shape = (self._topics[topic_id], len(subscribers))
             if shape not in cut:
                 cut[shape] = list(_cut(*shape))
-            # Whoever comes after the last range gets nothing.
+            # Members after the last range get nothing.
             for member_id, numbers in zip(subscribers, cut[shape], strict=False):
                 made[member_id][topic_id] = numbers
         return dict(made)
 
     def _in_order(self) -> dict[UUID, list[str]]:
-        """Topics that the same members ask for share a list."""
+        """Return each topic's subscribers in order; topics with the same subscribers share a list."""
         alike: dict[frozenset[UUID], list[str]] = {}
         for member_id in sorted(self._members, key=self._rank):
             member = self._members[member_id]
@@ -138,7 +140,8 @@ class RangePlan:
         return subscribers
 
     def _existing(self, topics: Iterable[UUID]) -> list[UUID]:
-        return [topic_id for topic_id in topics if topic_id in self._topics]
+        # Sorted, because the order of a set depends on how it was made, and a target's record has the target's order.
+        return sorted((topic_id for topic_id in topics if topic_id in self._topics), key=attrgetter("int"))
 
     def _rank(self, member_id: str) -> tuple[bool, str]:
         instance_id = self._members[member_id].instance_id
@@ -146,7 +149,7 @@ class RangePlan:
 
 
 def _cut(partitions: int, members: int) -> Iterable[frozenset[int]]:
-    """The ranges in order, the longer ones first; no empty ones."""
+    """Yield the non-empty ranges in order, longer ones first."""
     short, longer = divmod(partitions, members)
     start = 0
     for index in range(members if short else longer):

@@ -1,4 +1,4 @@
-"""Server assignors by name."""
+"""Find server-side assignors by name."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -14,17 +14,17 @@ from kohort.errors import ConfigError
 SERVER_ASSIGNORS: MappingProxyType[str, ServerAssignor] = MappingProxyType(
     {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor(), RackAssignor(), LAG, RATE, WEIGHTED)}
 )
-"""What Kohort ships, by name: Apache Kafka's two, first, and then its own."""
+"""Built-in assignors by name: the two of Apache Kafka, then Kohort's own."""
 
 _JAVA_NAMES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""What stands in a broker configuration that was written for Apache Kafka."""
+"""Class names that appear in broker configurations written for Apache Kafka."""
 
 
 def find_server_assignors(names: Iterable[str]) -> list[ServerAssignor]:
-    """The assignors that `group.consumer.assignors` names, the default first. Raises ConfigError with what to do."""
+    """Return the assignors that `group.consumer.assignors` names, the default first. Raises ConfigError."""
     found = [find_server_assignor(name) for name in names]
     if not found:
         raise ConfigError("group.consumer.assignors is empty: name at least one assignor, such as uniform.")
@@ -35,7 +35,10 @@ def find_server_assignors(names: Iterable[str]) -> list[ServerAssignor]:
 
 
 def find_server_assignor(name: str) -> ServerAssignor:
-    """The assignor of that name, Kafka's class name included; any other name with a dot is a user's class."""
+    """Return the assignor with that name, or that Kafka class name; another name with a dot is a user's class.
+
+    Raises ConfigError.
+    """
     name = _JAVA_NAMES.get(name, name)
     if name in SERVER_ASSIGNORS:
         return SERVER_ASSIGNORS[name]

@@ -1,45 +1,46 @@
-"""What every plan that counts partitions keeps: topics, members, who has what, and what changed since the last update.
+"""State that all partition-counting plans share: topics, members, owners, and changes since the last update.
 
-A target that was told belongs to others too, so the first change after an update copies it.
+Callers share the targets that an update returned, so the first change after an update copies the
+target.
 """
 
 from collections.abc import Collection, Mapping, Set
 from typing import cast
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape
-from kohort.assignor.server.levels import Kind, Levels, Member, Singletons, Topic
+from kohort.assignor.server.levels import Member, MemberClass, MembersByLoad, Singletons, Topic
 from kohort.model import UUID
 
 _MANY = 64
-"""From so many partitions of a topic on, one more or less is not worth a new frozenset."""
+"""Minimum number of partitions of a topic from which a mutable set is cheaper than a new frozenset per change."""
 
 
 class Roster:
-    """The bookkeeping of a group. It knows who could have what, and leaves to others who should."""
+    """Bookkeeping of one group: it finds the members that may own a partition, and the plans choose one of them."""
 
     def __init__(self) -> None:
         self.topics: dict[UUID, Topic] = {}
         self.members: dict[str, Member] = {}
-        self.levels = Levels()
+        self.levels = MembersByLoad()
         self.to_deal: dict[Topic, None] = {}
         """Topics that may have both free partitions and subscribers."""
         self.uneven = 0
-        """Kinds with a member that is new, or has more or less than before."""
-        self._kinds: dict[tuple[frozenset[UUID], str | None], Kind] = {}
+        """Kinds with a member that is new or whose load changed."""
+        self._kinds: dict[tuple[frozenset[UUID], str | None], MemberClass] = {}
         self._pools: dict[int, list[Topic]] | None = None
         self._gone: dict[UUID, Topic] = {}
-        """Removed topics that members may still have."""
+        """Removed topics that members may still own."""
         self._before: dict[str, Mapping[UUID, Set[int]] | None] = {}
-        """Targets as they were told, of those whose target was touched since; None for members that nobody knew."""
+        """Targets as last returned, of members whose target has changed since; None for members that are new."""
         self._open: dict[Member, None] = {}
-        """Members with a set in their target that can still be changed."""
+        """Members whose target contains a mutable set."""
         self._turn = 0
-        """Counts what was told: a target of this turn is still ours alone."""
+        """Number of updates so far. A target that was copied in this turn is not shared."""
         self._one = Singletons()
         self._shares: dict[frozenset[UUID], tuple[int, int, int] | None] = {}
 
     def set_topic(self, topic_id: UUID, shape: TopicShape) -> None:
-        """See `Plan.set_topic`. One that shrank loses what it had: Kafka knows no such topic."""
+        """See `Plan.set_topic`. A topic that shrank loses its assignments; Kafka topics never shrink."""
         known = self.topics.get(topic_id)
         if known is not None and shape.partitions < known.shape.partitions:
             self.remove_topic(topic_id)
@@ -57,7 +58,7 @@ class Roster:
         self.to_deal[topic] = None
 
     def remove_topic(self, topic_id: UUID) -> None:
-        """See `Plan.remove_topic`. Members lose it when it is collected, all such topics in one go."""
+        """See `Plan.remove_topic`. `collect_gone` later removes all such topics from their owners in one pass."""
         topic = self.topics.pop(topic_id, None)
         if topic is None:
             return
@@ -67,7 +68,7 @@ class Roster:
             self._gone[topic_id] = topic
 
     def set_member(self, member_id: str, shape: MemberShape) -> None:
-        """See `Plan.set_member`. What it has of topics that it no longer asks for becomes free."""
+        """See `Plan.set_member`. Its partitions of topics to which it no longer subscribes become free."""
         topics = frozenset[UUID]() if shape.drained else shape.topics
         kind = self._kinds.get((topics, shape.rack))
         member = self.members.get(member_id)
@@ -84,7 +85,7 @@ class Roster:
         self._enter(member)
 
     def remove_member(self, member_id: str) -> None:
-        """See `Plan.remove_member`. What it had becomes free."""
+        """See `Plan.remove_member`. Its partitions become free."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._leave(member, keep=())
@@ -103,7 +104,7 @@ class Roster:
             self._before[new] = self._before.pop(old)
 
     def restore(self, targets: Mapping[str, Target]) -> None:
-        """See `Plan.restore`. Where two claim a partition the first has it."""
+        """See `Plan.restore`. If two members claim a partition, the first one gets it."""
         taken: dict[Topic, set[int]] = {}
         for member_id, target in targets.items():
             member = self.members.get(member_id)
@@ -119,7 +120,7 @@ class Roster:
             topic.free = [number for number in range(topic.shape.partitions) if number not in numbers]
 
     def collect_gone(self, topic_ids: Collection[UUID] | None = None) -> None:
-        """Take topics that were removed from those who have them: all, or all if one of these is among them."""
+        """Remove all removed topics from their owners; with `topic_ids`, only if one of these is among them."""
         if not self._gone or (topic_ids is not None and self._gone.keys().isdisjoint(topic_ids)):
             return
         for member in self.members.values():
@@ -133,7 +134,7 @@ class Roster:
         self._gone = {}
 
     def told(self) -> dict[str, Target]:
-        """The targets that changed since the last call, of those who are still here. They may not change any more."""
+        """Return the targets of present members that changed since the last call. They are immutable from now on."""
         for one in self._open:
             one.target = {topic_id: frozenset(numbers) for topic_id, numbers in one.target.items()}
         self._open = {}
@@ -149,7 +150,7 @@ class Roster:
         return changed
 
     def give(self, topic: Topic, numbers: Collection[int], members: Collection[Member]) -> None:
-        """Each number to one member, in order. Which load each of them then has is for the caller to say."""
+        """Assign each number to one member, in order. The caller updates the members' loads."""
         topic_id, one, turn = topic.id, self._one, self._turn
         for number, member in zip(numbers, members, strict=True):
             target = member.target if member.turn == turn else self._own(member)
@@ -165,12 +166,12 @@ class Roster:
                 self._open[member] = None
 
     def give_all(self, topic: Topic, numbers: Collection[int], member: Member) -> None:
-        """All to one member; the rest is as for `give`."""
+        """Assign all numbers to one member. The caller updates its load."""
         target = self._own(member)
         target[topic.id] = frozenset(numbers).union(target.get(topic.id, ()))
 
-    def hold(self, kind: Kind, topic: Topic, change: int) -> None:
-        """Members of a kind now have so many more of a topic's partitions."""
+    def hold(self, kind: MemberClass, topic: Topic, change: int) -> None:
+        """Add `change` to the number of the topic's partitions that members of this kind own."""
         held = kind.held.get(topic, 0) + change
         if held:
             kind.held[topic] = held
@@ -179,13 +180,13 @@ class Roster:
         self.uneven |= kind.bit
 
     def hand_over(self, topic: Topic, number: int, giver: Member, receiver: Member) -> None:
-        """Move one partition."""
+        """Move one partition, and update the loads of both members."""
         self.pass_on(topic, number, giver, receiver)
         self.levels.move(giver, giver.load - 1)
         self.levels.move(receiver, receiver.load + 1)
 
     def pass_on(self, topic: Topic, number: int, giver: Member, receiver: Member) -> None:
-        """The same, but for the loads: somebody else makes up for it."""
+        """Move one partition without updating the loads: the caller does that or compensates for it."""
         target = self._own(giver)
         had = target[topic.id]
         if isinstance(had, set):
@@ -202,7 +203,7 @@ class Roster:
         self.hold(receiver.kind, topic, 1)
 
     def pools(self) -> dict[int, list[Topic]]:
-        """The topics by who subscribes to them; those that nobody subscribes to are not among them."""
+        """Return the topics by their set of subscribing kinds; topics without subscribers are omitted."""
         if self._pools is None:
             self._pools = {}
             for topic in self.topics.values():
@@ -211,7 +212,7 @@ class Roster:
         return self._pools
 
     def kinds_in(self, racks: Collection[str]) -> int:
-        """The kinds whose members are in one of these racks."""
+        """Return the kinds whose members are in one of these racks."""
         near = 0
         for kind in self._kinds.values():
             if kind.rack in racks:
@@ -219,9 +220,9 @@ class Roster:
         return near
 
     def shares(self, topics: frozenset[UUID]) -> tuple[int, int, int] | None:
-        """How many partitions a subscription comes to, and the least and the most that its members have.
+        """Return the partition count of a subscription, and the least and the most that its members own.
 
-        None where none of the topics exists. Once computed it counts until the next update.
+        Returns None if none of the topics exists. The result is cached until the next update.
         """
         if topics not in self._shares:
             exist = [self.topics[topic_id].shape.partitions for topic_id in topics if topic_id in self.topics]
@@ -230,7 +231,7 @@ class Roster:
         return self._shares[topics]
 
     def near(self, member: Member) -> int | None:
-        """How many of a member's partitions have a replica in its rack; None where nobody knows."""
+        """Return how many of the member's partitions have a replica in its rack; None if racks are unknown."""
         rack = member.kind.rack
         topics = [(self.topics[topic_id].shape.racks, numbers) for topic_id, numbers in member.target.items()]
         if rack is None or all(racks is None for racks, _ in topics):
@@ -238,15 +239,15 @@ class Roster:
         return sum(rack in racks[number] for racks, numbers in topics if racks for number in numbers)
 
     def _own(self, member: Member) -> dict[UUID, Set[int]]:
-        """The member's target, copied if others have it."""
+        """Return the member's target, which is copied first if callers share it."""
         if member.turn != self._turn:
             self._before.setdefault(member.id, member.target)
             member.target = dict(member.target)
             member.turn = self._turn
         return member.target
 
-    def _claim(self, kind: Kind, target: Target, taken: dict[Topic, set[int]]) -> dict[UUID, Set[int]]:
-        """As much of a restored target as the member may have and nobody has taken yet; takes it."""
+    def _claim(self, kind: MemberClass, target: Target, taken: dict[Topic, set[int]]) -> dict[UUID, Set[int]]:
+        """Return the part of a restored target that the member may own and no other member has claimed; claim it."""
         claimed: dict[UUID, Set[int]] = {}
         for topic_id, numbers in target.items():
             topic = self.topics.get(topic_id)
@@ -259,13 +260,13 @@ class Roster:
         return claimed
 
     def _enter(self, member: Member) -> None:
-        """Count a member in, with what it has."""
+        """Add a member with its target to the counts."""
         member.kind.size += 1
         self.levels.put(member, sum(map(len, member.target.values())))
         self._count(member, 1)
 
     def _leave(self, member: Member, keep: Collection[UUID]) -> None:
-        """Count a member out; what it has of other topics than `keep` becomes free."""
+        """Remove a member from the counts; its partitions of topics other than `keep` become free."""
         kind = member.kind
         self.levels.take(member)
         self._count(member, -1)
@@ -283,16 +284,17 @@ class Roster:
             self.hold(member.kind, self.topics.get(topic_id) or self._gone[topic_id], sign * len(numbers))
         self.uneven |= member.kind.bit
 
-    def _new_kind(self, topics: frozenset[UUID], rack: str | None) -> Kind:
+    def _new_kind(self, topics: frozenset[UUID], rack: str | None) -> MemberClass:
         kind = self._kinds[topics, rack] = self.levels.add_kind(topics, rack)
-        for topic in filter(None, map(self.topics.get, topics)):
+        known = [topic for topic_id in topics if (topic := self.topics.get(topic_id))]
+        for topic in known:
             topic.kinds |= kind.bit
-            if topic.free:
-                self.to_deal[topic] = None
+        # Sorted, because the order of a set depends on how it was made, and topics are dealt in this order.
+        self.to_deal.update(dict.fromkeys(sorted((one for one in known if one.free), key=lambda one: one.id.int)))
         self._pools = None
         return kind
 
-    def _remove_kind(self, kind: Kind) -> None:
+    def _remove_kind(self, kind: MemberClass) -> None:
         del self._kinds[kind.topics, kind.rack]
         self.levels.remove_kind(kind)
         self.uneven &= ~kind.bit

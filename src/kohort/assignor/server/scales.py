@@ -1,7 +1,7 @@
-"""Partitions that cost different amounts, members that bear different amounts, and how to make them even again.
+"""Balance partitions of different cost among members of different weight.
 
-A member's *burden* is what its partitions cost, divided by its weight. Members whose burden is near the mean are left
-alone: what partitions cost changes all the time, and every move pauses somebody.
+A member's *burden* is the cost of its partitions divided by its weight. Members with a burden near
+the mean are left alone: costs change all the time, and every move pauses a member.
 """
 
 from bisect import bisect_left
@@ -13,15 +13,15 @@ from kohort.assignor.server.api import MemberShape
 from kohort.model import UUID
 
 KINDS_TRIED = 8
-"""With how many kinds of members one tries to trade; it matters only where hardly two members ask for the same."""
+"""Maximum number of kinds of members to trade with. It matters only if few members share a subscription."""
 SMALLEST_STEP = 0.01
-"""A move that makes up for less than this part of what a member is off is not worth its pause."""
+"""Minimum benefit of a move, as a fraction of the member's deviation; below it, the pause is not justified."""
 ROUNDING = 1e-9
-"""Differences below this part of the mean are none."""
+"""Differences below this fraction of the mean count as 0."""
 
 
-class Part:
-    """One partition: the load that somebody told, what it costs as this update sees it, and who has it."""
+class PartitionLoad:
+    """One partition: its reported load, its cost in the present update, and its owner."""
 
     __slots__ = ("cost", "load", "number", "owner", "topic_id")
 
@@ -30,10 +30,10 @@ class Part:
         self.number = number
         self.load = 0.0
         self.cost = 1.0
-        self.owner: Bearer | None = None
+        self.owner: WeightedMember | None = None
 
 
-class Bearer:
+class WeightedMember:
     """A member with its partitions."""
 
     __slots__ = ("changed", "id", "order", "parts", "shape", "topics", "total")
@@ -41,22 +41,22 @@ class Bearer:
     def __init__(self, member_id: str, order: int, shape: MemberShape) -> None:
         self.id = member_id
         self.order = order
-        """Decides between equals: who came first."""
+        """Tie-breaker: the order in which members were added."""
         self.shape = shape
         self.topics = frozenset[UUID]()
-        """Those it may have, as far as they exist."""
-        self.parts: dict[Part, None] = {}
+        """Existing topics whose partitions the member may own."""
+        self.parts: dict[PartitionLoad, None] = {}
         self.total = 0.0
         self.changed = True
-        """Whether its partitions may be others than those that were told."""
+        """Whether its partitions may differ from the target that was last returned."""
 
     @property
     def burden(self) -> float:
-        """What its partitions cost, by its weight."""
+        """Cost of its partitions divided by its weight."""
         return self.total / self.shape.weight
 
-    def take(self, part: Part) -> None:
-        """Have a partition, whoever had it."""
+    def take(self, part: PartitionLoad) -> None:
+        """Make this member the owner, and remove the partition from its former owner."""
         if part.owner is not None:
             part.owner.drop(part)
         part.owner = self
@@ -64,27 +64,27 @@ class Bearer:
         self.total += part.cost
         self.changed = True
 
-    def drop(self, part: Part) -> None:
-        """Have it no longer."""
+    def drop(self, part: PartitionLoad) -> None:
+        """Remove the partition from this member."""
         part.owner = None
         del self.parts[part]
         self.total -= part.cost
         self.changed = True
 
 
-Entry = tuple[float, int, Bearer]
+Entry = tuple[float, int, WeightedMember]
 Kind = tuple[frozenset[UUID], float]
 
 
-class Scales:
-    """All members that may have something, for the time of one update."""
+class LoadBalancer:
+    """All members that may own partitions, for the duration of one update."""
 
-    def __init__(self, members: Iterable[Bearer], parts: Iterable[Part]) -> None:
-        """`parts` are those that somebody may have."""
+    def __init__(self, members: Iterable[WeightedMember], parts: Iterable[PartitionLoad]) -> None:
+        """Create the balance; `parts` are the partitions that some member may own."""
         self._light: dict[Kind, list[Entry]] = {}
-        """By subscription and weight, the lightest first; an entry whose burden is not its member's counts no more."""
+        """By subscription and weight, lightest first. An entry is stale if its burden is not the member's."""
         self._heavy: dict[Kind, list[Entry]] = {}
-        """The same, the heaviest first."""
+        """By subscription and weight, heaviest first, with stale entries as in `_light`."""
         self._members = [member for member in members if member.topics]
         self._moves_left = inf
         for member in self._members:
@@ -96,10 +96,10 @@ class Scales:
         self._cheapest = min(costs, default=0.0)
         self._alike = self._cheapest == max(costs, default=0.0)
         self.mean = _attainable(costs, weights, len(self._members))
-        """What everybody would bear if every partition could be anywhere."""
+        """Burden of every member if each partition could be assigned to any member."""
 
-    def deal(self, parts: Iterable[Part]) -> None:
-        """Give each, that nobody has, to the member that then bears the least, the costliest first; before `level`."""
+    def deal(self, parts: Iterable[PartitionLoad]) -> None:
+        """Assign free partitions, costliest first, to the member with the least burden; call before `level`."""
         kinds: dict[UUID, list[Kind]] = {}
         for kind in self._light:
             for topic_id in kind[0]:
@@ -112,11 +112,11 @@ class Scales:
                 heapreplace(self._light[_kind(winner)], (winner.burden, winner.order, winner))
 
     def level(self, tolerance: float, most_moves: float = inf) -> bool:
-        """Relieve who bears too much and fill up who bears too little, as far as single moves and swaps can.
+        """Relieve overloaded members and fill underloaded ones, as far as single moves and swaps can.
 
-        Who is off the mean by more than the tolerance, as a part of the mean, is brought to within half of it. Ends
-        because each step lowers the sum of the squared burdens. Returns whether it came to its end within that
-        many moves.
+        A member whose burden differs from the mean by more than `tolerance`, a fraction of the
+        mean, is brought to within half of that. The loop terminates because each step lowers the
+        sum of the squared burdens. Returns whether it finished within `most_moves` moves.
         """
         self._moves_left = most_moves
         for member in self._members:
@@ -132,12 +132,12 @@ class Scales:
         return self._moves_left > 0
 
     def _beyond(self, heaps: Iterable[list[Entry]], limit: float) -> list[Entry]:
-        """What is below a limit, as a heap."""
+        """Return the current entries below a limit, as a heap."""
         entries = {entry for heap in heaps for entry in heap if entry[0] < limit and abs(entry[0]) == entry[2].burden}
         return sorted(entries, key=lambda entry: entry[:2])
 
     def _relieve(self, givers: list[Entry], enough: float) -> bool:
-        """Let the heaviest of these give something to the lightest of some kind, until all are down to a burden.
+        """Let the heaviest of these members give partitions to the lightest ones until their burden is `enough`.
 
         Returns whether anything moved.
         """
@@ -153,10 +153,10 @@ class Scales:
         return changed
 
     def _fill(self, receivers: list[Entry], enough: float) -> bool:
-        """Let the lightest of these, of one kind, take something from the heaviest, until all are up to a burden.
+        """Let the lightest of these members, all of one kind, take from the heaviest, until their burden is `enough`.
 
-        Who could give nothing to one, such as the owner of one hot partition, is not asked by the next. Returns whether
-        anything moved.
+        A member that could give nothing to one of them, such as the owner of one hot partition, is
+        not tried for the next. Returns whether anything moved.
         """
         changed = False
         asked: list[tuple[Kind, Entry]] = []
@@ -171,7 +171,7 @@ class Scales:
             heappush(self._heavy[kind], entry)
         return changed
 
-    def _take(self, receiver: Bearer, asked: list[tuple[Kind, Entry]]) -> bool:
+    def _take(self, receiver: WeightedMember, asked: list[tuple[Kind, Entry]]) -> bool:
         kinds = [kind for kind, heap in self._heavy.items() if heap and not receiver.topics.isdisjoint(kind[0])]
         for kind in nlargest(KINDS_TRIED, kinds, key=lambda kind: -self._heavy[kind][0][0]):
             while (giver := self._heaviest(kind)) is not None and giver.burden > receiver.burden:
@@ -180,11 +180,11 @@ class Scales:
                 asked.append((kind, heappop(self._heavy[kind])))
         return False
 
-    def _trade(self, giver: Bearer, receiver: Bearer) -> bool:
-        """Move one partition, or several, or swap two, if that makes the two members more alike; whether it did."""
+    def _trade(self, giver: WeightedMember, receiver: WeightedMember) -> bool:
+        """Move one partition or several, or swap two, if that makes the burdens more equal; return whether it did."""
         apart = giver.burden - receiver.burden
         even = apart / (1 / giver.shape.weight + 1 / receiver.shape.weight)
-        # To move twice of what would make them even only turns them round.
+        # Moving twice the difference to the even state would only exchange the burdens.
         most = 2 * even - self.mean * ROUNDING
         if most <= (self._cheapest if self._alike else 0):
             return False
@@ -214,7 +214,7 @@ class Scales:
         self._move(gives[index], receiver)
         return True
 
-    def _move(self, part: Part, receiver: Bearer) -> None:
+    def _move(self, part: PartitionLoad, receiver: WeightedMember) -> None:
         self._moves_left -= 1
         giver = part.owner
         receiver.take(part)
@@ -223,13 +223,13 @@ class Scales:
                 heappush(self._light[_kind(member)], (member.burden, member.order, member))
                 heappush(self._heavy[_kind(member)], (-member.burden, member.order, member))
 
-    def _lightest(self, kind: Kind) -> Bearer:
+    def _lightest(self, kind: Kind) -> WeightedMember:
         heap = self._light[kind]
         while heap[0][0] != heap[0][2].burden:
             heappop(heap)
         return heap[0][2]
 
-    def _heaviest(self, kind: Kind) -> Bearer | None:
+    def _heaviest(self, kind: Kind) -> WeightedMember | None:
         heap = self._heavy[kind]
         while heap and heap[0][0] != -heap[0][2].burden:
             heappop(heap)
@@ -237,9 +237,9 @@ class Scales:
 
 
 def _attainable(costs: Sequence[float], weights: float, members: int) -> float:
-    """The mean burden of those who can be even: who has a partition that is more than a fair share stands aside.
+    """Return the mean burden, excluding members with a partition that is larger than a fair share.
 
-    One hot partition would else raise the mean for all, and everybody be below it.
+    Otherwise one hot partition would raise the mean, and all other members would be below it.
     """
     total, each = sum(costs), weights / members if members else 0.0
     largest = [-cost for cost in costs]
@@ -250,16 +250,16 @@ def _attainable(costs: Sequence[float], weights: float, members: int) -> float:
     return total / (members * each) if members else 0.0
 
 
-def _kind(member: Bearer) -> Kind:
+def _kind(member: WeightedMember) -> Kind:
     return member.topics, member.shape.weight
 
 
-def _rank(member: Bearer) -> tuple[float, int]:
+def _rank(member: WeightedMember) -> tuple[float, int]:
     return member.burden, member.order
 
 
-def _largest_that_fit(parts: Iterable[Part], wanted: float) -> list[Part]:
-    """The largest that together cost no more than that: few moves that come near to it."""
+def _largest_that_fit(parts: Iterable[PartitionLoad], wanted: float) -> list[PartitionLoad]:
+    """Return the largest partitions that together cost at most `wanted`: few moves that approximate it."""
     fitting = []
     for part in sorted(parts, key=lambda part: -part.cost):
         if part.cost <= wanted:
@@ -269,11 +269,11 @@ def _largest_that_fit(parts: Iterable[Part], wanted: float) -> list[Part]:
 
 
 def _swap(
-    gives: Iterable[Part], takes: Iterable[Part], wanted: float, least: float, most: float
-) -> tuple[Part, Part] | None:
-    """The pair whose exchange comes nearest to moving `wanted`, and moves at least `least` and less than `most`."""
+    gives: Iterable[PartitionLoad], takes: Iterable[PartitionLoad], wanted: float, least: float, most: float
+) -> tuple[PartitionLoad, PartitionLoad] | None:
+    """Return the pair whose swap is nearest to moving `wanted`, and moves at least `least` and less than `most`."""
     back = sorted(((part.cost, n, part) for n, part in enumerate(takes)))
-    best: tuple[float, Part, Part] | None = None
+    best: tuple[float, PartitionLoad, PartitionLoad] | None = None
     for part in gives:
         at = bisect_left(back, (part.cost - wanted,))
         for cost, _, other in back[max(at - 1, 0) : at + 1]:

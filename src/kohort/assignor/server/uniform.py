@@ -1,14 +1,15 @@
-"""Every member has as many partitions as the others, and moves are few (Kafka's `uniform`, KIP-848).
+"""Assignor `uniform` (KIP-848): members own equally many partitions, with few moves.
 
-Free partitions go to whoever has the least; then single partitions move from those who have too many, until nobody has
-two more than a member that could take one of them. Where racks are known (KIP-881) they decide between equals.
+Free partitions go to the least loaded members. Then single partitions move from overloaded members
+until no member has two or more partitions more than another member that could take one of them. If
+racks are known (KIP-881), they decide between equally loaded members.
 """
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import islice
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
-from kohort.assignor.server.levels import Kind, Member, Topic
+from kohort.assignor.server.levels import Member, MemberClass, Topic
 from kohort.assignor.server.roster import Roster
 from kohort.model import UUID
 
@@ -24,18 +25,22 @@ class UniformAssignor:
 
 
 _MANY = 64
-"""From so many partitions on, the last is not looked for each time."""
+"""Minimum number of partitions from which a sorted list is kept, instead of a search for the last partition."""
 
 
 class UniformPlan:
-    """See `Plan`. With one subscription, a member that comes or goes costs as many steps as partitions move."""
+    """See `Plan`.
+
+    If all members have the same subscription, adding or removing a member takes as many steps as
+    partitions move.
+    """
 
     def __init__(self) -> None:
         self.roster = Roster()
         self._in_order: dict[tuple[str, UUID], list[int]] = {}
-        """What those have who give many away, sorted once. Of this update."""
+        """In one update: sorted partitions of members that give many away."""
         self._near: dict[frozenset[str], int] = {}
-        """By the racks of a partition, the kinds that are in one of them. Of this update."""
+        """In one update: kinds in one of a partition's racks, by the set of racks."""
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
         """See `Plan.set_topic`."""
@@ -75,10 +80,10 @@ class UniformPlan:
         return even_share(self.roster, member_id)
 
     def _settle(self) -> None:
-        """A place for what comes after evenness."""
+        """Hook for subclasses that improve the assignment without changing its balance."""
 
     def _deal(self) -> None:
-        """Topics with the fewest subscribers first: partitions of the others can still be put elsewhere."""
+        """Assign topics with the fewest subscribers first: partitions of the others have more candidates left."""
         roster, levels = self.roster, self.roster.levels
         topics = [topic for topic in roster.to_deal if topic.free and topic.kinds]
         if len(roster.pools()) > 1:
@@ -88,7 +93,7 @@ class UniformPlan:
         roster.to_deal.clear()
 
     def _deal_topic(self, topic: Topic) -> None:
-        """Level by level, to members near the partition as long as there are some at the lowest level."""
+        """Assign the topic's free partitions to the least loaded subscribers, preferably near ones."""
         levels = self.roster.levels
         topic.free.sort()
         groups = self._by_nearness(topic, topic.free)
@@ -103,10 +108,11 @@ class UniformPlan:
             if not groups[kinds]:
                 del groups[kinds]
 
-    def _deal_some(self, topic: Topic, numbers: list[int], kind: Kind, level: int) -> None:
-        """One partition to each member of this kind at this level, as long as there are some of both.
+    def _deal_some(self, topic: Topic, numbers: list[int], kind: MemberClass, level: int) -> None:
+        """Assign one partition to each member of this kind at this level, until either runs out.
 
-        Where nobody else is at this level they get as many at once as bring them to the next.
+        If no other kind is at this level, each member gets as many partitions at once as it needs
+        to reach the next level.
         """
         roster, levels = self.roster, self.roster.levels
         alone = levels.lowest(topic.kinds)[1] == kind.bit
@@ -127,7 +133,7 @@ class UniformPlan:
         del numbers[: len(given)]
 
     def _by_nearness(self, topic: Topic, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """The partitions by the kinds that are near to them; one group where nothing is known of racks."""
+        """Return the partitions by the kinds that are near them; one group if racks are unknown."""
         racks = topic.shape.racks
         if racks is None:
             return {topic.kinds: list(numbers)}
@@ -140,7 +146,7 @@ class UniformPlan:
         return groups
 
     def near_to(self, topic: Topic, number: int) -> int:
-        """The kinds in the rack of one of the partition's replicas, whether they subscribe to the topic or not."""
+        """Return the kinds in the rack of one of the partition's replicas, subscribed to the topic or not."""
         if topic.shape.racks is None:
             return 0
         racks = topic.shape.racks[number]
@@ -150,9 +156,9 @@ class UniformPlan:
         return near
 
     def _level(self) -> None:
-        """Move single partitions until no move makes two members more alike.
+        """Move single partitions until no move improves the balance.
 
-        Ends because each move lowers the sum of the squared loads.
+        The loop terminates because each move lowers the sum of the squared loads.
         """
         roster = self.roster
         while roster.uneven:
@@ -162,7 +168,7 @@ class UniformPlan:
                     self._level_pool(kinds, pool)
 
     def _level_pool(self, kinds: int, pool: Sequence[Topic]) -> None:
-        """The same for the topics that exactly these kinds subscribe to, from the highest load down."""
+        """Balance the topics to which exactly these kinds subscribe, from the highest load down."""
         levels = self.roster.levels
         only_pool = len(self.roster.pools()) == 1
         level, here = levels.highest(kinds)
@@ -172,16 +178,17 @@ class UniformPlan:
                 self._unload(kind, level, kinds, only_pool)
             level, here = levels.highest(kinds, below=level)
 
-    def _owners(self, pool: Sequence[Topic], kinds: int) -> list[Kind]:
-        """Those of the kinds whose members have something of the pool, first those where most members do."""
+    def _owners(self, pool: Sequence[Topic], kinds: int) -> list[MemberClass]:
+        """Return the kinds whose members own partitions of the pool, those with most per member first."""
         shares = [(sum(kind.held.get(topic, 0) for topic in pool), kind) for kind in self.roster.levels.each(kinds)]
         return [kind for share, kind in sorted(shares, key=lambda one: -one[0] / one[1].size) if share]
 
-    def _unload(self, kind: Kind, level: int, kinds: int, only_pool: bool) -> None:
-        """Let each member of a kind and load give one partition of the pool, while some have two less."""
+    def _unload(self, kind: MemberClass, level: int, kinds: int, only_pool: bool) -> None:
+        """Let each member of this kind and load give one partition of the pool, while others have two fewer."""
         levels = self.roster.levels
         members = kind.having[level]
-        # Whoever gives leaves the list, and one that was looked at takes its place.
+        # A member that gives a partition leaves the list, and one that was already visited takes
+        # its position.
         for at in range(len(members) - 1, -1, -1):
             low, lowest = levels.lowest(kinds)
             if level <= low + 1:
@@ -197,12 +204,15 @@ class UniformPlan:
                 self.roster.hand_over(self.roster.topics[topic_id], number, giver, receiver)
 
     def _held(self, member: Member, kinds: int) -> Mapping[UUID, Set[int]]:
-        """What a member has of the topics that exactly these kinds subscribe to."""
+        """Return the member's partitions of the topics to which exactly these kinds subscribe."""
         topics = self.roster.topics
         return {topic_id: n for topic_id, n in member.target.items() if topics[topic_id].kinds == kinds}
 
     def _last(self, giver: Member, held: Mapping[UUID, Set[int]]) -> tuple[UUID, int]:
-        """Of the topic with the most partitions, the last; of many, the last that it had when it began to give."""
+        """Return the last partition of the topic with the most partitions.
+
+        In a large topic, it is the last of those that the member owned when its list was sorted.
+        """
         sizes = list(map(len, held.values()))
         topic_id = next(islice(held, sizes.index(max(sizes)), None))
         numbers = held[topic_id]
@@ -215,12 +225,16 @@ class UniformPlan:
             order = self._in_order[giver.id, topic_id] = sorted(numbers)
         return topic_id, order[-1]
 
-    def _farthest(self, held: Mapping[UUID, Set[int]], giver: Kind, lowest: int) -> tuple[UUID, int, int]:
-        """What is far for the giver and near to one of the `lowest`, as good as there is, and who these are."""
+    def _farthest(self, held: Mapping[UUID, Set[int]], giver: MemberClass, lowest: int) -> tuple[UUID, int, int]:
+        """Return the best partition to give, and the kinds in `lowest` that are near it.
+
+        The best partition is not near the giver but near a kind in `lowest`.
+        """
         best = (-2, 0, 0)
         for topic_id, numbers in held.items():
             topic = self.roster.topics[topic_id]
-            # Of many, the first are a good enough choice: to look at all for each move would take forever.
+            # The first partitions of a large topic suffice: visiting all for each move would take
+            # far too long.
             for number in islice(numbers, _MANY):
                 near = self.near_to(topic, number)
                 gain = bool(near & lowest) - bool(near & giver.bit)
@@ -231,7 +245,7 @@ class UniformPlan:
 
 
 def even_share(roster: Roster, member_id: str) -> str:
-    """What a member has beside those with the same subscription, and how much of it is near."""
+    """Describe the member's share relative to members with the same subscription, and how much of it is near."""
     member = roster.members[member_id]
     shares = roster.shares(member.kind.topics)
     if shares is None:

@@ -1,7 +1,8 @@
-"""Plans that balance what partitions cost: their lag, their rate, or one each, by the weights of the members.
+"""Plans that balance the cost of partitions (lag, rate, or 1 each) by the members' weights.
 
-Kafka has none of these. `lag` and `rate` are told loads from outside; `weighted` counts partitions, and gives a member
-of weight 5 beside others of 95 together the twentieth part of them.
+Apache Kafka has no such assignors. `lag` and `rate` receive loads from the coordinator. `weighted`
+counts partitions: a member of weight 5, beside others with a total weight of 95, gets one twentieth
+of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,14 +10,17 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from kohort.assignor.server.api import Load, MemberShape, Plan, Target, TopicShape, why_nothing
-from kohort.assignor.server.scales import Bearer, Part, Scales
+from kohort.assignor.server.scales import LoadBalancer, PartitionLoad, WeightedMember
 from kohort.model import UUID
 
 IDLE_COST = 0.1
-"""What a partition costs beside its load, as a part of the mean load: members share the idle ones, too."""
+"""Cost of each partition besides its load, as a fraction of the mean load, so that members also share idle ones."""
 
 MOST_MOVES = 1_000
-"""In one update of a plan that is told loads; the update after the next measurement goes on. They take some 50 ms."""
+"""Maximum number of moves in one update of a load-based plan; they take about 50 ms.
+
+The update after the next measurement continues.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,9 @@ class WeighingAssignor:
 
     name: str
     load: Load | None
-    """What a partition costs; None where each costs the same."""
+    """Kind of load; None if each partition costs the same."""
     tolerance: float
-    """A member is left alone while it is off the mean by less than this part of it."""
+    """Deviation from the mean, as a fraction of it, below which a member is left alone."""
 
     def plan(self) -> Plan:
         """See `ServerAssignor.plan`."""
@@ -40,16 +44,16 @@ WEIGHTED = WeighingAssignor("weighted", None, 0.0)
 
 
 class WeighingPlan:
-    """See `Plan`. An update looks at the whole group, if anything changed: 0.5 s for 100,000 partitions."""
+    """See `Plan`. After a change, an update visits the whole group: 0.5 s for 100,000 partitions."""
 
     def __init__(self, tolerance: float) -> None:
         self._tolerance = tolerance
-        self._topics: dict[UUID, list[Part]] = {}
-        self._members: dict[str, Bearer] = {}
+        self._topics: dict[UUID, list[PartitionLoad]] = {}
+        self._members: dict[str, WeightedMember] = {}
         self._joined = 0
         self._told: dict[str, Target] = {}
         self._changed = False
-        """Whether the next update has something to do."""
+        """Whether the next update has work to do."""
         self._most_moves = inf
         self._mean = 0.0
 
@@ -59,7 +63,7 @@ class WeighingPlan:
         self._changed |= len(parts) != topic.partitions
         while len(parts) > topic.partitions:
             _release(parts.pop())
-        parts += (Part(topic_id, number) for number in range(len(parts), topic.partitions))
+        parts += (PartitionLoad(topic_id, number) for number in range(len(parts), topic.partitions))
 
     def remove_topic(self, topic_id: UUID) -> None:
         """See `Plan.remove_topic`."""
@@ -68,13 +72,13 @@ class WeighingPlan:
         self._changed = True
 
     def set_member(self, member_id: str, member: MemberShape) -> None:
-        """See `Plan.set_member`. A weight that is not above 0: ValueError."""
+        """See `Plan.set_member`. Raises ValueError if the weight is not above 0."""
         if not (isfinite(member.weight) and member.weight > 0):
             raise ValueError(f"the weight of member {member_id!r} is {member.weight}; it must be above 0")
         known = self._members.get(member_id)
         if known is None:
             self._joined += 1
-            self._members[member_id] = Bearer(member_id, self._joined, member)
+            self._members[member_id] = WeightedMember(member_id, self._joined, member)
         elif known.shape == member:
             return
         else:
@@ -104,7 +108,7 @@ class WeighingPlan:
             self._told[new] = self._told.pop(old)
 
     def restore(self, targets: Mapping[str, Target]) -> None:
-        """See `Plan.restore`. Where two claim a partition the first has it."""
+        """See `Plan.restore`. If two members claim a partition, the first one gets it."""
         self._told = dict(targets)
         for member_id, target in targets.items():
             member = self._members.get(member_id)
@@ -124,7 +128,7 @@ class WeighingPlan:
         self._changed = False
         wanted = self._wanted()
         self._price(wanted)
-        scales = Scales(self._members.values(), wanted)
+        scales = LoadBalancer(self._members.values(), wanted)
         scales.deal([part for part in wanted if part.owner is None])
         if self._knows_loads():
             self._changed = not scales.level(self._tolerance, self._most_moves)
@@ -149,8 +153,8 @@ class WeighingPlan:
                     self._told[member_id] = changed[member_id] = target
         return changed
 
-    def _wanted(self) -> list[Part]:
-        """The partitions that somebody may have; says on the way which topics each member may have."""
+    def _wanted(self) -> list[PartitionLoad]:
+        """Return the partitions that some member may own; also set the topics that each member may own."""
         exist: dict[frozenset[UUID], frozenset[UUID]] = {frozenset(): frozenset()}
         for member in self._members.values():
             topics = frozenset[UUID]() if member.shape.drained else member.shape.topics
@@ -161,19 +165,20 @@ class WeighingPlan:
         return [part for topic_id, parts in self._topics.items() if topic_id in asked for part in parts]
 
     def _knows_loads(self) -> bool:
-        """Whether what the partitions cost is known, so that members may be made even."""
+        """Whether the loads are known. Members are balanced only then."""
         return True
 
-    def _price(self, wanted: list[Part]) -> None:
-        """Say what each partition costs in this update."""
+    def _price(self, wanted: list[PartitionLoad]) -> None:
+        """Set the cost of each partition for this update."""
         for member in self._members.values():
             member.total = float(len(member.parts))
 
 
 class LoadedPlan(WeighingPlan):
-    """A plan that is told loads; see `WeighsLoad`.
+    """A plan that receives loads; see `WeighsLoad`.
 
-    After it was restored it moves nothing until it is told some: what was even in loads looks uneven without them.
+    After `restore` it moves nothing until it receives loads: without them, a balanced assignment
+    looks uneven.
     """
 
     def __init__(self, tolerance: float, load: Load) -> None:
@@ -222,7 +227,7 @@ class LoadedPlan(WeighingPlan):
     def _knows_loads(self) -> bool:
         return not self._is_blind
 
-    def _price(self, wanted: list[Part]) -> None:
+    def _price(self, wanted: list[PartitionLoad]) -> None:
         total = sum([part.load for part in wanted])
         idle = IDLE_COST * total / len(wanted) if total else 1.0
         for member in self._members.values():
@@ -233,12 +238,12 @@ class LoadedPlan(WeighingPlan):
                 part.owner.total += part.cost
 
 
-def _release(part: Part) -> None:
+def _release(part: PartitionLoad) -> None:
     if part.owner is not None:
         part.owner.drop(part)
 
 
-def _target(member: Bearer) -> Target:
+def _target(member: WeightedMember) -> Target:
     numbers: dict[UUID, set[int]] = {}
     for part in member.parts:
         numbers.setdefault(part.topic_id, set()).add(part.number)

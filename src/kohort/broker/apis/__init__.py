@@ -1,1 +1,1 @@
-"""What the broker does with each request: one small module per API."""
+"""Request handlers: one small module per API or group of related APIs."""

@@ -1,39 +1,57 @@
-"""IncrementalAlterConfigs and AlterConfigs: other configs for topics, groups and this broker (KIP-133, KIP-339).
+"""IncrementalAlterConfigs and AlterConfigs: change configs of topics, groups and this broker (KIP-133, KIP-339).
 
-A topic's and a group's are durable when the answer leaves; the broker's last as long as its process. A resource is
-changed as a whole or not at all.
+Changes are durable when the answer is sent. A resource is changed completely or not at all.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
-from kohort.broker.call import Call
-from kohort.broker.config import SETTINGS
-from kohort.broker.group_configs import GROUP_SETTINGS, check_group_configs
-from kohort.broker.live_config import Source
-from kohort.broker.setting import Setting, split_list
-from kohort.broker.topic_config import TOPIC_SETTINGS, check_topic_configs, topic_text
-from kohort.broker.topics import check_cleanup_policy, is_legal_name
+from kohort.broker.config.dynamic import DynamicConfig, Source
+from kohort.broker.config.groups import GROUP_SETTINGS, GroupConfigs, check_group_configs
+from kohort.broker.config.setting import Setting, split_list
+from kohort.broker.config.static import SETTINGS, BrokerConfig
+from kohort.broker.config.topics import TOPIC_SETTINGS, check_topic_configs, topic_text
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import Topics, check_cleanup_policy, is_legal_name
+from kohort.broker.net.call import Call
 from kohort.errors import ConfigError, ErrorCode, KafkaError
-from kohort.wire.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
-from kohort.wire.incremental_alter_configs import AlterableConfig as Operation
-from kohort.wire.incremental_alter_configs import (
+from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
+from kohort.wire.messages.incremental_alter_configs import AlterableConfig as Operation
+from kohort.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
 )
-from kohort.wire.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kohort.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+    disk_errors: DiskErrors
+    group_configs: GroupConfigs
+    leadership: Leadership
+    dynamic_config: DynamicConfig
+    node_id: int
+    topics: Topics
+
+    def change_config(self, source: Source, configs: Mapping[str, str]) -> None: ...
+
+    def change_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None: ...
+
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What one resource is to become."""
+    """The requested change of one resource."""
 
     kind: int
     name: str
@@ -43,7 +61,10 @@ class _Change:
     def apply(
         self, configs: Mapping[str, str], settings: Mapping[str, Setting], value_now: Callable[[str], str]
     ) -> dict[str, str]:
-        """From what the resource sets itself to what it is to set; `value_now` is for lists, whoever sets them."""
+        """Return the configs that the resource has after the change; `configs` are those that it sets now.
+
+        `value_now` returns a list's effective value, whatever its source; list operations start from it.
+        """
         changed = dict(configs) if self.keeps_the_rest else {}
         for one in self.operations:
             operation, text = one.config_operation, one.value or ""
@@ -69,8 +90,8 @@ def _subtract(now: Sequence[str], parts: Sequence[str]) -> str:
     return ",".join(part for part in now if part not in parts)
 
 
-def incremental(broker: "Broker", call: Call, request: IncrementalAlterConfigsRequest) -> None:
-    """Whatever is not named stays."""
+def incremental(broker: Parts, call: Call, request: IncrementalAlterConfigsRequest) -> None:
+    """Change the named configs and leave all others as they are."""
     changes = [_Change(one.resource_type, one.resource_name, one.configs, True) for one in request.resources]
     responses = [
         IncrementalAlterConfigsResourceResponse(
@@ -81,8 +102,8 @@ def incremental(broker: "Broker", call: Call, request: IncrementalAlterConfigsRe
     call.reply(IncrementalAlterConfigsResponse(responses=responses))
 
 
-def replace_all(broker: "Broker", call: Call, request: AlterConfigsRequest) -> None:
-    """Whatever is not named goes back to its default."""
+def replace_all(broker: Parts, call: Call, request: AlterConfigsRequest) -> None:
+    """Set the named configs and reset all others to their defaults."""
     changes = [
         _Change(
             one.resource_type,
@@ -102,20 +123,21 @@ def replace_all(broker: "Broker", call: Call, request: AlterConfigsRequest) -> N
 
 
 def _outcomes(
-    broker: "Broker", changes: Sequence[_Change], validate_only: bool
+    broker: Parts, changes: Sequence[_Change], validate_only: bool
 ) -> Iterator[tuple[_Change, ErrorCode, str | None]]:
-    """Each resource succeeds or fails on its own."""
+    """Apply the changes, each independently of the others; yield the error code and message of each."""
     named = Counter((change.kind, change.name) for change in changes)
     for change in changes:
         try:
             if named[change.kind, change.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             _check(change)
+            broker.leadership.catch_up()
             _alter(broker, change, validate_only)
         except KafkaError as error:
             yield change, error.code, error.sentence
         except OSError as error:
-            broker.disk_troubles.note(f"keep the configs of {change.name or 'all brokers'}", error)
+            broker.disk_errors.note(f"keep the configs of {change.name or 'all brokers'}", error)
             yield change, ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         else:
             yield change, ErrorCode.NONE, None
@@ -130,7 +152,7 @@ def _check(change: _Change) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is no value of {', '.join(nulls)}: delete it instead.")
 
 
-def _alter(broker: "Broker", change: _Change, validate_only: bool) -> None:
+def _alter(broker: Parts, change: _Change, validate_only: bool) -> None:
     match change.kind:
         case ResourceType.TOPIC:
             _alter_topic(broker, change, validate_only)
@@ -143,7 +165,7 @@ def _alter(broker: "Broker", change: _Change, validate_only: bool) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 
-def _alter_topic(broker: "Broker", change: _Change, validate_only: bool) -> None:
+def _alter_topic(broker: Parts, change: _Change, validate_only: bool) -> None:
     name = change.name
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all topics: name one.")
@@ -151,7 +173,7 @@ def _alter_topic(broker: "Broker", change: _Change, validate_only: bool) -> None
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)
     now = {} if topic is None else topic.configs
-    configs = change.apply(now, TOPIC_SETTINGS, lambda key: topic_text(key, now, broker.live_config))
+    configs = change.apply(now, TOPIC_SETTINGS, lambda key: topic_text(key, now, broker.dynamic_config))
     try:
         check_topic_configs(configs)
     except ConfigError as error:
@@ -164,11 +186,11 @@ def _alter_topic(broker: "Broker", change: _Change, validate_only: bool) -> None
         broker.topics.configure(topic, configs)
 
 
-def _alter_broker(broker: "Broker", change: _Change, validate_only: bool) -> None:
-    """Without a name: for all brokers."""
+def _alter_broker(broker: Parts, change: _Change, validate_only: bool) -> None:
+    """Alter this broker's configs, or those of all brokers if the resource has no name."""
     if change.name:
         check_broker_name(change.name, broker.node_id)
-    live, source = broker.live_config, Source.BROKER if change.name else Source.ALL_BROKERS
+    live, source = broker.dynamic_config, Source.BROKER if change.name else Source.ALL_BROKERS
     configs = change.apply(live.changed(source), SETTINGS, lambda key: live.setters(key)[0].text)
     try:
         if validate_only:
@@ -176,11 +198,11 @@ def _alter_broker(broker: "Broker", change: _Change, validate_only: bool) -> Non
         else:
             broker.change_config(source, configs)
     except ConfigError as error:
-        # KAFKA-13609: INVALID_CONFIG would say it better, but this is what clients know.
+        # KAFKA-13609: INVALID_CONFIG would be more precise, but this is the code that clients expect.
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _alter_group(broker: "Broker", change: _Change, validate_only: bool) -> None:
+def _alter_group(broker: Parts, change: _Change, validate_only: bool) -> None:
     if not change.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all groups: name one.")
     configs = change.apply(broker.group_configs.of(change.name), GROUP_SETTINGS, str)

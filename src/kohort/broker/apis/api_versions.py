@@ -1,21 +1,26 @@
-"""ApiVersions: what this broker serves; nothing is announced that does not work."""
+"""ApiVersions: the requests that this broker serves. Unsupported APIs are not advertised."""
 
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.net.call import Call
+from kohort.broker.net.route import Served
 from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
-from kohort.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    served: Served
+
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
-def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
-    """The served versions. KIP-511: from v3 a client says what software it is."""
+def handle(broker: Parts, call: Call, request: ApiVersionsRequest) -> None:
+    """Return the served versions. KIP-511: from v3, the request names the client's software."""
     if call.version >= 3:
         if not (
             _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
@@ -26,8 +31,8 @@ def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
     call.reply(served(broker))
 
 
-def served(broker: "Broker", error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """The answer to any version of the request, an unserved one included."""
+def served(broker: Parts, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """Return the response to a request of any version, including versions that are not served."""
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in broker.served],

@@ -1,28 +1,40 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups whose coordinator computes the assignment (KIP-848)."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
-from kohort.broker.call import Call
-from kohort.broker.connection import Connection
-from kohort.broker.gather import Gather
-from kohort.broker.refusals import refusal
+from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.member_connections import MemberConnections
+from kohort.broker.groups.topics_image import TopicsImage
+from kohort.broker.net.call import Call
+from kohort.broker.net.connection import ClientConnection
 from kohort.coordinator import ClientKind, RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    groups: GroupCoordinator
+    waiting_fetches: WaitingFetches
+    member_connections: MemberConnections
+    protocols: list[str]
+    topics_image: TopicsImage
+
 
 PROTOCOL = "consumer"
-"""Among group.coordinator.rebalance.protocols."""
+"""The protocol's name in group.coordinator.rebalance.protocols."""
 
 
-def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-    """All that a member ever says; it may be parked until there is something to answer."""
+def heartbeat(broker: Parts, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+    """Handle a member's heartbeat, the only request of the protocol; it may be held until there is news."""
     if PROTOCOL not in broker.protocols:
         call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
         return
@@ -30,28 +42,28 @@ def heartbeat(broker: "Broker", call: Call, request: ConsumerGroupHeartbeatReque
         broker.topics_image.tell()
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
-    may_hold = not connection.speaks_for_many
+    may_hold = not connection.has_many_members
     if connection.client is ClientKind.JAVA:
         call.on_reply = partial(_wake, broker, connection)
     if not shard.quiet_heartbeat(request, call, call if may_hold else None):
         context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold, connection.client)
         shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
-        broker.presence.heard(connection, request.group_id, request.member_id)
+        broker.member_connections.heard(connection, request.group_id, request.member_id)
     if call.answer is None and call.open:
         call.on_abandon = lambda: shard.abandoned(call)
         if may_hold:
-            connection.may_wait = call
+            connection.held_heartbeat = call
 
 
-def _wake(broker: "Broker", connection: Connection, answer: Message) -> None:
-    """The member's application is to give up or take something: in 4.x its thread sleeps until a fetch is answered."""
+def _wake(broker: Parts, connection: ClientConnection, answer: Message) -> None:
+    """End the fetches of a member whose assignment changes: in 4.x its thread sleeps until a fetch is answered."""
     if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
-        broker.parked_fetches.keep_awake(connection.who)
+        broker.waiting_fetches.keep_awake(connection.who)
 
 
-def describe(broker: "Broker", call: Call, request: ConsumerGroupDescribeRequest) -> None:
-    """Each group from its own shard, in the order asked for."""
+def describe(broker: Parts, call: Call, request: ConsumerGroupDescribeRequest) -> None:
+    """Describe each group from its own shard, in the order of the request."""
     if PROTOCOL not in broker.protocols:
         call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
         return

@@ -1,39 +1,47 @@
-"""CreatePartitions: topics get more partitions; members of their groups find them when they next ask for metadata."""
+"""CreatePartitions: add partitions to topics; members of groups find them when they next ask for metadata."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.apis.replica_rules import check_assignment, too_few_brokers
-from kohort.broker.call import Call
-from kohort.broker.topics import INTERNAL_TOPICS, MOST_PARTITIONS
+from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import check_new_assignment, too_few_brokers
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import INTERNAL_TOPICS, MOST_PARTITIONS, Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
 from kohort.log.cluster import Placement
-from kohort.wire.create_partitions import (
+from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(ReplicaRulesParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    topics: Topics
+
+    def grow_topic(self, topic: Topic, partitions: int, placement: Placement = ...) -> None: ...
 
 
-def handle(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
-    """Each topic succeeds or fails on its own."""
+def handle(broker: Parts, call: Call, request: CreatePartitionsRequest) -> None:
+    """Add partitions to each topic, independently of the others."""
     named = Counter(topic.name for topic in request.topics)
     results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in named if named[name] > 1]
     results += [_grow(broker, topic, request.validate_only) for topic in request.topics if named[topic.name] == 1]
     call.reply(CreatePartitionsResponse(results=results))
 
 
-def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
-    topic = broker.topics.named(wanted.name)
-    if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _refused(wanted.name, code, code.sentence)
+def _grow(broker: Parts, wanted: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
     try:
+        broker.leadership.catch_up()
+        topic = broker.topics.named(wanted.name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check(topic, wanted)
         placement = _placement(broker, topic, wanted)
         if not validate_only:
@@ -41,7 +49,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
     except KafkaError as error:
         return _refused(wanted.name, error.code, error.sentence)
     except OSError as error:
-        broker.disk_troubles.note(f"give the topic {wanted.name} more partitions", error)
+        broker.disk_errors.note(f"give the topic {wanted.name} more partitions", error)
         return _refused(wanted.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatePartitionsTopicResult(name=wanted.name)
 
@@ -49,7 +57,7 @@ def _grow(broker: "Broker", wanted: CreatePartitionsTopic, validate_only: bool) 
 def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
     now, count = topic.partitions, wanted.count
     if topic.name in INTERNAL_TOPICS:
-        # Of __consumer_offsets: a group's partition is its id's hash modulo their number, so groups would lose offsets.
+        # A group's partition of __consumer_offsets is its ID's hash modulo their number: a change would lose offsets.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The broker itself sets the number of partitions of {topic.name}.")
     if count == now:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic.name}' already has {now} partition(s).")
@@ -63,14 +71,14 @@ def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
 
-def _placement(broker: "Broker", topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
-    """As many replicas as the topic's first partition has. Raises KafkaError."""
-    factor, nodes = broker.leadership.replicas(topic, 0).factor, broker.leadership.nodes
+def _placement(broker: Parts, topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
+    """Return the placement: as many replicas as the topic's first partition has. Raise KafkaError."""
+    factor, brokers = broker.leadership.replicas(topic, 0).factor, len(broker.leadership.registered)
     assigned = [one.broker_ids for one in wanted.assignments or ()]
     for replicas in assigned:
-        check_assignment(broker, replicas, factor)
-    if not assigned and factor > len(nodes):
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, too_few_brokers(factor, len(nodes)))
+        check_new_assignment(broker, replicas, factor)
+    if not assigned and factor > brokers:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, too_few_brokers(factor, brokers))
     return Placement(factor, assigned)
 
 

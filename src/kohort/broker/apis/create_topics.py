@@ -1,46 +1,56 @@
 """CreateTopics and DeleteTopics."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.apis.replica_rules import check_assignment, checked_factor
-from kohort.broker.call import Call
-from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
-from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import check_new_assignment, checked_factor
+from kohort.broker.config.dynamic import DynamicConfig
+from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
 from kohort.log.cluster import Placement
 from kohort.model import NO_TOPIC_ID, UUID
-from kohort.wire.create_topics import (
+from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kohort.wire.delete_topics import (
+from kohort.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(ReplicaRulesParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    dynamic_config: DynamicConfig
+    topics: Topics
+
+    def delete_topic(self, topic: Topic) -> None: ...
 
 
-def create(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
-    """Each topic succeeds or fails on its own."""
+def create(broker: Parts, call: Call, request: CreateTopicsRequest) -> None:
+    """Create each topic, independently of the others."""
     named = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}
     results = [_create(broker, one, request.validate_only, named[name] > 1) for name, one in wanted.items()]
     call.reply(CreateTopicsResponse(topics=results))
 
 
-def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named_twice: bool) -> CreatableTopicResult:
+def _create(broker: Parts, wanted: CreatableTopic, validate_only: bool, named_twice: bool) -> CreatableTopicResult:
     try:
         if named_twice:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' stands in the request twice.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' appears twice in the request.")
         partitions, placement = _partitions(broker, wanted)
         configs = _configs(wanted)
         topic = broker.topics.check_new(wanted.name, partitions, configs)
@@ -49,7 +59,7 @@ def _create(broker: "Broker", wanted: CreatableTopic, validate_only: bool, named
     except KafkaError as error:
         return _refuse_to_create(wanted, error.code, error.sentence)
     except OSError as error:
-        broker.disk_troubles.note(f"create the topic {wanted.name}", error)
+        broker.disk_errors.note(f"create the topic {wanted.name}", error)
         return _refuse_to_create(wanted, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return CreatableTopicResult(
         name=topic.name,
@@ -71,8 +81,8 @@ def _refuse_to_create(wanted: CreatableTopic, code: ErrorCode, why: str) -> Crea
     )
 
 
-def _told(topic: Topic, name: str, broker: "Broker") -> CreatableTopicConfigs:
-    counts = topic_setters(name, topic.configs, broker.live_config)[0]
+def _told(topic: Topic, name: str, broker: Parts) -> CreatableTopicConfigs:
+    counts = topic_setters(name, topic.configs, broker.dynamic_config)[0]
     return CreatableTopicConfigs(name=name, value=counts.text, config_source=counts.source)
 
 
@@ -83,8 +93,8 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 
-def _partitions(broker: "Broker", wanted: CreatableTopic) -> tuple[int, Placement]:
-    """How many, and where their replicas are. Raises KafkaError."""
+def _partitions(broker: Parts, wanted: CreatableTopic) -> tuple[int, Placement]:
+    """Return the number of partitions and the placement of their replicas. Raise KafkaError."""
     if not wanted.assignments:
         return wanted.num_partitions, Placement(checked_factor(broker, wanted.replication_factor))
     if wanted.num_partitions != -1 or wanted.replication_factor != -1:
@@ -94,19 +104,19 @@ def _partitions(broker: "Broker", wanted: CreatableTopic) -> tuple[int, Placemen
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assign partitions 0 to n-1, each once.")
     in_order = [assigned[index] for index in range(len(assigned))]
     for replicas in in_order:
-        check_assignment(broker, replicas, len(in_order[0]))
+        check_new_assignment(broker, replicas, len(in_order[0]))
     return len(assigned), Placement(len(in_order[0]), in_order)
 
 
-def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
-    """v6 and later may name a topic by its id."""
+def delete(broker: Parts, call: Call, request: DeleteTopicsRequest) -> None:
+    """Delete each topic, independently of the others; from v6, a request may identify a topic by ID."""
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     called = Counter(_name(broker, topic) for topic in wanted)
     answers = {_name(broker, topic): topic for topic in reversed(wanted)}
     call.reply(
         DeleteTopicsResponse(
             responses=[
-                _refuse_to_delete(topic, "The topic stands in the request twice.")
+                _refuse_to_delete(topic, "The topic appears twice in the request.")
                 if called[name] > 1
                 else _delete(broker, topic)
                 for name, topic in reversed(answers.items())
@@ -115,8 +125,8 @@ def delete(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
     )
 
 
-def _name(broker: "Broker", wanted: DeleteTopicState) -> str | UUID:
-    """What tells whether two of them are the same topic."""
+def _name(broker: Parts, wanted: DeleteTopicState) -> str | UUID:
+    """Return a key that is equal for two requests for the same topic."""
     topic = broker.topics.with_id(wanted.topic_id)
     if topic is not None:
         return topic.name
@@ -129,10 +139,10 @@ def _refuse_to_delete(wanted: DeleteTopicState, why: str) -> DeletableTopicResul
     )
 
 
-def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
+def _delete(broker: Parts, wanted: DeleteTopicState) -> DeletableTopicResult:
     by_id = wanted.topic_id != NO_TOPIC_ID
     if by_id == (wanted.name is not None):
-        return _refuse_to_delete(wanted, "A topic is named by its name or by its id, not by both.")
+        return _refuse_to_delete(wanted, "Specify either the topic's name or its id, not both.")
     topic: Topic | None
     if by_id:
         topic, missing = broker.topics.with_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
@@ -152,7 +162,7 @@ def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         broker.delete_topic(topic)
     except OSError as error:
-        broker.disk_troubles.note(f"delete the topic {topic.name}", error)
+        broker.disk_errors.note(f"delete the topic {topic.name}", error)
         return DeletableTopicResult(
             name=topic.name,
             topic_id=topic.topic_id,

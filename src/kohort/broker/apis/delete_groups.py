@@ -1,14 +1,16 @@
-"""DeleteGroups and OffsetDelete: what an admin may have a coordinator forget."""
+"""DeleteGroups and OffsetDelete: deletion of groups and of committed offsets by an admin."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
-from kohort.broker.gather import Gather
+from kohort.broker.apis.gather import Gather
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
-from kohort.wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.offset_delete import (
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
@@ -16,12 +18,16 @@ from kohort.wire.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    groups: GroupCoordinator
+    topics: Topics
 
 
-def groups(broker: "Broker", call: Call, request: DeleteGroupsRequest) -> None:
-    """Each group by its own shard; one that is named twice is answered once, as in Kafka."""
+def groups(broker: Parts, call: Call, request: DeleteGroupsRequest) -> None:
+    """Delete each group in its own shard; a group that is named twice is answered once, as in Kafka."""
     names = list(dict.fromkeys(request.groups_names))
 
     def join(answers: list[DeleteGroupsResponse]) -> None:
@@ -34,8 +40,8 @@ def groups(broker: "Broker", call: Call, request: DeleteGroupsRequest) -> None:
         broker.groups.shard(name).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def offsets(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
-    """Partitions that do not exist are answered here, the rest by the coordinator (KIP-496)."""
+def offsets(broker: Parts, call: Call, request: OffsetDeleteRequest) -> None:
+    """Delete offsets (KIP-496). Unknown partitions are answered here, the rest by the coordinator."""
     known, missing = OffsetDeleteRequest(group_id=request.group_id), []
     for topic in request.topics:
         found = broker.topics.named(topic.name)
@@ -54,7 +60,7 @@ def offsets(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
 
 
 class _WithMissing:
-    """Takes the coordinator's answer for what exists, and adds what does not."""
+    """A waiter that adds unknown partitions to the coordinator's answer for the others."""
 
     __slots__ = ("_call", "_missing", "request", "version")
 
@@ -65,7 +71,7 @@ class _WithMissing:
         self.version = call.version
 
     def reply(self, response: Message, /) -> None:
-        """Give the answer; an error of the whole request stands alone."""
+        """Send the answer; if the whole request failed, it has no partitions."""
         assert isinstance(response, OffsetDeleteResponse)
         if response.error_code == ErrorCode.NONE:
             by_name = {topic.name: topic for topic in response.topics}

@@ -1,21 +1,27 @@
-"""DescribeCluster: the brokers and who is the controller (KIP-700, KIP-919)."""
+"""DescribeCluster: the brokers and the controller (KIP-700, KIP-919)."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS
-from kohort.broker.call import Call
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.wire.codec import NOT_ASKED
-from kohort.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kohort.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    cluster_id: str
+    leadership: Leadership
+
 
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> None:
-    """The brokers that live; none is ever fenced."""
+def handle(broker: Parts, call: Call, request: DescribeClusterRequest) -> None:
+    """Return the live brokers; none is ever shown as fenced."""
     if request.endpoint_type != _BROKERS:
         call.reply(_refused(request))
         return

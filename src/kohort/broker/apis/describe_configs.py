@@ -1,18 +1,19 @@
-"""DescribeConfigs: what the configs of topics, groups and this broker are, and where each comes from (KIP-226)."""
+"""DescribeConfigs: the configs of topics, groups and this broker, and the source of each value (KIP-226)."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
-from kohort.broker.call import Call
-from kohort.broker.config import SETTINGS
-from kohort.broker.group_configs import GROUP_SETTINGS, group_setters
-from kohort.broker.live_config import Setter, Source
-from kohort.broker.setting import Setting
-from kohort.broker.topic_config import TOPIC_SETTINGS, topic_setters
-from kohort.broker.topics import is_legal_name
+from kohort.broker.config.dynamic import DynamicConfig, Setter, Source
+from kohort.broker.config.groups import GROUP_SETTINGS, GroupConfigs, group_setters
+from kohort.broker.config.setting import Setting
+from kohort.broker.config.static import SETTINGS
+from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
+from kohort.broker.config.without_effect import ABSENT_UNLESS_SET, NULL_UNLESS_SET
+from kohort.broker.logs.topics import Topics, is_legal_name
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
-from kohort.wire.describe_configs import (
+from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -21,18 +22,29 @@ from kohort.wire.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    group_configs: GroupConfigs
+    dynamic_config: DynamicConfig
+    log_directory: str
+    node_id: int
+    topics: Topics
+
+    @property
+    def address(self) -> str: ...
+
 
 _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = 1, 2, 3, 5, 6, 7
 _LARGEST_INT = 2**31 - 1
 
 _Entries = Iterable[tuple[str, Setting, list[Setter]]]
-"""Name, what it is, and who sets it, the one that counts first."""
+"""Name, setting, and the sources that set it in descending precedence."""
 
 
-def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> None:
-    """Each resource on its own; but a kind of resource that nobody knows fails the request, as in Kafka."""
+def handle(broker: Parts, call: Call, request: DescribeConfigsRequest) -> None:
+    """Describe each resource independently; an unknown resource type fails the whole request, as in Kafka."""
     if all(resource.resource_type in set(ResourceType) for resource in request.resources):
         results = [_describe(broker, resource, request) for resource in request.resources]
     else:
@@ -44,7 +56,7 @@ def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> Non
 
 
 def _describe(
-    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Parts, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     try:
         describe = _describers[ResourceType(resource.resource_type)]
@@ -64,19 +76,19 @@ def _describe(
     )
 
 
-def _topic(broker: "Broker", name: str) -> _Entries:
+def _topic(broker: Parts, name: str) -> _Entries:
     if not is_legal_name(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    live = broker.live_config
+    live = broker.dynamic_config
     return [(key, setting, topic_setters(key, topic.configs, live)) for key, setting in TOPIC_SETTINGS.items()]
 
 
-def _broker(broker: "Broker", name: str) -> _Entries:
-    """Of all brokers (no name) what was changed for all; of this one everything."""
-    live = broker.live_config
+def _broker(broker: Parts, name: str) -> _Entries:
+    """Describe all configs of this broker or, without a name, those that were changed for all brokers."""
+    live = broker.dynamic_config
     if not name:
         changed = live.changed(Source.ALL_BROKERS)
         return [(key, SETTINGS[key], [Setter(Source.ALL_BROKERS, key, text)]) for key, text in changed.items()]
@@ -88,30 +100,35 @@ def _broker(broker: "Broker", name: str) -> _Entries:
         "advertised.listeners": f"PLAINTEXT://{broker.address}",
     }
     told = [(key, _FACTS[key], [Setter(Source.STARTED_WITH, key, text)]) for key, text in facts.items()]
-    return told + [(key, setting, live.setters(key)) for key, setting in SETTINGS.items() if key not in facts]
+    setters = {key: live.setters(key) for key in SETTINGS if key not in facts}
+    return told + [
+        (key, SETTINGS[key], found)
+        for key, found in setters.items()
+        if key not in ABSENT_UNLESS_SET or found[0].source is not Source.DEFAULT
+    ]
 
 
 _FACTS = {
-    "broker.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
-    "node.id": Setting(0, "the node's number: --node-id", 0, _LARGEST_INT),
-    "log.dirs": Setting("", "where the log lies: --data", is_list=True),
+    "broker.id": Setting(0, "ID of this broker, from --node-id.", 0, _LARGEST_INT),
+    "node.id": Setting(0, "ID of this broker, from --node-id.", 0, _LARGEST_INT),
+    "log.dirs": Setting("", "Directory of the log, from --data.", is_list=True),
     "advertised.listeners": Setting("", SETTINGS["advertised.listeners"].doc, is_list=True),
 }
 
 
-def _group(broker: "Broker", name: str) -> _Entries:
-    """Whether or not there is such a group: configs may come first."""
+def _group(broker: Parts, name: str) -> _Entries:
+    """Describe a group's configs; it need not exist, because configs may be set before."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The name of a group must not be empty.")
-    own, live = broker.group_configs.of(name), broker.live_config
+    own, live = broker.group_configs.of(name), broker.dynamic_config
     return [(key, setting, group_setters(key, own, live)) for key, setting in GROUP_SETTINGS.items()]
 
 
-def _unsupported(broker: "Broker", name: str) -> _Entries:
+def _unsupported(broker: Parts, name: str) -> _Entries:
     raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has configs of topics, brokers and groups only.")
 
 
-_describers: dict[ResourceType, Callable[["Broker", str], _Entries]] = {
+_describers: dict[ResourceType, Callable[[Parts, str], _Entries]] = {
     ResourceType.TOPIC: _topic,
     ResourceType.BROKER: _broker,
     ResourceType.GROUP: _group,
@@ -124,21 +141,23 @@ def _entry(
     kind: int, name: str, setting: Setting, setters: list[Setter], request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     counts = setters[0]
+    if name in NULL_UNLESS_SET:
+        setters = [one for one in setters if one.source is not Source.DEFAULT]
     return DescribeConfigsResourceResult(
         name=name,
-        value=counts.text,
+        value=counts.text if setters else None,
         read_only=kind == ResourceType.BROKER and not setting.live,
         config_source=counts.source,
         synonyms=[
             DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source)
             for one in setters
-            # What only a topic can set has a default that nothing else is named after.
+            # No broker setting sets the default of a config that only topics have, so that default is no synonym.
             if one.source is not Source.DEFAULT or one.name in SETTINGS
         ]
         if request.include_synonyms
         else [],
         config_type=_type(setting),
-        documentation=setting.doc if request.include_documentation else None,
+        documentation=setting.documentation if request.include_documentation else None,
     )
 
 

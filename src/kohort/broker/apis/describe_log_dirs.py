@@ -1,13 +1,14 @@
-"""DescribeLogDirs: where the logs lie and how large they are."""
+"""DescribeLogDirs: location and size of the logs."""
 
 import shutil
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.log.api import Topic
-from kohort.wire.describe_log_dirs import (
+from kohort.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -15,14 +16,19 @@ from kohort.wire.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    log_directory: str
+    topics: Topics
+
 
 _UNKNOWN = -1
 
 
-def handle(broker: "Broker", call: Call, request: DescribeLogDirsRequest) -> None:
-    """No topics given (null) means all; what is not here is left out, as a broker knows only of its own logs."""
+def handle(broker: Parts, call: Call, request: DescribeLogDirsRequest) -> None:
+    """Describe the given topics, or all if null; omit logs that are not on this broker, which knows no others."""
     known = broker.topics.all()
     if request.topics is None:
         wanted = {name: set(range(topic.partitions)) for name, topic in known.items()}
@@ -43,7 +49,7 @@ def handle(broker: "Broker", call: Call, request: DescribeLogDirsRequest) -> Non
     call.reply(DescribeLogDirsResponse(results=[directory]))
 
 
-def _sizes(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> DescribeLogDirsTopic:
+def _sizes(broker: Parts, topic: Topic, partitions: Iterable[int]) -> DescribeLogDirsTopic:
     logs = ((index, broker.topics.log(topic, index)) for index in partitions)
     return DescribeLogDirsTopic(
         name=topic.name,
@@ -56,9 +62,9 @@ def _sizes(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> Describ
 
 
 def _space(directory: str) -> tuple[int, int]:
-    """All bytes of the file system and those that are free (KIP-827)."""
+    """Return the total and the free bytes of the file system (KIP-827)."""
     try:
         usage = shutil.disk_usage(directory)
     except OSError:
-        return _UNKNOWN, _UNKNOWN  # it is in memory
+        return _UNKNOWN, _UNKNOWN  # the log is in memory
     return usage.total, usage.free

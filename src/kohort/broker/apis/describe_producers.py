@@ -1,12 +1,13 @@
-"""DescribeProducers: which idempotent producers a partition remembers (KIP-664)."""
+"""DescribeProducers: the idempotent producers that a partition remembers (KIP-664)."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
-from kohort.broker.topics import is_legal_name
+from kohort.broker.logs.topics import Topics, is_legal_name
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
+from kohort.log.api import PartitionLog, Topic
 from kohort.log.producers import Producer
-from kohort.wire.describe_producers import (
+from kohort.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
@@ -14,14 +15,22 @@ from kohort.wire.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    topics: Topics
+
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
+
+    def partition(self, topic: str, partition: int) -> PartitionLog | None: ...
+
 
 _NONE = -1
 
 
-def handle(broker: "Broker", call: Call, request: DescribeProducersRequest) -> None:
-    """Each partition on its own."""
+def handle(broker: Parts, call: Call, request: DescribeProducersRequest) -> None:
+    """Describe each partition, independently of the others."""
     topics = [
         TopicResponse(
             name=topic.name, partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes]
@@ -31,7 +40,7 @@ def handle(broker: "Broker", call: Call, request: DescribeProducersRequest) -> N
     call.reply(DescribeProducersResponse(topics=topics))
 
 
-def _describe(broker: "Broker", name: str, index: int) -> PartitionResponse:
+def _describe(broker: Parts, name: str, index: int) -> PartitionResponse:
     log = broker.partition(name, index)
     if log is None:
         why = broker.no_log(broker.topics.named(name), index)
@@ -42,7 +51,7 @@ def _describe(broker: "Broker", name: str, index: int) -> PartitionResponse:
 
 
 def _state(producer_id: int, producer: Producer) -> ProducerState:
-    """No transactions here, so no coordinator's epoch and no open transaction."""
+    """Return the producer's state; without transactions it has no coordinator epoch and no open transaction."""
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=producer.epoch,

@@ -1,15 +1,16 @@
-"""DescribeTopicPartitions: topics in the order of their names, so many partitions a page (KIP-966)."""
+"""DescribeTopicPartitions: topics in the order of their names, in pages of limited size (KIP-966)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.operations import TOPIC_OPERATIONS
-from kohort.broker.call import Call
-from kohort.broker.topics import INTERNAL_TOPICS, is_legal_name
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics, is_legal_name
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY
-from kohort.wire.describe_topic_partitions import (
+from kohort.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -17,15 +18,23 @@ from kohort.wire.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    leadership: Leadership
+    topics: Topics
+
 
 _PAGE = 2_000
-"""Kafka's max.request.partition.size.limit: no page has more partitions, whatever a client asks for."""
+"""Maximum number of partitions in a page, whatever a client asks for; Kafka's max.request.partition.size.limit."""
 
 
-def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> None:
-    """From the cursor on, if there is one: its topic may be gone by now, unless the request names topics."""
+def handle(broker: Parts, call: Call, request: DescribeTopicPartitionsRequest) -> None:
+    """Return one page, from the cursor if there is one.
+
+    The cursor's topic may have been deleted. If the request names topics, it must be one of them.
+    """
     cursor = request.cursor
     since = "" if cursor is None else cursor.topic_name
     wanted = {topic.name for topic in request.topics}
@@ -40,7 +49,7 @@ def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest
     call.reply(_page(broker, names, first, room))
 
 
-def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
+def _page(broker: Parts, names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if room <= 0:
@@ -60,7 +69,7 @@ def _page(broker: "Broker", names: Iterable[str], first: int, room: int) -> Desc
     return response
 
 
-def _describe(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
+def _describe(broker: Parts, topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -70,7 +79,7 @@ def _describe(broker: "Broker", topic: Topic, partitions: Iterable[int]) -> Desc
     )
 
 
-def _partition(broker: "Broker", topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(broker: Parts, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,

@@ -1,30 +1,42 @@
-"""ElectLeaders: have partitions led by their preferred replicas (KIP-460).
+"""ElectLeaders: make preferred replicas the leaders of their partitions (KIP-460).
 
-Every partition has a leader while a broker lives, so there is no unclean election to hold.
+Every partition has a leader while a broker lives, so an unclean election is never needed.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.log.api import Topic
 from kohort.log.cluster import PartitionId
-from kohort.wire.elect_leaders import (
+from kohort.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    leadership: Leadership
+    topics: Topics
+
 
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
-    """All partitions (null): those that need no election are left out, as in Kafka, so only the topics' names stay."""
+def handle(broker: Parts, call: Call, request: ElectLeadersRequest) -> None:
+    """Elect leaders of the given partitions, or of all if null.
+
+    As in Kafka, the results for all partitions omit those that need no election, but not the names of their topics.
+    """
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         call.reply(_refused(request))
         return
@@ -41,22 +53,22 @@ def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
         if moved:
             broker.leadership.elect(moved)
     except OSError as trouble:
-        broker.disk_troubles.note("elect leaders", trouble)
+        broker.disk_errors.note("elect leaders", trouble)
         error = ErrorCode.KAFKA_STORAGE_ERROR
     call.reply(ElectLeadersResponse(error_code=error, replica_election_results=results))
 
 
-def _asked(broker: "Broker", request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
+def _asked(broker: Parts, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
     if request.topic_partitions is None:
         return [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
     return [(one.topic, one.partitions) for one in request.topic_partitions]
 
 
 def _outcome(
-    broker: "Broker",
+    broker: Parts,
     name: str,
     index: int,
-    check: Callable[["Broker", Topic, int], ErrorCode],
+    check: Callable[[Parts, Topic, int], ErrorCode],
     moved: list[PartitionId],
 ) -> ErrorCode:
     topic = broker.topics.named(name)
@@ -68,7 +80,7 @@ def _outcome(
     return code
 
 
-def _preferred(broker: "Broker", topic: Topic, index: int) -> ErrorCode:
+def _preferred(broker: Parts, topic: Topic, index: int) -> ErrorCode:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     if not replicas.nodes or leader.node_id == replicas.nodes[0]:
         return ErrorCode.ELECTION_NOT_NEEDED
@@ -76,12 +88,12 @@ def _preferred(broker: "Broker", topic: Topic, index: int) -> ErrorCode:
     return ErrorCode.NONE if is_there else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def _unclean(broker: "Broker", topic: Topic, index: int) -> ErrorCode:
+def _unclean(broker: Parts, topic: Topic, index: int) -> ErrorCode:
     return ErrorCode.ELECTION_NOT_NEEDED
 
 
 def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """The type of election is unknown."""
+    """Reject a request with an unknown type of election."""
     code = ErrorCode.INVALID_REQUEST
     results = [
         ReplicaElectionResult(topic=one.topic, partition_result=[_result(index, code) for index in one.partitions])

@@ -1,19 +1,25 @@
-"""Fetch (KIP-227 sessions included): record batches as they lie in the log, now or when enough of them have come."""
+"""Fetch, with sessions (KIP-227): return record batches as stored, at once or when enough have arrived."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from kohort.broker.apis.elsewhere import current_leader, endpoints
-from kohort.broker.call import Call
-from kohort.broker.fetch_sessions import TOPIC_IDS_FROM, FetchSession, Place, places_of
-from kohort.broker.follower_reads import LEADER
-from kohort.broker.parked_fetches import LogWatch, ParkedFetch, ReadLog
+from kohort.broker.apis.current_leader import Parts as LeaderParts
+from kohort.broker.apis.current_leader import current_leader, endpoints
+from kohort.broker.fetch.followers import LEADER, FollowerReads
+from kohort.broker.fetch.new_partitions import NewPartitions
+from kohort.broker.fetch.sessions import TOPIC_IDS_FROM, FetchedPartition, FetchSession, FetchSessions, places_of
+from kohort.broker.fetch.waiting import LogWatch, ReadLog, WaitingFetch, WaitingFetches
+from kohort.broker.groups.journal import BrokerJournal
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch
 from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
-from kohort.log.cluster.followed import FollowedLog
+from kohort.log.cluster.followed import FollowerLog
+from kohort.model import Millis
 from kohort.wire.codec import Buffer
-from kohort.wire.fetch import (
+from kohort.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
@@ -22,12 +28,26 @@ from kohort.wire.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(LeaderParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    fetch_max_bytes: int
+    fetch_sessions: FetchSessions
+    follower_reads: FollowerReads
+    new_partitions: NewPartitions
+    journal: BrokerJournal
+    waiting_fetches: WaitingFetches
+    topics: Topics
+
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
+
+    def now(self) -> Millis: ...
 
 
-def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
-    """Answer at once with what there is, an error included, or park it until min_bytes are there or time is up."""
+def handle(broker: Parts, call: Call, request: FetchRequest) -> None:
+    """Answer at once, also with an error, or wait until min_bytes are available or time is up."""
     if request.session_epoch in (_NO_SESSION, _NEW_SESSION):
         broker.fetch_sessions.close(request.session_id)
         places = list(places_of(request.topics, call.version))
@@ -41,27 +61,27 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
         call.reply(FetchResponse(error_code=session))
     elif session.places:
         _Fetch(broker, call, request, session.places.values(), session).begin()
-    else:  # as Kafka: a session of nothing ends
+    else:  # as in Kafka: a session without partitions ends
         broker.fetch_sessions.close(session.id)
         call.reply(FetchResponse())
 
 
 _NO_SESSION, _NEW_SESSION = -1, 0
-"""What a request's session epoch asks for, where it does not go on with a session."""
+"""Session epochs of requests that do not continue a session."""
 
 _RACKS_FROM = 11
-"""The version from which a consumer tells its rack (KIP-392)."""
+"""First version in which a consumer sends its rack (KIP-392)."""
 
 
 class _Fetch:
-    """One request until it is answered."""
+    """One request, until it is answered."""
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: Parts,
         call: Call,
         request: FetchRequest,
-        places: Iterable[Place],
+        places: Iterable[FetchedPartition],
         session: FetchSession | None = None,
         *,
         begins_session: bool = False,
@@ -75,7 +95,7 @@ class _Fetch:
         self._begins_session = begins_session
 
     def begin(self) -> None:
-        """Answer or park."""
+        """Answer the request, or park it."""
         broker, request = self._broker, self._request
         gathered = self._gather()
         if broker.journal.watching:
@@ -85,13 +105,13 @@ class _Fetch:
             self._reply(gathered)
             return
         client = self._call.connection.who
-        parked = ParkedFetch(self._watch(), self._look_again, client, wait_s=request.max_wait_ms / 1000)
+        parked = WaitingFetch(self._watch(), self._look_again, client, wait_s=request.max_wait_ms / 1000)
         self._call.on_abandon = parked.cancel
 
     def _watch(self) -> LogWatch:
         if self._session is not None:
             return self._session.watch
-        watch = LogWatch(self._broker.parked_fetches)
+        watch = LogWatch(self._broker.waiting_fetches)
         for place in self._places:
             assert place.log is not None, "what failed is answered at once"
             watch.add(place.log)
@@ -107,13 +127,13 @@ class _Fetch:
 
     def _gather(self) -> "_Gathered":
         request, limit = self._request, self._broker.fetch_max_bytes
-        # Before v3 a fetch had no limit of its own.
+        # Before v3, a fetch has no max_bytes of its own.
         room = min(request.max_bytes, limit) if self._call.version >= 3 else limit
         gathered = _Gathered(self._broker, self._call.version, request, room)
         places = self._places if self._session is None else list(self._session.stirring.values())
-        connection, growths = self._call.connection, self._broker.growths
-        if connection.growths_seen != growths.count:
-            gathered.grown = growths.untold(connection, places)
+        connection, new_partitions = self._call.connection, self._broker.new_partitions
+        if connection.new_partitions_seen != new_partitions.count:
+            gathered.grown = new_partitions.untold(connection, places)
         if self._session is None:
             for place in places:
                 place.log = gathered.add(place)
@@ -125,7 +145,7 @@ class _Fetch:
     def _reply(self, gathered: "_Gathered") -> None:
         session, told = self._session, gathered.read
         if session is not None:
-            if session.epoch != self._epoch:  # the peer did not wait for this answer
+            if session.epoch != self._epoch:  # the client sent another fetch before it got this answer
                 self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
                 return
             told = [(place, data) for place, data in gathered.read if place.is_news(data)]
@@ -144,9 +164,9 @@ class _Fetch:
         self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told), node_endpoints=nodes))
 
     def _tell_journal(self) -> None:
-        """A fetch counts as a read when it arrives.
+        """Report the fetch to the journal: it counts as a read when it arrives, not when it is answered.
 
-        One that was parked before a rebalance is answered after it to a client that drops the answer, and an owner
+        A fetch that was parked before a rebalance is answered after it, to a client that drops the answer. And an owner
         that waits for records that nobody has written is not paused.
         """
         broker, connection = self._broker, self._call.connection
@@ -157,15 +177,15 @@ class _Fetch:
                 )
 
 
-def _let_rest(session: FetchSession, read: Iterable[tuple[Place, PartitionData]]) -> None:
-    """What has nothing to read and nothing to complain of is not looked at before its log moves."""
+def _let_rest(session: FetchSession, read: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
+    """Skip partitions without an error and without more records until their logs move."""
     for place, data in read:
         if not data.error_code and place.wanted.fetch_offset == data.high_watermark:
             session.rest(place)
 
 
-def _by_topic(read: Iterable[tuple[Place, PartitionData]]) -> list[FetchableTopicResponse]:
-    """As Kafka: partitions that follow each other share their topic."""
+def _by_topic(read: Iterable[tuple[FetchedPartition, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Group consecutive partitions of the same topic, as Kafka does."""
     topics: list[FetchableTopicResponse] = []
     before: object = None
     for place, data in read:
@@ -181,32 +201,32 @@ def _is_consumer(request: FetchRequest) -> bool:
 
 
 class _Gathered:
-    """One reading of the partitions of a fetch."""
+    """The result of reading the partitions of a fetch once."""
 
-    def __init__(self, broker: "Broker", version: int, request: FetchRequest, room: int) -> None:
-        self.read: list[tuple[Place, PartitionData]] = []
+    def __init__(self, broker: Parts, version: int, request: FetchRequest, room: int) -> None:
+        self.read: list[tuple[FetchedPartition, PartitionData]] = []
         self.size = 0
         self.failed = False
         self.redirected = False
-        """Whether a partition is to be read from another replica."""
-        self.grown: Place | None = None
-        """A partition by which the peer is told that its topic has more of them now."""
+        """Whether the client should read a partition from another replica."""
+        self.grown: FetchedPartition | None = None
+        """The partition whose error tells the client that its topic has more partitions."""
         self._broker = broker
         self._by_id = version >= TOPIC_IDS_FROM
         self._room = room
         self._committed_only = request.isolation_level == 1
-        """Whoever reads so wants to hear of aborted transactions; there are none."""
-        # As Kafka: a consumer that cannot be told of another replica reads from the leader alone.
+        """Whether the client expects a list of aborted transactions, which is always empty."""
+        # As in Kafka: a consumer that cannot be sent to another replica reads only from the leader.
         self._may_read_from_followers = version >= _RACKS_FROM and _is_consumer(request)
         self._rack = request.rack_id if self._may_read_from_followers else ""
 
-    def add(self, place: Place) -> ReadLog | None:
-        """Read one more; its log, or None where there is none to read."""
+    def add(self, place: FetchedPartition) -> ReadLog | None:
+        """Read one partition; return its log, or None if there is none to read."""
         data, log = self._data(place)
         self.read.append((place, data))
         return log
 
-    def _data(self, place: Place) -> tuple[PartitionData, ReadLog | None]:
+    def _data(self, place: FetchedPartition) -> tuple[PartitionData, ReadLog | None]:
         wanted = place.wanted
         topic, missing = self._topic(place)
         if topic is None:
@@ -229,7 +249,7 @@ class _Gathered:
         except OffsetOutOfRange:
             return self._failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, None), None
         except OSError as error:
-            self._broker.disk_troubles.note(f"read {topic.name}-{wanted.partition}", error)
+            self._broker.disk_errors.note(f"read {topic.name}-{wanted.partition}", error)
             is_damaged = isinstance(error, CorruptBatch)
             code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
             return self._failed(wanted, code, None), None
@@ -244,11 +264,11 @@ class _Gathered:
         )
         return data, log
 
-    def _followed(self, topic: Topic, partition: int) -> FollowedLog | None:
+    def _followed(self, topic: Topic, partition: int) -> FollowerLog | None:
         return self._broker.follower_reads.log(topic, partition) if self._may_read_from_followers else None
 
     def _preferred(self, topic: Topic, log: PartitionLog, wanted: FetchPartition) -> int:
-        """The replica to read from: what a follower could not read is the leader's to answer."""
+        """Return the replica to read from; offsets that a follower cannot serve are the leader's to answer."""
         if not self._rack or not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
             return LEADER
         return self._broker.follower_reads.preferred(topic, wanted.partition, log, self._rack)
@@ -258,26 +278,26 @@ class _Gathered:
         data.current_leader = current_leader(self._broker, topic, wanted.partition)
         return data
 
-    def _topic(self, place: Place) -> tuple[Topic | None, ErrorCode]:
+    def _topic(self, place: FetchedPartition) -> tuple[Topic | None, ErrorCode]:
         topics = self._broker.topics
         if not self._by_id:
             return topics.named(place.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not place.topic:
             return topics.with_id(place.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-        # As Kafka, where it was there before: an id is looked for once, and stands for a name from then on.
+        # As in Kafka, if the ID was found before: it is resolved once, and its name decides from then on.
         renewed = topics.named(place.topic) is not None
         missing = ErrorCode.INCONSISTENT_TOPIC_ID if renewed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topics.with_id(place.topic_id), missing
 
     def _records(self, log: ReadLog, wanted: FetchPartition) -> list[Buffer]:
-        # KIP-74: the first batch of the answer is given whole even if it is over the limit, or nobody could ever read
-        # it.
+        # KIP-74: the first batch of the answer is returned whole even if it exceeds the limit; otherwise it could never
+        # be read.
         room = min(wanted.partition_max_bytes, self._room - self.size)
         if room <= 0 and self.size > 0:
             if not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
                 raise OffsetOutOfRange
             return []
-        # The codec asks of a part how long it is and passes it on; the connection knows how to send it.
+        # The codec only takes a part's length and passes it on; the connection knows how to send it.
         buffers = cast("list[Buffer]", log.send(wanted.fetch_offset, max(room, 1)))
         size = sum(map(len, buffers))
         if size > max(room, 1) and self.size > 0:
@@ -288,7 +308,7 @@ class _Gathered:
     def _failed(
         self, wanted: FetchPartition, code: ErrorCode, aborted: list[AbortedTransaction] | None
     ) -> PartitionData:
-        """As Kafka: no aborted transactions where there is no such partition, null where it could not be read."""
+        """Return an error; as in Kafka, its aborted transactions are empty for an unknown partition, otherwise null."""
         self.failed = True
         return PartitionData(
             partition_index=wanted.partition,

@@ -1,19 +1,24 @@
 """FindCoordinator: the broker that leads the group's partition of `__consumer_offsets`."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    groups: GroupCoordinator
+
 
 _GROUP, _TRANSACTION = 0, 1
 
 
-def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
-    """v4 and later ask for many keys at once (KIP-699)."""
+def handle(broker: Parts, call: Call, request: FindCoordinatorRequest) -> None:
+    """Return the coordinator of each key; from v4, a request has several keys (KIP-699)."""
     if call.version >= 4:
         found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
         call.reply(FindCoordinatorResponse(coordinators=found))
@@ -30,7 +35,7 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
     )
 
 
-def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
+def _find(broker: Parts, key: str, key_type: int) -> Coordinator:
     if key_type == _GROUP:
         node = broker.groups.coordinator(key)
         if node is None:
@@ -38,7 +43,7 @@ def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
             return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.sentence)
         return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
     if key_type == _TRANSACTION:
-        # There is none, and no client must wait for it: at any other code librdkafka asks until its timeout.
+        # There are no transactions, and no client must wait for them: librdkafka retries other codes until its timeout.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         message = "This broker has no transactions: leave transactional.id unset."
     else:

@@ -1,55 +1,62 @@
-"""Requests of a group's members, passed to the shard that coordinates it; and the two that span shards."""
+"""Requests of a group's members, passed to the shard that coordinates it; and the two requests that span shards."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
-from kohort.broker.call import Call
-from kohort.broker.gather import Gather
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.groups.member_connections import MemberConnections
+from kohort.broker.net.call import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
-from kohort.wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest
-from kohort.wire.leave_group import LeaveGroupRequest
-from kohort.wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from kohort.wire.sync_group import SyncGroupRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    groups: GroupCoordinator
+    member_connections: MemberConnections
+
 
 MemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
-def heartbeat(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
-    """The most frequent of all requests."""
+def heartbeat(broker: Parts, call: Call, request: HeartbeatRequest) -> None:
+    """Handle a Heartbeat, the most frequent request of all; it may be held."""
     connection = call.connection
     if connection.members.get(request.member_id) != request.group_id:
-        broker.presence.heard(connection, request.group_id, request.member_id)
+        broker.member_connections.heard(connection, request.group_id, request.member_id)
     shard = broker.groups.shard(request.group_id)
-    if connection.speaks_for_many:
+    if connection.has_many_members:
         shard.heartbeat(request, call, None)
         return
     shard.heartbeat(request, call, call)
     if call.answer is None:
         call.on_abandon = partial(shard.abandoned, call)
-        connection.may_wait = call
+        connection.held_heartbeat = call
 
 
-def member(broker: "Broker", call: Call, request: MemberRequest) -> None:
-    """JoinGroup, SyncGroup and LeaveGroup; the first two may be parked."""
+def member(broker: Parts, call: Call, request: MemberRequest) -> None:
+    """Handle JoinGroup, SyncGroup or LeaveGroup; the first two may be parked."""
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
     context = RequestContext(call, call.version, connection.client_id, connection.host, client=connection.client)
     shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
-        broker.presence.heard(connection, request.group_id, request.member_id)
+        broker.member_connections.heard(connection, request.group_id, request.member_id)
     if call.open:
         call.on_abandon = lambda: shard.abandoned(call)
 
 
-def describe(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> None:
-    """Each group from its own shard, in the order asked for."""
+def describe(broker: Parts, call: Call, request: DescribeGroupsRequest) -> None:
+    """Describe each group from its own shard, in the order of the request."""
 
     def join(answers: list[DescribeGroupsResponse]) -> None:
         groups = [group for answer in answers for group in answer.groups]
@@ -68,8 +75,8 @@ def describe(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> No
         broker.groups.shard(group_id).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def list_all(broker: "Broker", call: Call, request: ListGroupsRequest) -> None:
-    """The groups of every shard; the first shard's error stands for all, as in Kafka."""
+def list_all(broker: Parts, call: Call, request: ListGroupsRequest) -> None:
+    """List the groups of every shard; the first shard's error is the error of the response, as in Kafka."""
     shards = list(broker.groups)
 
     def join(answers: list[ListGroupsResponse]) -> None:

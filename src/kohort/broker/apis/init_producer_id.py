@@ -1,21 +1,26 @@
-"""InitProducerId: an id for an idempotent producer (KIP-98). Transactions are not offered yet."""
+"""InitProducerId: assign an ID to an idempotent producer (KIP-98). Transactions are not supported yet."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
-
-_ID_BITS = 62  # positive as a signed 64-bit number, and those of a random UUID that are all random
+from kohort.model import UUID
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None:
-    """Ids are drawn at random: never handed out twice, without a counter that a crash could set back.
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
 
-    As in Kafka a producer without transactional id gets a new id each time it asks, epoch 0.
+    def fresh_id(self) -> UUID: ...
+
+
+_ID_BITS = 62  # positive as a signed 64-bit number; these bits of a random UUID are all random
+
+
+def handle(broker: Parts, call: Call, request: InitProducerIdRequest) -> None:
+    """Assign a random ID: no ID is assigned twice, and there is no counter that a crash could set back.
+
+    As in Kafka, a producer without transactional ID gets a new ID and epoch 0 with each request.
     """
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
         call.reply(_refused(ErrorCode.INVALID_REQUEST))

@@ -1,18 +1,29 @@
-"""ListConfigResources (once ListClientMetricsResources): what DescribeConfigs can be asked about (KIP-1142)."""
+"""ListConfigResources (once ListClientMetricsResources): the resources that DescribeConfigs knows (KIP-1142)."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType
-from kohort.broker.call import Call
+from kohort.broker.config.groups import GroupConfigs
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.wire.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    group_configs: GroupConfigs
+    node_id: int
+    topics: Topics
 
 
-def handle(broker: "Broker", call: Call, request: ListConfigResourcesRequest) -> None:
-    """No types given means all. Metrics subscriptions have no configs here; they are all that v0 lists."""
+def handle(broker: Parts, call: Call, request: ListConfigResourcesRequest) -> None:
+    """List resources of the given types, or of all; v0 lists only metrics subscriptions, which have no configs here."""
     known = set(ResourceType)
     wanted = set(request.resource_types) if call.version >= 1 else {ResourceType.CLIENT_METRICS}
     if not wanted <= known:

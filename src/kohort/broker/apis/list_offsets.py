@@ -1,14 +1,16 @@
-"""ListOffsets: the ends of a partition, or the first record at or after a time."""
+"""ListOffsets: the ends of a partition, or the first record at or after a timestamp."""
 
 from collections import Counter
 from collections.abc import Set
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch
-from kohort.log.api import OffsetAndTime, PartitionLog
-from kohort.wire.list_offsets import (
+from kohort.log.api import OffsetAndTime, PartitionLog, Topic
+from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -17,17 +19,26 @@ from kohort.wire.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    topics: Topics
+
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
+
+    def partition(self, topic: str, partition: int) -> PartitionLog | None: ...
+
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
 _LEADER_EPOCHS_FROM = 4
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
-"""The version from which each special timestamp means something."""
+"""First version in which each special timestamp is valid."""
 
 
-def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
-    """Every record here is committed, so both isolation levels see the same end."""
+def handle(broker: Parts, call: Call, request: ListOffsetsRequest) -> None:
+    """Look up each partition. All records are committed here, so both isolation levels have the same end."""
     named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     twice = {place for place, times in named.items() if times > 1}
     topics = [
@@ -38,9 +49,9 @@ def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
 
 
 def _look_up_all(
-    broker: "Broker", topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
+    broker: Parts, topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
 ) -> list[ListOffsetsPartitionResponse]:
-    """A partition that is named twice is refused, once."""
+    """Look up the partitions of a topic; a partition that is named twice is rejected, once."""
     return [
         _failed(index, ErrorCode.INVALID_REQUEST)
         if (topic.name, index) in twice
@@ -49,7 +60,7 @@ def _look_up_all(
     ]
 
 
-def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+def _look_up(broker: Parts, name: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
@@ -63,7 +74,7 @@ def _look_up(broker: "Broker", name: str, wanted: ListOffsetsPartition, version:
     try:
         found = _find(log, wanted.timestamp)
     except OSError as error:
-        broker.disk_troubles.note(f"look up offsets of {name}-{index}", error)
+        broker.disk_errors.note(f"look up offsets of {name}-{index}", error)
         is_damaged = isinstance(error, CorruptBatch)
         return _failed(index, ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None:
@@ -85,7 +96,7 @@ def _find(log: PartitionLog, timestamp: int) -> OffsetAndTime | None:
         case -3:
             return log.find_max_time()
         case -5:
-            return None  # nothing is ever tiered
+            return None  # there is no tiered storage
         case _:
             return log.find_time(timestamp)
 

@@ -1,17 +1,19 @@
-"""Metadata: brokers, topics and who leads each partition; creates topics on the way where that is wanted."""
+"""Metadata: brokers, topics and the leader of each partition; creates missing topics if the client allows it."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import checked_factor
-from kohort.broker.call import Call
-from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY, Placement
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import NOT_ASKED
-from kohort.wire.metadata import (
+from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -20,25 +22,31 @@ from kohort.wire.metadata import (
     MetadataResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(ReplicaRulesParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    cluster_id: str
+    disk_errors: DiskErrors
+    topics: Topics
+
 
 _BY_ID_FROM = 12
-"""The versions 10 and 11 have a field for the topic's id, but no broker ever answered it (KAFKA-10774)."""
+"""First version with topic IDs: v10 and v11 have the field, but no broker ever answered it (KAFKA-10774)."""
 
 
-def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
-    """No topics given means all of them (v0: an empty list; later: null)."""
+def handle(broker: Parts, call: Call, request: MetadataRequest) -> None:
+    """Describe the given topics, or all (v0: an empty list; later: null)."""
     wanted = request.topics
     if wanted is None or (call.version == 0 and not wanted):
         topics = [_describe(broker, topic) for topic in broker.topics.all().values()]
     else:
-        # Before v4 a client could not say that it does not want the topic to be created.
+        # Before v4, a client cannot prevent the creation of the topic.
         may_create = call.version < 4 or request.allow_auto_topic_creation
         if not all(_may_ask(topic, call.version) for topic in wanted):
             call.reply(MetadataResponse(topics=[_refuse(topic) for topic in wanted]))
             return
-        # Of a topic that is named twice there is one answer.
+        # A topic that is named twice is answered once.
         named = {(topic.name, topic.topic_id): topic for topic in wanted}
         topics = [_look_up(broker, topic, may_create) for topic in named.values()]
     if request.include_topic_authorized_operations:
@@ -67,13 +75,13 @@ def _may_ask(wanted: MetadataRequestTopic, version: int) -> bool:
 
 
 def _refuse(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    """One such topic fails the whole request, as in Kafka."""
+    """Reject a topic without a usable name or ID; it fails the whole request, as in Kafka."""
     return MetadataResponseTopic(
         error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id, partitions=[]
     )
 
 
-def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _look_up(broker: Parts, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     if wanted.topic_id != NO_TOPIC_ID:
         topic = broker.topics.with_id(wanted.topic_id)
         if topic is None:
@@ -88,21 +96,21 @@ def _look_up(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -
             factor = checked_factor(broker, -1)
             topic = broker.topics.create(name, placement=Placement(factor))
         except KafkaError as error:
-            topic = broker.topics.named(name)  # another broker may just have made it
+            topic = broker.topics.named(name)  # another broker may have created it meanwhile
             if topic is None:
                 code = error.code
-                if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
+                if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # the topic is being deleted
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return MetadataResponseTopic(error_code=code, name=name, partitions=[])
         except OSError as error:
-            broker.disk_troubles.note(f"create the topic {name}", error)
+            broker.disk_errors.note(f"create the topic {name}", error)
             return MetadataResponseTopic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name, partitions=[])
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=[])
     return _describe(broker, topic)
 
 
-def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
+def _describe(broker: Parts, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -112,7 +120,7 @@ def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
     )
 
 
-def _partition(broker: "Broker", topic: Topic, index: int) -> MetadataResponsePartition:
+def _partition(broker: Parts, topic: Topic, index: int) -> MetadataResponsePartition:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,

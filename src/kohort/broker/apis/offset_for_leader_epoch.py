@@ -1,27 +1,38 @@
-"""OffsetForLeaderEpoch: where a leader's time ended, so that a client notices records that were lost (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which a client detects lost records (KIP-320)."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log.api import PartitionLog
-from kohort.wire.offset_for_leader_epoch import (
+from kohort.log.api import PartitionLog, Topic
+from kohort.wire.batches.records import BatchHeader, read_header
+from kohort.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from kohort.wire.records import BatchHeader, read_header
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    topics: Topics
+
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
+
+    def partition(self, topic: str, partition: int) -> PartitionLog | None: ...
+
 
 _UNKNOWN = -1
 
 
-def handle(broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest) -> None:
-    """Each partition on its own."""
+def handle(broker: Parts, call: Call, request: OffsetForLeaderEpochRequest) -> None:
+    """Look up each partition, independently of the others."""
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic, partitions=[_look_up(broker, topic.topic, wanted) for wanted in topic.partitions]
@@ -31,7 +42,7 @@ def handle(broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest) -
     call.reply(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def _look_up(broker: "Broker", name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(broker: Parts, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     log = broker.partition(name, wanted.partition)
     if log is None:
         code = broker.no_log(broker.topics.named(name), wanted.partition)
@@ -43,13 +54,13 @@ def _look_up(broker: "Broker", name: str, wanted: OffsetForLeaderPartition) -> E
     try:
         epoch, end = _end_of(log, wanted.leader_epoch)
     except OSError as error:
-        broker.disk_troubles.note(f"look up epochs of {name}-{wanted.partition}", error)
+        broker.disk_errors.note(f"look up epochs of {name}-{wanted.partition}", error)
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end)
 
 
 def _end_of(log: PartitionLog, epoch: int) -> tuple[int, int]:
-    """The last epoch up to `epoch` that has records, and where the next one begins."""
+    """Return the last epoch up to `epoch` that has records, and the offset at which the next one begins."""
     if epoch == _UNKNOWN or epoch > log.leader_epoch:
         return _UNKNOWN, _UNKNOWN
     if epoch == log.leader_epoch:
@@ -60,9 +71,9 @@ def _end_of(log: PartitionLog, epoch: int) -> tuple[int, int]:
 
 
 def _first_after(log: PartitionLog, epoch: int) -> int:
-    """The first offset at which an epoch later than `epoch` is read: they only rise along a log, so it is bisected.
+    """Return the first offset at which the log has an epoch later than `epoch`, found by bisection.
 
-    In a gap that compaction left the batch behind it is read.
+    Epochs never decrease along a log. At an offset in a gap that compaction left, the next batch is read.
     """
     low, high = log.start_offset, log.stable_offset
     while low < high:
@@ -76,7 +87,10 @@ def _first_after(log: PartitionLog, epoch: int) -> int:
 
 
 def _begin_of(log: PartitionLog, offset: int) -> int:
-    """Where the batch that is read at `offset` begins: who stands in the gap before it has not read beyond an epoch."""
+    """Return the base offset of the batch that is read at `offset`, or `offset` if it is larger.
+
+    A client in the gap before that batch has read nothing beyond the earlier epoch.
+    """
     header = _header_at(log, offset)
     return offset if header is None else max(offset, header.base_offset)
 
@@ -87,6 +101,6 @@ def _epoch_at(log: PartitionLog, offset: int) -> int | None:
 
 
 def _header_at(log: PartitionLog, offset: int) -> BatchHeader | None:
-    """Of the batch that holds the offset, or the next one; None where none follows."""
+    """Return the header of the batch that holds the offset, or of the next one; None if there is none."""
     found = log.read(offset, 1) if offset < log.stable_offset else ()
     return read_header(found[0]) if found else None

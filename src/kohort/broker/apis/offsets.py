@@ -1,20 +1,23 @@
-"""OffsetCommit and OffsetFetch. What the coordinator does not know stands here: which topics exist, and their ids."""
+"""OffsetCommit and OffsetFetch: the checks that need the topics and their IDs, which the coordinator does not know."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kohort.broker.call import Call
-from kohort.broker.gather import Gather
+from kohort.broker.apis.gather import Gather
+from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
-from kohort.wire.offset_commit import (
+from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.offset_fetch import (
+from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
@@ -23,19 +26,25 @@ from kohort.wire.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    groups: GroupCoordinator
+    waiting_fetches: WaitingFetches
+    topics: Topics
+
 
 _TOPIC_IDS_FROM = 10
 _MANY_GROUPS_FROM = 8
 
 
-def commit(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
-    """Commits of partitions that do not exist are refused here; the rest goes to the coordinator."""
+def commit(broker: Parts, call: Call, request: OffsetCommitRequest) -> None:
+    """Commit offsets. Commits for unknown partitions are rejected here; the coordinator handles the rest."""
     shard = broker.groups.shard(request.group_id)
     refused = {}
     if not all(topic.partitions for topic in request.topics):
-        request.topics = [topic for topic in request.topics if topic.partitions]  # nothing is said of the others
+        request.topics = [topic for topic in request.topics if topic.partitions]  # others get no answer
     for topic in request.topics:
         refused.update(_identify(broker, topic, call.version))
     if not refused:
@@ -58,11 +67,11 @@ def commit(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
 
 
 _Refused = dict[tuple[int, int], ErrorCode]
-"""By identity of the request's topic, and partition."""
+"""Error codes of rejected commits, by `id()` of the request's topic and by partition."""
 
 
-def _identify(broker: "Broker", topic: OffsetCommitRequestTopic, version: int) -> _Refused:
-    """Fill in the topic's name or id, whichever the request lacks; return what is to be refused of it."""
+def _identify(broker: Parts, topic: OffsetCommitRequestTopic, version: int) -> _Refused:
+    """Fill in the topic's name or ID, whichever the request lacks; return the partitions to reject."""
     if version >= _TOPIC_IDS_FROM:
         found, missing = broker.topics.with_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -84,7 +93,7 @@ def _without(topic: OffsetCommitRequestTopic, refused: _Refused) -> OffsetCommit
 
 
 class _PartlyRefused:
-    """Adds what was refused beforehand to the coordinator's answer, in the order of the request."""
+    """A waiter that adds the rejected partitions to the coordinator's answer, in the order of the request."""
 
     __slots__ = ("_asked", "_call", "_refused", "request", "version")
 
@@ -96,7 +105,7 @@ class _PartlyRefused:
         self.version = call.version
 
     def reply(self, response: Message, /) -> None:
-        """Give the answer."""
+        """Send the combined answer."""
         assert isinstance(response, OffsetCommitResponse)
         codes = {(t.name, p.partition_index): p.error_code for t in response.topics for p in t.partitions}
         topics = []
@@ -111,12 +120,13 @@ class _PartlyRefused:
         self._call.reply(OffsetCommitResponse(topics=topics))
 
 
-def fetch(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
-    """One group before v8 (KIP-709), any number since; each from its own shard.
+def fetch(broker: Parts, call: Call, request: OffsetFetchRequest) -> None:
+    """Fetch the offsets of one group before v8 (KIP-709), or of several, each from its own shard.
 
-    Whoever asks is about to read what it was given, and can ask for that when its last fetch is answered.
+    A client that fetches offsets is about to read newly assigned partitions, and can do so once its last fetch is
+    answered. So that fetch is answered soon.
     """
-    who, fetches = call.connection.who, broker.parked_fetches
+    who, fetches = call.connection.who, broker.waiting_fetches
     call.on_reply = lambda _: fetches.end_soon(who)
     if call.version < _MANY_GROUPS_FROM:
         broker.groups.shard(request.group_id).handle(request, call, RequestContext(call, call.version))
@@ -137,8 +147,8 @@ def fetch(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
         broker.groups.shard(group.group_id).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def _name_topics(broker: "Broker", group: OffsetFetchRequestGroup, version: int) -> list[OffsetFetchResponseTopics]:
-    """From v10 topics come by id: give them their names; return the answers for ids that nobody has."""
+def _name_topics(broker: Parts, group: OffsetFetchRequestGroup, version: int) -> list[OffsetFetchResponseTopics]:
+    """Fill in the names of topics, which v10 and later identify by ID; return the answers for unknown IDs."""
     if version < _TOPIC_IDS_FROM or group.topics is None:
         return []
     unknown = []
@@ -160,13 +170,13 @@ def _name_topics(broker: "Broker", group: OffsetFetchRequestGroup, version: int)
     return unknown
 
 
-def _add_ids(broker: "Broker", group: OffsetFetchResponseGroup, version: int) -> None:
+def _add_ids(broker: Parts, group: OffsetFetchResponseGroup, version: int) -> None:
     if version < _TOPIC_IDS_FROM:
         return
     kept = []
     for topic in group.topics:
         found = broker.topics.named(topic.name)
-        if found is not None:  # an offset of a deleted topic has no id to stand under
+        if found is not None:  # an offset of a deleted topic has no ID with which to return it
             topic.topic_id = found.topic_id
             kept.append(topic)
     group.topics = kept

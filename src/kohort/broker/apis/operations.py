@@ -1,10 +1,10 @@
-"""What a client may do with a resource, as the bit set of KIP-430. Without access control: all that can be done."""
+"""The operations that a client may perform on a resource, as KIP-430's bit set. Without access control: all."""
 
 from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """An operation of Kafka's access control; its number is its bit."""
+    """An operation of Kafka's access control; its value is its bit."""
 
     READ = 3
     WRITE = 4

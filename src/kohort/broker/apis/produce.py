@@ -1,20 +1,24 @@
-"""Produce: check each batch from outside, append it as it came, answer when it is on disk."""
+"""Produce: check each batch, by its header where that suffices, append it as received, answer when it is on disk."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, assert_never
+from typing import Protocol, assert_never
 
-from kohort.broker.apis.elsewhere import current_leader, endpoints
-from kohort.broker.call import Call
-from kohort.broker.durability import Commit
-from kohort.broker.topics import INTERNAL_TOPICS
+from kohort.broker.apis.current_leader import Parts as LeaderParts
+from kohort.broker.apis.current_leader import current_leader, endpoints
+from kohort.broker.logs.group_commit import GroupCommit, Writer
+from kohort.broker.logs.topic_rules import TopicRules
+from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.net.call import Call
+from kohort.broker.net.connection import ClientConnection
 from kohort.errors import ErrorCode
 from kohort.log.api import PartitionStopped, Topic
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
 from kohort.model import NO_TOPIC_ID, Millis
-from kohort.wire.batch import BatchHeader
+from kohort.wire.batches.batch import BatchHeader
+from kohort.wire.batches.records import BatchError, check_batches, decode_records, recompress, stamp
 from kohort.wire.codec import Buffer
-from kohort.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
-from kohort.wire.produce import (
+from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -23,20 +27,31 @@ from kohort.wire.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.records import BatchError, check_batches, decode_records, recompress, stamp
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(LeaderParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    rules: TopicRules
+    topics: Topics
+    writer: Writer
+
+    def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
+
+    def now(self) -> Millis: ...
+
+    def throttle_if_full(self, connection: ClientConnection) -> None: ...
+
 
 _TOPIC_IDS_FROM = 13
 _ALL = -1
-"""acks of a producer that waits for the replicas in sync."""
+"""acks of a producer that waits for the in-sync replicas."""
 _NO_TIME = -1
-"""Of a record that its producer gave none."""
+"""Timestamp of a record to which the producer gave none."""
 
 
-def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
-    """acks=0 gets no answer; 1 and -1 are the same here: written to disk."""
+def handle(broker: Parts, call: Call, request: ProduceRequest) -> None:
+    """Append records. acks=0 gets no answer; 1 and -1 both wait for the disk."""
     if request.acks not in (-1, 0, 1):
         _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
         return
@@ -49,8 +64,8 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
         _reply(call, request, answers, nodes)
 
 
-def _has_replicas(broker: "Broker", topic: Topic, partition: int) -> bool:
-    """Whether min.insync.replicas are in sync: no more are required than the partition has."""
+def _has_replicas(broker: Parts, topic: Topic, partition: int) -> bool:
+    """Return whether min.insync.replicas are in sync; at most as many are required as the partition has."""
     required = broker.rules.min_in_sync(topic)
     if required == 1:
         return True
@@ -65,7 +80,7 @@ def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
                 yield partition.current_leader
 
 
-def _append_topic(broker: "Broker", data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
+def _append_topic(broker: Parts, data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
     if version >= _TOPIC_IDS_FROM:
         topic, missing = broker.topics.with_id(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -73,7 +88,7 @@ def _append_topic(broker: "Broker", data: TopicProduceData, version: int, acks: 
     if topic is None:
         return _refuse_topic(data, missing)
     if topic.name in INTERNAL_TOPICS:
-        # A record in __consumer_offsets would change a group without its coordinator, one in the journal what it says.
+        # A record in __consumer_offsets would change a group without its coordinator; in the journal it would be false.
         detail = f"Only brokers write to the internal topic {topic.name}."
         return _refuse_topic(data, ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
     return TopicProduceResponse(
@@ -83,7 +98,7 @@ def _append_topic(broker: "Broker", data: TopicProduceData, version: int, acks: 
     )
 
 
-def _append(broker: "Broker", topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
+def _append(broker: Parts, topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
     log = broker.topics.log(topic, data.index)
     if log is None:
         return _refused_elsewhere(broker, topic, data.index)
@@ -104,7 +119,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData, acks: in
     if header.base_offset != 0:
         return _refused(data.index, ErrorCode.INVALID_RECORD, "a producer's batch must begin at offset 0")
     if header.is_transactional:
-        # Nobody owns the transaction, so nobody would ever decide it.
+        # There is no transaction coordinator, so the transaction would never be completed.
         return _refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if not is_timely:
         return _refused(data.index, ErrorCode.INVALID_TIMESTAMP, "a record's time is too far from now")
@@ -121,7 +136,7 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData, acks: in
             except PartitionStopped as error:
                 return _refused(data.index, ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         case Duplicate(base_offset=base_offset):
-            pass  # KIP-98: the answer was lost, so it is given again, once the batch is on disk
+            pass  # KIP-98: the answer was lost, so it is repeated once the batch is on disk
         case OutOfOrder(detail=detail):
             return _refused(data.index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
         case Fenced(detail=detail):
@@ -137,18 +152,19 @@ def _append(broker: "Broker", topic: Topic, data: PartitionProduceData, acks: in
 
 
 def _keyless(records: Buffer | None) -> list[int]:
-    """Which of a batch's records have no key: compaction could never remove them, nor anything below them.
+    """Return the batch's records without a key: compaction could never remove them or anything below them.
 
-    The broker looks into a batch here, and where a topic has a codec of its own; else batches stay closed.
+    Batches are decoded only for this check, for timestamps, and where a topic has a codec of its own.
     """
     assert records is not None
     return [at for at, record in enumerate(decode_records(records, check_crc=False)) if record.key is None]
 
 
 def _is_timely(header: BatchHeader, records: Buffer | None, first: Millis, last: Millis) -> bool:
-    """Whether every record's time is within: one far ahead is a mistake, and would keep its segment for good.
+    """Return whether every record's timestamp is within the limits.
 
-    A header tells the latest time only. So the batch is opened for the earliest, where any time can be too early.
+    A timestamp far ahead is a mistake, and would keep its segment for good. A header has only the latest timestamp, so
+    the batch is decoded for the earliest one if any timestamp can be too early.
     """
     if header.max_timestamp > last:
         return False
@@ -160,13 +176,13 @@ def _is_timely(header: BatchHeader, records: Buffer | None, first: Millis, last:
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:
-    """The log sets offset and epoch in place; only a small request's bytes must be copied for that."""
+    """Return a writable buffer, because the log sets offset and epoch in place; only small requests are copied."""
     view = memoryview(records)
     return bytearray(view) if view.readonly else view
 
 
 def _reply_when_durable(
-    commit: Commit,
+    commit: GroupCommit,
     call: Call,
     request: ProduceRequest,
     answers: list[TopicProduceResponse],
@@ -183,13 +199,13 @@ def _reply(
     if request.acks != 0:
         call.reply(ProduceResponse(responses=answers, node_endpoints=list(nodes)))
     elif any(p.error_code != ErrorCode.NONE for answer in answers for p in answer.partition_responses):
-        # As Kafka: with acks=0 a closed connection is the only way to tell the producer.
+        # As in Kafka: with acks=0, closing the connection is the only way to signal the error.
         call.connection.refuse("a batch with acks=0 was refused")
     else:
         call.reply_nothing()
 
 
-def _refused_elsewhere(broker: "Broker", topic: Topic, index: int) -> PartitionProduceResponse:
+def _refused_elsewhere(broker: Parts, topic: Topic, index: int) -> PartitionProduceResponse:
     refused = _refused(index, broker.no_log(topic, index))
     refused.current_leader = current_leader(broker, topic, index)
     return refused
@@ -217,7 +233,7 @@ def _refused(index: int, code: ErrorCode, detail: str | None = None) -> Partitio
 
 
 def _refused_for(index: int, records: list[int], why: str) -> PartitionProduceResponse:
-    """The batch is refused whole, the records that are to blame are named: the others may be sent again (KIP-467)."""
+    """Reject the whole batch but name the records at fault, so that the others may be sent again (KIP-467)."""
     refused = _refused(index, ErrorCode.INVALID_RECORD, why)
     refused.record_errors = [
         BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=why) for record in records

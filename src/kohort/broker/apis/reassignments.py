@@ -1,35 +1,42 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: replicas of partitions, and so leaders.
+"""AlterPartitionReassignments and ListPartitionReassignments: changes of partitions' replicas, and so of leaders.
 
-A reassignment is accepted when it is durable. It is in progress until one of the new replicas leads the partition: that
-takes as long as the old leader needs to close it.
+A reassignment is accepted when it is durable. It is in progress until one of the new replicas leads the partition,
+which takes as long as the old leader needs to close it.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_assignment
-from kohort.broker.call import Call
+from kohort.broker.logs.disk_errors import DiskErrors
+from kohort.broker.logs.topics import Topics
+from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.cluster import PartitionId
-from kohort.wire.alter_partition_reassignments import (
+from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kohort.wire.list_partition_reassignments import (
+from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(ReplicaRulesParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    disk_errors: DiskErrors
+    topics: Topics
 
 
-def alter(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest) -> None:
-    """Each partition succeeds or fails on its own."""
+def alter(broker: Parts, call: Call, request: AlterPartitionReassignmentsRequest) -> None:
+    """Begin or cancel the reassignment of each partition, independently of the others."""
     wanted: dict[PartitionId, tuple[int, ...]] = {}
     over: list[PartitionId] = []
     responses = []
@@ -58,12 +65,12 @@ def alter(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequ
         if wanted or over:
             broker.leadership.reassign(wanted, over)
     except OSError as error:
-        broker.disk_troubles.note("reassign partitions", error)
+        broker.disk_errors.note("reassign partitions", error)
         response.error_code, response.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     call.reply(response)
 
 
-def _checked(broker: "Broker", name: str, wanted: ReassignablePartition, may_change_factor: bool) -> PartitionId:
+def _checked(broker: Parts, name: str, wanted: ReassignablePartition, may_change_factor: bool) -> PartitionId:
     topic, index = broker.topics.named(name), wanted.partition_index
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic named {name}.")
@@ -75,7 +82,8 @@ def _checked(broker: "Broker", name: str, wanted: ReassignablePartition, may_cha
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         return PartitionId(topic.topic_id, index)
     check_assignment(broker, wanted.replicas)
-    factor = len(now.nodes) - len(now.adding)
+    # As in Kafka: while a reassignment is in progress, the number of its target replicas applies.
+    factor = len(now.nodes) - len(now.removing)
     if not may_change_factor and len(wanted.replicas) != factor:
         detail = f"{name}-{index} has {factor} replicas, and {len(wanted.replicas)} are assigned."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
@@ -88,8 +96,8 @@ def _refused(wanted: ReassignablePartition, error: KafkaError) -> ReassignablePa
     )
 
 
-def list_all(broker: "Broker", call: Call, request: ListPartitionReassignmentsRequest) -> None:
-    """Partitions that do not exist, or are not reassigned, are left out."""
+def list_all(broker: Parts, call: Call, request: ListPartitionReassignmentsRequest) -> None:
+    """List reassignments in progress; other partitions and unknown ones are omitted."""
     if request.topics is None:
         asked = [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
     else:
@@ -99,7 +107,7 @@ def list_all(broker: "Broker", call: Call, request: ListPartitionReassignmentsRe
     call.reply(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
-def _ongoing(broker: "Broker", name: str, indexes: list[int]) -> list[OngoingPartitionReassignment]:
+def _ongoing(broker: Parts, name: str, indexes: list[int]) -> list[OngoingPartitionReassignment]:
     topic = broker.topics.named(name)
     ongoing = []
     for index in indexes:

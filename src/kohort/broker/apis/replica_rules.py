@@ -1,35 +1,49 @@
-"""What replication factors and replica assignments a broker takes, with Kafka's error codes."""
+"""The rules for replication factors and replica assignments, with Kafka's error codes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kohort.broker.config.static import BrokerConfig
+from kohort.broker.logs.leadership import Leadership
 from kohort.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from kohort.broker.server import Broker
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+    leadership: Leadership
 
 
-def checked_factor(broker: "Broker", wanted: int) -> int:
-    """The replication factor; -1 is `default.replication.factor`. Raises KafkaError."""
+def checked_factor(broker: Parts, wanted: int) -> int:
+    """Return the replication factor; -1 means `default.replication.factor`. Raise KafkaError."""
     if wanted < -1 or wanted == 0:
         detail = f"The replication factor is a number from 1 on, or -1 for the default, not {wanted}."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
     factor = broker.config.number("default.replication.factor") if wanted == -1 else wanted
-    brokers = len(broker.leadership.nodes)
+    brokers = len(broker.leadership.registered)
     if factor > brokers:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, too_few_brokers(factor, brokers))
     return factor
 
 
 def too_few_brokers(factor: int, brokers: int) -> str:
-    """The sentence for a replication factor that cannot be reached."""
+    """Return the error message for a replication factor above the number of brokers."""
     there = "only 1 broker is" if brokers == 1 else f"only {brokers} brokers are"
     return f"The replication factor {factor} cannot be reached: {there} registered."
 
 
-def check_assignment(broker: "Broker", replicas: Sequence[int], factor: int | None = None) -> None:
-    """Raise KafkaError unless these are brokers that live, each once; and `factor` many, where that is given."""
-    known = {node.node_id for node in broker.leadership.nodes}
+def check_new_assignment(broker: Parts, replicas: Sequence[int], factor: int) -> None:
+    """Raise KafkaError unless a new partition can have these replicas; as in Kafka, one of them must live."""
+    check_assignment(broker, replicas, factor)
+    if not any(broker.leadership.node(node_id) for node_id in replicas):
+        detail = f"None of the brokers {', '.join(map(str, replicas))} lives: assign one that does."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+
+
+def check_assignment(broker: Parts, replicas: Sequence[int], factor: int | None = None) -> None:
+    """Raise KafkaError unless all are registered and different, and their number is `factor` if that is given."""
+    known = set(broker.leadership.registered)
     if not replicas:
         detail = "The replica list is empty."
     elif unknown := [node_id for node_id in replicas if node_id not in known]:

@@ -1,4 +1,4 @@
-"""The kinds of things that have configs."""
+"""The types of resources that have configs."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from kohort.errors import ErrorCode, KafkaError
 
 
 class ResourceType(IntEnum):
-    """As on the wire."""
+    """Resource types, with their numbers on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -16,7 +16,7 @@ class ResourceType(IntEnum):
 
 
 def check_broker_name(name: str, node_id: int) -> None:
-    """Raises KafkaError where a broker resource that has a name is not this broker."""
+    """Raise KafkaError if a named broker resource is not this broker."""
     try:
         number = int(name)
     except ValueError:

@@ -1,6 +1,7 @@
-"""A blocking face on the asyncio client: each object has an event loop in a daemon thread, and calls into it.
+"""Blocking interface to the asyncio client.
 
-So heartbeats go on however long the application takes with its records. Callbacks run in the thread that polls.
+Each object runs an event loop in a daemon thread and calls into it. Heartbeats therefore continue
+however long the application takes to process records. Callbacks run in the thread that polls.
 """
 
 from kohort.client.blocking.admin import Admin

@@ -1,38 +1,40 @@
 """`kohort.Admin` for plain threads."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Unpack
 
-from kohort.client import admin as asyncio_admin
-from kohort.client.admin import NewTopic
-from kohort.client.blocking.loop import Face, made
-from kohort.client.configs import ConfigKind, ConfigValue
-from kohort.client.group_descriptions import GroupDescription, MemberDescription
-from kohort.client.groups import GroupListing, GroupOffset
-from kohort.client.logs import LogDirectory
-from kohort.client.metadata import ClusterMetadata, TopicMetadata
+from kohort.client.admin import admin as asyncio_admin
+from kohort.client.admin.admin import NewTopic
+from kohort.client.admin.configs import ConfigKind, ConfigValue
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.groups import GroupListing, GroupOffset
+from kohort.client.admin.logs import LogDirectory
+from kohort.client.admin.producers import ActiveProducer
+from kohort.client.blocking.loop import BlockingClient, made
+from kohort.client.keywords import AdminKeywords
+from kohort.client.net.metadata import ClusterMetadata, TopicMetadata
+from kohort.client.net.offsets import FoundOffset
 from kohort.client.offset_spec import OffsetSpec
-from kohort.client.offsets import FoundOffset
-from kohort.client.producers import ActiveProducer
 from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 
 
-class Admin(Face):
-    """`kohort.Admin` for plain threads: use it as a context manager, or close it.
+class Admin(BlockingClient):
+    """Blocking version of `kohort.Admin`.
 
-    Any number of threads may use one. A process that was forked from this one needs an admin client of its own: there
-    the methods raise ConcurrentUseError.
+    Use it as a context manager, or call `close`. Any number of threads may share one client. A
+    forked process needs its own admin client; there the methods raise ConcurrentUseError.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         super().__init__("kohort-admin")
         try:
             self._admin = self._call(made(lambda: asyncio_admin.Admin(**options)))
         except BaseException:
             self._stop()
             raise
+        self._made = True
 
     def describe_cluster(self) -> ClusterMetadata:
         """See `kohort.Admin.describe_cluster`."""
@@ -135,7 +137,8 @@ class Admin(Face):
         return self._call(self._admin.list_config_resources(kinds))
 
     def close(self) -> None:
-        """Closing twice is fine."""
+        """Close the client and its event loop. Closing twice is allowed."""
+        self._check_process()
         if self._stopped:
             return
         try:

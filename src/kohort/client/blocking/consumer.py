@@ -1,4 +1,4 @@
-"""`kohort.Consumer` for plain threads: its callbacks come to the thread that polls."""
+"""`kohort.Consumer` for plain threads. Callbacks run in the thread that polls."""
 
 import asyncio
 import re
@@ -7,17 +7,18 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kohort.client import consumer as asyncio_consumer
 from kohort.client.arguments import seconds
-from kohort.client.blocking.loop import Face, T, made
-from kohort.client.consumer_record import ConsumerRecord
+from kohort.client.blocking.loop import BlockingClient, T, made
+from kohort.client.consume import consumer as asyncio_consumer
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.group_reader import check_callbacks
+from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_events import Partitions
 from kohort.client.failures import ClosedError, ConcurrentUseError
-from kohort.client.group_reader import check_callbacks
-from kohort.client.offsets import FoundOffset
-from kohort.client.partition_batch import PartitionBatch
-from kohort.client.partitions import Partitions
+from kohort.client.keywords import ConsumerKeywords
+from kohort.client.net.offsets import FoundOffset
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
@@ -30,14 +31,17 @@ _CLOSE_S = 30.0
 _AsyncCallback = Callable[[Partitions], Coroutine[Any, Any, None]]
 
 
-class Consumer(Face):
-    """`kohort.Consumer` for plain threads: use it as a context manager, or close it.
+class Consumer(BlockingClient):
+    """Blocking version of `kohort.Consumer`.
 
-    One thread at a time may use it; a method that is called while another thread is in one raises ConcurrentUseError,
-    `close` too, as Java's does (the properties may be read by any thread). To end it from outside, let its own thread
-    see an event between two polls. A process that was forked from this one needs a consumer of its own: there the
-    methods raise ConcurrentUseError. A consumer that nobody closes warns (ResourceWarning) when it is garbage; its
-    group misses it when session_timeout_ms has passed.
+    Use it as a context manager, or call `close`. Only one thread may use it at a time. A method
+    called while another thread is inside one raises ConcurrentUseError, including `close`, as in
+    Java; any thread may read the properties. To stop the consumer from outside, let its thread
+    check an event between two polls.
+
+    A forked process needs its own consumer; there the methods raise ConcurrentUseError. A consumer
+    that is not closed emits a ResourceWarning when it is garbage collected; the coordinator removes
+    the member after session_timeout_ms.
     """
 
     def __init__(
@@ -46,15 +50,19 @@ class Consumer(Face):
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerKeywords],
     ) -> None:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
         super().__init__("kohort-consumer")
         self._inbox: SimpleQueue[Callable[[], bool]] = SimpleQueue()
-        """What the thread that polls has to run; each says whether the call that it waits for has ended."""
+        """Functions for the polling thread to run.
+
+        Each returns whether the call that the thread waits for has ended.
+        """
         self._in_callback = False
         self._use = threading.RLock()
-        """Of the thread that is in a method, which callbacks and signal handlers may enter once more."""
+        """Lock of the thread that is inside a method; callbacks and signal handlers of that thread
+        may enter again."""
         self._depth = 0
         self._user = 0
         self._close_asked = False
@@ -63,6 +71,7 @@ class Consumer(Face):
         except BaseException:
             self._stop()
             raise
+        self._made = True
         if topics:
             self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
 
@@ -74,7 +83,7 @@ class Consumer(Face):
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
-        """See `kohort.Consumer.subscribe`. The callbacks run in the thread that polls, or closes."""
+        """See `kohort.Consumer.subscribe`. The callbacks run in the thread that polls or closes."""
         wanted = topics if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
         self._do(
             lambda: self._consumer.subscribe(
@@ -129,13 +138,14 @@ class Consumer(Face):
         return self
 
     def __next__(self) -> ConsumerRecord:
+        self._check_process()
         unread = self._consumer.next_unread
         while (record := unread()) is None:
-            if self._stopped and not self._forked:
+            if self._stopped:
                 raise StopIteration
             try:
                 self._pump(self._consumer.read_ahead())
-            except ClosedError:  # by a signal handler, meanwhile
+            except ClosedError:  # a signal handler closed it meanwhile
                 raise StopIteration from None
         return record
 
@@ -149,9 +159,10 @@ class Consumer(Face):
         self._call(self._consumer.commit(offsets, timeout=timeout))
 
     def commit_nowait(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> "Future[None]":
-        """As `commit`, without waiting; the future tells how it ended.
+        """Start a commit without waiting. The returned future holds the result.
 
-        In `on_revoked` it goes before what gives the partitions up, so their next owner begins behind it.
+        Called in `on_revoked`, it is sent before the partitions are released, so the next owner
+        starts after the committed offset.
         """
         if self._stopped:
             raise self._refusal()
@@ -200,7 +211,8 @@ class Consumer(Face):
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
+        """Partitions that are paused."""
+        self._check_process()
         return self._consumer.paused
 
     def partitions_for(self, topic: str) -> int:
@@ -221,36 +233,42 @@ class Consumer(Face):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What it consumes now."""
+        """Partitions that are currently assigned."""
+        self._check_process()
         return self._consumer.assignment
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics that it subscribed to."""
+        """Subscribed topics."""
+        self._check_process()
         return self._consumer.subscription
 
     @property
     def state(self) -> Phase:
-        """Where it stands in its group."""
+        """Phase of the group membership."""
+        self._check_process()
         return self._consumer.state
 
     @property
     def member_id(self) -> str:
-        """As the coordinator named it; "" for none."""
+        """Member ID assigned by the coordinator; "" if there is none."""
+        self._check_process()
         return self._consumer.member_id
 
     @property
     def generation(self) -> int | None:
-        """None while the group does not count this consumer."""
+        """Group generation or member epoch; None while this consumer is not a member."""
+        self._check_process()
         return self._consumer.generation
 
     def close(self, *, timeout: float = _CLOSE_S) -> None:
-        """See `kohort.Consumer.close`. Closing twice is fine.
+        """See `kohort.Consumer.close`. Closing twice is allowed.
 
-        In a signal handler, while the same thread waits in another method, it only asks that method to end: the method
-        closes the consumer and raises ClosedError, and an iteration ends.
+        If a signal handler calls it while its thread waits in another method, it only asks that
+        method to end: the method closes the consumer and raises ClosedError, and an iteration ends.
         """
         seconds("timeout", timeout)
+        self._check_process()
         if self._stopped:
             return
         with self._alone():
@@ -274,7 +292,7 @@ class Consumer(Face):
     def _abandon(self) -> None:
         self._thread.stop_soon(self._consumer.abandon())
 
-    # -- callbacks come to the thread that waits
+    # -- callbacks run in the waiting thread
 
     def _relayed(self, callback: Callback | None) -> _AsyncCallback | None:
         if callback is None:
@@ -287,7 +305,7 @@ class Consumer(Face):
                 self._in_callback = True
                 try:
                     callback(partitions)
-                except BaseException as problem:  # noqa: BLE001  handed to poll, which raises it
+                except BaseException as problem:  # noqa: BLE001  passed to poll, which raises it
                     ran.set_exception(problem)
                 else:
                     ran.set_result(None)
@@ -301,7 +319,7 @@ class Consumer(Face):
         return relay
 
     def _pump(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`, and meanwhile run the callbacks that it asks for."""
+        """Wait for `work`, and run the callbacks that it requests meanwhile."""
         if self._stopped:
             work.close()
             raise self._refusal()
@@ -321,14 +339,14 @@ class Consumer(Face):
 
         def until(future: "Future[T]") -> T:
             while not future.done():
-                # An end that a nested or interrupted call left behind only makes this look again.
+                # A stale entry of a nested or interrupted call only causes another check.
                 self._inbox.get()()
             return future.result()
 
         return self._thread.wait(future, until)
 
     def _until_closed(self, wait: Callable[[], T]) -> T:
-        """Wait, and then close the consumer if a callback or a signal handler asked for that meanwhile."""
+        """Wait; then close the consumer if a callback or a signal handler requested it meanwhile."""
         try:
             return wait()
         except CancelledError:

@@ -1,4 +1,4 @@
-"""An event loop in a daemon thread, and what calls into it."""
+"""Event loop in a daemon thread, and the base of the blocking clients."""
 
 import asyncio
 import os
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a daemon thread."""
+    """Event loop in a daemon thread."""
 
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()
         self._awaited: set[Future[Any]] = set()
         self.current: Future[Any] | None = None
-        """What a thread waits for in `wait`: a signal handler of that thread may cancel it."""
+        """Future that a thread waits for in `wait`. A signal handler of that thread may cancel it."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -34,13 +34,13 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
-            # Nobody is to wait for what no longer runs.
+            # Cancel the futures of tasks that no longer run, so that no thread waits for them.
             for future in list(self._awaited):
                 future.cancel()
             self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run it there."""
+        """Run `work` in the loop and return its future."""
         if threading.current_thread() is self._thread:
             work.close()
             raise KohortError("a blocking call from inside the event loop would wait for itself.")
@@ -50,11 +50,14 @@ class LoopThread:
         return future
 
     def call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
-        """Run it there and wait; an interrupt (Ctrl-C) cancels it, and so does TimeoutError after `patience`."""
+        """Run `work` in the loop and return its result.
+
+        An interrupt (Ctrl-C) cancels it, and so does the TimeoutError after `patience` seconds.
+        """
         return self.wait(self.submit(work), lambda future: future.result(patience))
 
     def wait(self, future: "Future[T]", until: Callable[["Future[T]"], T]) -> T:
-        """Return what `until` does, which waits for that future; whatever ends the waiting cancels it."""
+        """Return `until(future)`, which waits for the future. Any exception while waiting cancels the future."""
         before, self.current = self.current, future
         try:
             return until(future)
@@ -65,12 +68,12 @@ class LoopThread:
             self.current = before
 
     def stop(self) -> None:
-        """End the loop, and wait for that; what still runs in it is cancelled."""
+        """Stop the loop and wait for its end. Running tasks are cancelled."""
         self.stop_soon()
         self._thread.join()
 
     def stop_soon(self, work: Coroutine[Any, Any, None] | None = None) -> None:
-        """End the loop, after `work` if there is some."""
+        """Stop the loop, after `work` if given."""
         if not self._thread.is_alive() or self.loop.is_closed():
             if work is not None:
                 work.close()
@@ -80,8 +83,13 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(work, self.loop).add_done_callback(lambda _: self.stop_soon())
 
 
-class Face(ABC):
-    """What the three have in common: a loop to call into, until it is closed."""
+class BlockingClient(ABC):
+    """Base of the blocking clients: an event loop to call into until the client is closed."""
+
+    # Ctrl-C may interrupt a constructor at any line, and `__del__` then sees a partly built object.
+    _stopped = True
+    _made = False
+    """Whether the attributes that `_abandon` needs exist."""
 
     def __init__(self, name: str) -> None:
         self._stopped = False
@@ -93,17 +101,22 @@ class Face(ABC):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        if exc[0] is None or not self._forked:  # a forked child that leaves the block has nothing to close
+            self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_stopped", True):
-            self._stopped = True
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._made:
             warn_unclosed(self)
             self._abandon()
+        elif (thread := getattr(self, "_thread", None)) is not None:
+            thread.stop_soon()
 
     @abstractmethod
     def close(self) -> None:
-        """End it, and the loop. Closing twice is fine."""
+        """Close the client and its event loop. Closing twice is allowed."""
 
     def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
         if self._stopped:
@@ -117,10 +130,17 @@ class Face(ABC):
 
     @abstractmethod
     def _abandon(self) -> None:
-        """The application let go of it without closing it: disconnect, and end the loop. Any thread may call it."""
+        """Disconnect and stop the loop, after the application dropped the client.
+
+        Safe to call from any thread.
+        """
+
+    def _check_process(self) -> None:
+        if self._forked:
+            raise self._refusal()
 
     def _refusal(self) -> KohortError:
-        """Why it cannot be used any more."""
+        """Return the error that explains why the client cannot be used any more."""
         if self._forked:
             return ConcurrentUseError(
                 f"this {type(self).__name__} was made before the process forked, and its thread is not in this one:"
@@ -129,9 +149,12 @@ class Face(ABC):
         return ClosedError("the client is closed.")
 
 
-_faces: "weakref.WeakSet[Face]" = weakref.WeakSet()
+_faces: "weakref.WeakSet[BlockingClient]" = weakref.WeakSet()
 _inherited: list[LoopThread] = []
-"""Of the process that this one was forked from. They are kept: to end them would disturb the parent's sockets."""
+"""Threads of the parent process of a fork.
+
+They are kept alive, because stopping them would disturb the parent's sockets.
+"""
 
 
 def _forked() -> None:
@@ -144,5 +167,5 @@ os.register_at_fork(after_in_child=_forked)
 
 
 async def made(make: Callable[[], T]) -> T:
-    """Run it in the loop: the asyncio clients belong to the loop that they were made in."""
+    """Call `make` in the event loop, because an asyncio client belongs to the loop that creates it."""
     return make()

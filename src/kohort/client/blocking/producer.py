@@ -1,29 +1,31 @@
-"""`kohort.Producer` for plain threads: records are handed to the loop many at a time, not one call each."""
+"""`kohort.Producer` for plain threads. Records are passed to the event loop in bulk, not one call each."""
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
-from kohort.client import unclosed
 from kohort.client.arguments import names_of, seconds
-from kohort.client.batches import RecordMetadata
-from kohort.client.blocking.hand_over import HandOver, PendingDelivery
-from kohort.client.blocking.loop import Face, made
-from kohort.client.outgoing import check_partition, check_timestamp, record_size
-from kohort.client.producer import producer_options
-from kohort.client.producer_core import ProducerCore
+from kohort.client.blocking.loop import BlockingClient, made
+from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
+from kohort.client.keywords import ProducerKeywords
+from kohort.client.produce import unclosed
+from kohort.client.produce.batches import RecordMetadata
+from kohort.client.produce.producer import producer_options
+from kohort.client.produce.producer_core import ProducerCore
+from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.records import Header
+from kohort.wire.batches.records import Header
 
 _MOST_HANDED_OVER = 20_000
-"""Records that a producer's threads may be ahead of its loop."""
+"""Maximum number of records that the application's threads may be ahead of the event loop."""
 
 
 class BlockingDelivery:
-    """The fate of one record; `result` waits for it.
+    """Result of one `send`; `result` waits for it.
 
-    A failure that nobody looks at by `result` is raised by the producer's next `flush`, and logged.
+    If `result` does not retrieve a failure, the producer's next `flush` raises it, and it is
+    logged.
     """
 
     __slots__ = ("_pending", "_producer")
@@ -33,29 +35,36 @@ class BlockingDelivery:
         self._pending = pending
 
     def done(self) -> bool:
-        """Whether it is decided."""
+        """Return whether the record is written or has failed."""
         return self._pending.done()
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where it was written. Raises the KafkaError that kept it from being written, and REQUEST_TIMED_OUT if it is
-        not decided after `timeout` seconds: it may still be written then."""
+        """Wait for the record's metadata.
+
+        Raises the KafkaError that prevented the write, or REQUEST_TIMED_OUT after `timeout`
+        seconds, in which case the record may still be written.
+        """
         if self._pending.done():
             return self._pending.outcome()
         return self._producer.wait_for(self._pending, None if timeout is None else seconds("timeout", timeout))
 
 
-class Producer(Face):
-    """`kohort.Producer` for plain threads: use it as a context manager, or close it.
+class Producer(BlockingClient):
+    """Blocking version of `kohort.Producer`.
 
-    An exception that leaves the `with` block does not wait for deliveries, as in `kohort.Producer`.
+    Use it as a context manager, or call `close`. If an exception leaves the `with` block, the
+    producer does not wait for deliveries, as in `kohort.Producer`.
 
-    Any number of threads may use one. A process that was forked from this one needs a producer of its own: there the
-    methods raise ConcurrentUseError. A producer that nobody closes warns (ResourceWarning) when it is garbage, and its
-    records are still sent: for up to ten seconds when the interpreter ends, after which standard error says how many
-    were not written. A process that ends by a signal or `os._exit` loses them.
+    Any number of threads may share one producer. A forked process needs its own; there the methods
+    raise ConcurrentUseError.
+
+    A producer that is not closed emits a ResourceWarning when it is garbage collected. Its records
+    are still sent: for up to ten seconds when the interpreter exits, after which standard error
+    reports the number of unwritten records. A process that ends by a signal or `os._exit` loses
+    them.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
         super().__init__("kohort-producer")
         try:
@@ -63,10 +72,14 @@ class Producer(Face):
         except BaseException:
             self._stop()
             raise
-        self._records = HandOver(self._thread, self._core)
+        self._records = SendQueue(self._thread, self._core)
+        self._made = True
 
     def __exit__(self, *exc: object) -> None:
-        self.close(timeout=0.0 if any(one is not None for one in exc) else None)
+        if exc[0] is None:
+            self.close()
+        elif not self._forked:  # a forked child that leaves the block has nothing to close
+            self.close(timeout=0.0)
 
     def send(
         self,
@@ -78,10 +91,11 @@ class Producer(Face):
         headers: Sequence[Header] = (),
         partition: int | None = None,
     ) -> BlockingDelivery:
-        """Queue a record; waits only while the producer is far behind. See `kohort.Producer.send`.
+        """Queue a record, waiting only if the event loop is far behind. See `kohort.Producer.send`.
 
-        Raises at once what can be known at once: a record that is not bytes or too large, and a partition that the
-        topic does not have, once the producer knows the topic.
+        Raises immediately for errors that can be detected immediately: a record that is not bytes
+        or too large, and a partition that the topic does not have, once the producer knows the
+        topic.
         """
         if self._stopped:
             raise self._refusal()
@@ -92,7 +106,7 @@ class Producer(Face):
         if partition is not None:
             partition = check_partition(topic, partition, self._core.topics.count(topic))
         timestamp = time.time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
-        # The caller may change a bytearray or a list before the loop packs the record.
+        # The caller may change a bytearray or a list before the loop encodes the record.
         value = value if value is None or type(value) is bytes else bytes(value)
         key = key if key is None or type(key) is bytes else bytes(key)
         pending = PendingDelivery()
@@ -102,16 +116,17 @@ class Producer(Face):
         return BlockingDelivery(self, pending)
 
     def flush(self, *, timeout: float | None = None) -> None:
-        """Wait until everything sent so far is written or has failed. See `kohort.Producer.flush`."""
+        """Wait until every record sent so far is written or has failed. See `kohort.Producer.flush`."""
         self._call(self._records.flush(None if timeout is None else seconds("timeout", timeout)))
 
     def partitions_for(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """Return the topic's partition count."""
         return self._call(self._core.partitions_for(topic))
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Flush, then disconnect. See `kohort.Producer.close`. Closing twice is fine."""
+        """Flush and disconnect. See `kohort.Producer.close`. Closing twice is allowed."""
         patience = None if timeout is None else seconds("timeout", timeout)
+        self._check_process()
         if self._stopped:
             return
         try:
@@ -120,7 +135,7 @@ class Producer(Face):
             self._stop()
 
     def wait_for(self, pending: PendingDelivery, patience: float | None) -> RecordMetadata:
-        """Wait until it is decided."""
+        """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `patience` seconds."""
         try:
             return self._call(self._records.decided(pending), patience)
         except TimeoutError:

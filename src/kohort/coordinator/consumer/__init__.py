@@ -1,1 +1,1 @@
-"""Consumer groups (KIP-848): the coordinator computes, and each member moves toward its target in its own time."""
+"""Consumer groups (KIP-848): the coordinator computes assignments; each member reconciles at its own pace."""

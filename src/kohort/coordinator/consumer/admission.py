@@ -1,6 +1,7 @@
-"""Who sends a heartbeat, and whether the group takes it for that member."""
+"""Find the group and the member that a heartbeat belongs to, and check that the group accepts it."""
 
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, JOINING, ConsumerMember, Subscription
 from kohort.coordinator.consumer.migration import upgraded
@@ -8,15 +9,16 @@ from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import RequestContext
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.states import GroupState
 from kohort.errors import ErrorCode, KafkaError
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 def find_group(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
-    """The group, or a new one that is not among the groups yet. Raises KafkaError GROUP_ID_NOT_FOUND.
+    """Return the group, or a new one that is not yet registered in `groups`.
 
-    A classic group makes way for a consumer group: with its members, if it has some and they can be migrated.
+    A classic group is replaced by a consumer group. If it has members, they are migrated. Raises
+    KafkaError GROUP_ID_NOT_FOUND if there is no such consumer group, or if the classic group cannot
+    be migrated.
     """
     group_id, group = request.group_id, groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
@@ -36,10 +38,11 @@ def find_member(
     request: ConsumerGroupHeartbeatRequest,
     owned: Partitions | None,
 ) -> ConsumerMember:
-    """The member as it is on record, or a new one. Its id is another than `member_id` where that takes its place.
+    """Return the recorded member, or a new one.
 
-    Raises KafkaError GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID or
-    FENCED_MEMBER_EPOCH.
+    The result has an ID other than `member_id` if `member_id` takes over its static membership.
+    Raises KafkaError GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, UNRELEASED_INSTANCE_ID,
+    FENCED_INSTANCE_ID or FENCED_MEMBER_EPOCH.
     """
     instance_id = request.instance_id
     holder = None if instance_id is None else group.static_member(instance_id)
@@ -57,11 +60,16 @@ def find_member(
 
 
 def _joining(member_id: str, known: ConsumerMember | None, holder: ConsumerMember | None) -> ConsumerMember:
-    """Epoch 0 is always taken: of one who is new, was fenced (KAFKA-19233), or lost the answer to its first join."""
+    """Return the member that joins with epoch 0. Raises KafkaError UNRELEASED_INSTANCE_ID.
+
+    Epoch 0 is always accepted from a member that is new, was fenced (KAFKA-19233), or lost the
+    response to its first join.
+    """
     if holder is None:
         return known or ConsumerMember(member_id)
-    # Kafka refuses the holder itself, too, so that a static member whose first answer was lost is locked out by itself.
-    # One that speaks the classic protocol never says that it goes: who comes with its instance id is its next life.
+    # Kafka also rejects the current holder, so a static member that loses its first response locks
+    # itself out. A holder that uses the classic protocol never announces that it shuts down, so a
+    # member that joins with its instance ID is its restarted process.
     if holder.epoch != AWAY and holder.member_id != member_id and holder.classic is None:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"instance id {holder.instance_id} belongs to {holder.member_id}"
@@ -78,7 +86,7 @@ def _static(member_id: str, instance_id: str, holder: ConsumerMember | None) -> 
 
 
 def find_leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member that leaves. Raises KafkaError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Return the member that leaves. Raises KafkaError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is not None:
         return _static(member_id, instance_id, group.static_member(instance_id))
     member = group.members.get(member_id)
@@ -90,8 +98,8 @@ def find_leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
     if epoch > member.epoch:
         raise _fenced(member, epoch)
-    # It may come with the epoch before if it never got the answer that told it the new one: then it owns nothing but
-    # what it was given.
+    # A member that never received the response with the new epoch may send the previous one. It can
+    # then own only partitions that it was assigned.
     if epoch < member.epoch and (epoch != member.previous_epoch or owned is None or not owned <= member.assigned):
         raise _fenced(member, epoch)
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
@@ -106,7 +114,10 @@ def _fenced(member: ConsumerMember, epoch: int) -> KafkaError:
 def as_told(
     before: ConsumerMember, member_id: str, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerMember:
-    """The member with what the heartbeat says of it; what it leaves out stays. Itself where nothing changes."""
+    """Return the member updated from the heartbeat, or `before` itself if nothing changes.
+
+    Fields that the heartbeat omits keep their values.
+    """
     if _says_nothing(before, request, context):
         return before
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
@@ -130,13 +141,14 @@ def as_told(
         after.weight = request.weight
     after.classic = None
     if before.epoch == AWAY or before.member_id != member_id:
-        # The next life of a static member: what it has goes over to it, and nothing that the last one was told.
+        # A static member restarted. The new process inherits the assignment, but none of the epochs
+        # that the old process received.
         after.member_id, after.epoch, after.previous_epoch = member_id, JOINING, JOINING
     return before if after == before else after
 
 
 def _says_nothing(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> bool:
-    """Whether the heartbeat leaves everything out, as most do."""
+    """Return whether the heartbeat omits every optional field, as most heartbeats do."""
     return (
         request.member_epoch != JOINING
         and before.classic is None

@@ -1,36 +1,37 @@
-"""Members of a consumer group that speak the classic protocol, while the group migrates: their requests, translated.
+"""Requests of members that use the classic protocol in a consumer group, while the group migrates.
 
-To such a member the coordinator is a leader that nobody sees: its JoinGroup is answered at once, with the member epoch
-as generation, and its SyncGroup with what it may own now. Where it has to do something it is told to join again: to
-give up (its next join proves it), to get what others gave up, or to follow a new target.
+The coordinator acts as the leader for these members. It answers a JoinGroup immediately, with the
+member epoch as the generation, and a SyncGroup with the partitions that the member may own now. It
+asks a member to rejoin in three cases: the member must give up partitions (its next join proves
+that it did), the partitions that it waits for are free, or there is a new target.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kohort.coordinator.consumer.beat import Beat
+from kohort.coordinator.classic.replies import join_refused, sync_refused
+from kohort.coordinator.classic.subscriptions import CONSUMER, are_readable, read_subscription
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
-from kohort.coordinator.consumer.metadata import UNKNOWN
+from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
+from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.migration import assignment_of, partitions_by_id
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.refusing import TOO_LARGE, join_refused_because, subscription_size
-from kohort.coordinator.replies import join_refused, sync_refused
-from kohort.coordinator.subscriptions import CONSUMER, are_readable, read_subscription
+from kohort.coordinator.rejections import TOO_LARGE, join_refused_because, subscription_size
 from kohort.coordinator.timers import SessionTimeout
+from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.consumer_protocol import Subscription as Said
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.consumer_protocol import Subscription as Said
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _MEMBER_ID_REQUIRED = 4
-"""From this version of JoinGroup on, a first join only hands out a member id (KIP-394)."""
+"""First version of JoinGroup in which a member's first join only returns a member ID (KIP-394)."""
 
 
 # JoinGroup
@@ -46,7 +47,7 @@ def join_as_classic_member(
     now: Millis,
     out: Effects,
 ) -> None:
-    """Answer one JoinGroup, whose session timeout is allowed."""
+    """Answer one JoinGroup. The caller has validated its session timeout."""
     try:
         _check_join(groups, group, request, protocols)
         member_id = request.member_id or f"{context.client_id}-{groups.fresh_id()}"
@@ -63,7 +64,7 @@ def join_as_classic_member(
     assert said is not None, "it was checked"
     after = _as_said(before, member_id, request, protocols, said, context)
     after = replace(after, rebalance_timeout_ms=rebalance_timeout_ms)
-    beat = Beat(groups, group, before, before if after == before else after, {}, now, out)
+    beat = MemberUpdate(groups, group, before, before if after == before else after, {}, now, out)
     epoch = beat.change_member()
     target_epoch, target = beat.update_target(epoch)
     owned = Partitions.of((topic_id, [n]) for topic_id, n in partitions_by_id(groups.metadata, said.owned_partitions))
@@ -74,7 +75,7 @@ def join_as_classic_member(
         generation_id=moved.epoch,
         protocol_type=CONSUMER,
         protocol_name=moved.classic.protocol,
-        leader="",  # nobody's: a member that led would compute an assignment
+        leader="",  # none: a leader would compute an assignment
         member_id=member_id,
     )
 
@@ -82,9 +83,9 @@ def join_as_classic_member(
 def last_place(
     groups: Groups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerMember | None:
-    """The member of the consumer protocol that this join is the next life of, if there is no other of its protocol.
+    """Return the only member that uses the consumer protocol, if this join is its restarted process.
 
-    Then the group becomes a classic one, where it may.
+    The group then becomes a classic group, if the migration policy allows a downgrade.
     """
     holder = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
     if holder is None or holder.classic is not None or request.member_id:
@@ -119,10 +120,10 @@ def _check_join(
 
 
 def _joining(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
-    """The member as it is on record, or a new one; a static one that starts again may be there under another id.
+    """Return the recorded member, or a new one. A restarted static member may be recorded under another ID.
 
-    One whose id nobody knows was put out of the group, and may not know yet that others have what it holds. (Kafka
-    takes it for a new one.)
+    A member with an unknown ID was removed from the group, and may not know yet that its partitions
+    were reassigned, so it is rejected. (Kafka treats it as a new member.)
     """
     instance_id = request.group_instance_id
     if instance_id is None:
@@ -160,8 +161,8 @@ def _as_said(
         client_id=context.client_id,
         client_host=context.client_host,
         subscription=Subscription(frozenset(said.topics)),
-        weight=None,  # its protocol has no word for it; an operator may give it one
-        classic=ClassicSide(request.session_timeout_ms, tuple(protocols.items())),
+        weight=None,  # the classic protocol has no weight; an operator may set one
+        classic=ClassicProtocolState(request.session_timeout_ms, tuple(protocols.items())),
     )
     if before.member_id != member_id:
         after = replace(after, member_id=member_id, epoch=0, previous_epoch=0)
@@ -190,7 +191,7 @@ def sync_as_classic_member(
     now: Millis,
     out: Effects,
 ) -> None:
-    """Answer one SyncGroup with what the member may own."""
+    """Answer one SyncGroup with the partitions that the member may own."""
     try:
         member, classic = _find(group, request.member_id, request.group_instance_id)
         if request.generation_id != member.epoch:
@@ -218,7 +219,7 @@ def sync_as_classic_member(
 def heartbeat_of_classic_member(
     groups: Groups, group: ConsumerGroup, request: HeartbeatRequest, now: Millis
 ) -> ErrorCode:
-    """Keep its session, and say whether it has to join again."""
+    """Extend the member's session, and return REBALANCE_IN_PROGRESS if it must rejoin."""
     try:
         member, classic = _find(group, request.member_id, request.group_instance_id)
     except KafkaError as refused:
@@ -232,8 +233,12 @@ def heartbeat_of_classic_member(
     return ErrorCode.NONE
 
 
-def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicSide]:
-    """Raises KafkaError UNKNOWN_MEMBER_ID, also for a member of the consumer protocol, or FENCED_INSTANCE_ID."""
+def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicProtocolState]:
+    """Return a classic member and its protocol state.
+
+    Raises KafkaError FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID; the latter also for a member that
+    uses the consumer protocol.
+    """
     member = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
     if member is not None and member.member_id != member_id:
         raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
@@ -243,12 +248,12 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tupl
 
 
 def _is_behind(groups: Groups, group: ConsumerGroup, member: ConsumerMember, now: Millis) -> bool:
-    """Whether there is a newer target than the member's, or its next join would have one computed."""
+    """Return whether the target is newer than the member's epoch, or its next join would compute a new one."""
     return member.epoch < group.target_epoch or (group.epoch > group.target_epoch and is_due(groups, group, now))
 
 
 def _has_something_to_do(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether it must give up something, or everything is free that it waits for."""
+    """Return whether the member must give up partitions, or all partitions that it waits for are free."""
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return not group.taken(group.target_of(member.member_id) - member.assigned)
     return member.state is MemberState.UNREVOKED_PARTITIONS

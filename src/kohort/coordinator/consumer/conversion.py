@@ -1,22 +1,23 @@
-"""A classic group makes way when a member of the consumer protocol joins: an empty one, or one that was upgraded."""
+"""Replace a classic group with a consumer group, empty or upgraded, when a consumer-protocol member joins."""
 
+from kohort.coordinator.classic.join_phase import turn_away
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import turn_away
 from kohort.coordinator.records import tombstone
-from kohort.coordinator.states import GroupState
 from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
 def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects) -> bool:
-    """Have a new consumer group among the groups, in the place of a classic one if there is one.
+    """Register a new consumer group, in place of the classic group if there is one.
 
-    `replaced` is the member whose instance id the newcomer has taken over. Returns whether the classic group was in a
-    rebalance, which ends here: what it was about needs a new target.
+    `replaced` is the member whose instance ID the joining member took over. Returns whether the
+    group needs a new target: either this interrupted a rebalance of the classic group, or a
+    subscribed topic has partitions that the classic group did not assign yet.
     """
     group_id = group.group_id
     if groups.get(group_id) is group:
@@ -29,12 +30,24 @@ def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Milli
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
-        # They join again, and are answered by the consumer group. But not who was replaced: two processes with one
-        # instance id would take it from each other for ever.
+        # The waiting members rejoin and get their answers from the consumer group. A replaced
+        # member must not rejoin: two processes with one instance ID would fence each other forever.
         fenced, again = ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS
         turn_away(groups, classic, lambda member_id: fenced if member_id == replaced else again, out)
     groups.adopt(group)
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
         write_upgraded(group, now, out)
-    return classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+    rebalances = classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+    return rebalances or _leaves_out(groups, group)
+
+
+def _leaves_out(groups: Groups, group: ConsumerGroup) -> bool:
+    """Return whether the upgraded group's targets lack partitions.
+
+    This happens if a topic grew while the group's broker was away.
+    """
+    by_name = groups.metadata.by_name
+    topics = [by_name[name] for name, count in group.topics.counts.items() if count and name in by_name]
+    shared = sum(len(numbers) for target in group.targets.values() for numbers in target.by_topic.values())
+    return bool(group.members) and shared < sum(topic.shape.partitions for topic in topics)

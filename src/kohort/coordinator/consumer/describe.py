@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: the epochs, the members, what they own and what they should own."""
+"""ConsumerGroupDescribe: the epochs of a group, its members, and their current and target assignments."""
 
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember
@@ -6,7 +6,7 @@ from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode
-from kohort.wire.consumer_group_describe import (
+from kohort.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -16,11 +16,11 @@ from kohort.wire.consumer_group_describe import (
 )
 
 _CLASSIC, _CONSUMER = 0, 1
-"""Which protocol a member speaks (KIP-1099)."""
+"""Values of MemberType: the protocol that a member uses (KIP-1099)."""
 
 
 def describe_consumer_groups(groups: Groups, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """The groups that are asked for, in that order."""
+    """Describe the requested groups, in the order of the request."""
     return ConsumerGroupDescribeResponse(groups=[_describe(groups, group_id) for group_id in request.group_ids])
 
 
@@ -55,7 +55,8 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscription.names),
         subscribed_topic_regex=member.subscription.expression or "",
-        # What it must give up it still has, so tools must not show it as nobody's (KAFKA-20431).
+        # A member still holds the partitions that it must give up, so tools must not show them as
+        # unassigned (KAFKA-20431).
         assignment=_assignment(groups, member.assigned | member.revoking),
         target_assignment=_assignment(groups, group.target_of(member.member_id)),
         since_ms=member.since or -1,
@@ -65,7 +66,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
 
 
 def _assignment(groups: Groups, partitions: Partitions) -> Assignment:
-    """By name, too; topics that are gone are left out."""
+    """Return the partitions with topic names, without topics that no longer exist."""
     topics = groups.metadata.by_id
     return Assignment(
         topic_partitions=[

@@ -1,18 +1,21 @@
-"""The group epoch: it rises when the target assignment has to be computed anew."""
+"""The group epoch. It increases when the target assignment must be recomputed."""
 
 from collections.abc import Mapping
 
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, GroupEpochBumped, Why
+from kohort.coordinator.events import Cause, GroupEpochBumped, RebalanceReason
 from kohort.coordinator.groups import Groups
 
 
-def bump(groups: Groups, group: ConsumerGroup, why: Why, out: Effects, changes: Mapping[str, int] | None = None) -> int:
+def bump(
+    groups: Groups, group: ConsumerGroup, why: RebalanceReason, out: Effects, changes: Mapping[str, int] | None = None
+) -> int:
     """Write the next group epoch, and return it.
 
-    `changes` says how many more subscriptions come to each topic by what `out` is about to write.
+    `changes` gives, for each topic, by how many the records that `out` is about to hold change its
+    number of subscriptions.
     """
     digest = group.topics.digest_after(groups.metadata, changes or {})
     epoch = group.epoch + 1
@@ -24,9 +27,9 @@ def bump(groups: Groups, group: ConsumerGroup, why: Why, out: Effects, changes: 
 
 
 def bump_if_topics_changed(groups: Groups, group: ConsumerGroup, out: Effects) -> None:
-    """Write the next group epoch if the subscribed topics are no longer what they were at this one.
+    """Write the next group epoch if the subscribed topics changed since the current one.
 
-    A group without members takes note of it when somebody joins.
+    A group without members detects the change when a member joins.
     """
     if group.members and group.topics.digest(groups.metadata) != group.metadata_hash:
-        bump(groups, group, Why(Cause.TOPICS_CHANGED), out)
+        bump(groups, group, RebalanceReason(Cause.TOPICS_CHANGED), out)

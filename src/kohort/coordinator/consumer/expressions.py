@@ -1,7 +1,9 @@
-"""Subscriptions by regular expression: RE2's, as Kafka has RE2J, matched against whole topic names.
+"""Subscriptions by regular expression.
 
-RE2 takes time linear in the name and memory within a bound whatever the expression, so a member cannot stop the
-coordinator by one. One name can still take it a millisecond; `Resolution` lets the caller stop between names.
+The syntax is RE2's, because Kafka uses RE2/J, and an expression must match the whole topic name.
+RE2 takes time linear in the length of the name and a bounded amount of memory for any expression,
+so a member cannot block the coordinator with one. A single name can still take a millisecond;
+`Resolution` lets the caller stop between names.
 """
 
 from collections.abc import Iterable
@@ -13,25 +15,25 @@ import re2
 from kohort.errors import ErrorCode, KafkaError
 
 MAX_EXPRESSION_BYTES = (1 << 15) - 1
-"""Kafka's strings end there, so no member of Kafka's can ask for more."""
+"""Maximum length of an expression, in bytes. Kafka's strings are no longer, so no Kafka client is affected."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True
 _OPTIONS.max_mem = 1 << 20
-"""Bytes for one compiled expression and what it remembers while it matches: room for the names of 900 topics."""
+"""Maximum memory of one compiled expression with its match cache, in bytes. It suffices for the names of 900 topics."""
 
 _KEPT = 256
-"""Compiled expressions; a broker's groups use the same few again and again."""
+"""Number of compiled expressions to cache. A broker's groups use the same few expressions repeatedly."""
 
 
 def check(expression: str) -> None:
-    """Raise KafkaError INVALID_REGULAR_EXPRESSION with the reason where `expression` is none."""
+    """Raise KafkaError INVALID_REGULAR_EXPRESSION, with the reason, if `expression` is invalid."""
     _compiled(expression)
 
 
 def resolve(expression: str, topic_names: Iterable[str]) -> frozenset[str]:
-    """The topics whose whole name matches. `expression` passed `check`."""
+    """Return the topics whose whole name matches. `expression` must have passed `check`."""
     resolution = Resolution(expression, topic_names)
     while not resolution.go_on(1 << 62):
         pass
@@ -39,20 +41,20 @@ def resolve(expression: str, topic_names: Iterable[str]) -> frozenset[str]:
 
 
 class Resolution:
-    """`resolve` in slices, for an expression that a stranger chose to be slow."""
+    """An incremental `resolve`, for expressions that a client may have made deliberately slow."""
 
     def __init__(self, expression: str, topic_names: Iterable[str]) -> None:
-        """`expression` passed `check`."""
+        """Prepare the search. `expression` must have passed `check`."""
         self._expression = _compiled(expression)
         self._names = iter(topic_names)
         self.found: frozenset[str] = frozenset()
-        """What matched so far."""
+        """Names that matched so far."""
 
     def go_on(self, steps: int) -> bool:
-        """Look at names until that much work could have been done; True when all were looked at.
+        """Match names until `steps` could have been executed; return True when all names were tried.
 
-        A step is one instruction of the compiled expression for one byte: about 2 ns where the expression is at its
-        worst, and next to nothing else.
+        A step is one instruction of the compiled expression for one byte. It takes about 2 ns for
+        the slowest expressions, and almost no time for others.
         """
         match, size, found = self._expression.fullmatch, self._expression.programsize, []
         finished = True
@@ -70,7 +72,8 @@ class Resolution:
 
 @lru_cache(_KEPT)
 def _compiled(expression: str) -> Any:
-    # Bytes, since for text the binding counts characters back and forth at each match.
+    # Compile bytes: for text, the binding converts between character and byte offsets at each
+    # match.
     encoded = expression.encode("utf-8", "surrogateescape")
     if len(encoded) > MAX_EXPRESSION_BYTES:
         raise _invalid(expression, f"it is longer than {MAX_EXPRESSION_BYTES} bytes")
@@ -89,5 +92,8 @@ def _invalid(expression: str, reason: str) -> KafkaError:
 
 
 def _shortened(text: str) -> str:
-    """RE2's reasons, too, end with what they are about: all of it, for some."""
+    """Shorten a text for an error message.
+
+    RE2's reasons are shortened, too: some of them end with the whole expression.
+    """
     return text if len(text) <= 150 else f"{text[:150]}..."

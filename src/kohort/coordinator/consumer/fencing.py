@@ -1,4 +1,4 @@
-"""How members of a consumer group go: they leave, are no longer heard of, or do not give up what they must."""
+"""Removal of members from a consumer group: they leave, their session expires, or they do not revoke in time."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,22 +11,22 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.migration import downgrade_without, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
+from kohort.coordinator.consumer.rebalance_events import tell_move
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.consumer.telling import tell_move
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, GroupSettled, MemberGone, Why
+from kohort.coordinator.events import Cause, GroupSettled, MemberGone, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.leave_group import MemberIdentity
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.leave_group import MemberIdentity
 
 
 def leave(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
-    """Let a member go, for good or until it returns within its session. Raises KafkaError."""
+    """Remove a member, or mark a static one as away until it returns within its session. Raises KafkaError."""
     group = groups.consumer(request.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
@@ -34,41 +34,42 @@ def leave(
     if request.member_epoch == AWAY and request.instance_id is not None:
         _let_go(groups, group, member, out)
     else:
-        remove_members(groups, group, [member], Why(Cause.MEMBER_LEFT, member.member_id), now, out)
+        remove_members(groups, group, [member], RebalanceReason(Cause.MEMBER_LEFT, member.member_id), now, out)
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
 def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
-    """Remove a member that was not heard of; one that was is looked at again when its time comes."""
+    """Remove a member whose session expired; otherwise set the timer for its next deadline."""
     member = group.members.get(member_id)
     if member is None:
         return
     if member.session_deadline <= now and groups.holds.holds(group.group_id, member_id):
-        # It waits for our answer, and this coordinator was late itself.
+        # The member waits for a held response, and this coordinator itself was late.
         member.session_deadline = now + groups.settings(group.group_id).session_timeout_ms
     due_at = group.answers_due.get(member_id)
     if due_at is not None and due_at <= now:
-        remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)
+        remove_members(groups, group, [member], RebalanceReason(Cause.REBALANCE_TIMEOUT, member_id), now, out)
     elif member.session_deadline <= now:
-        remove_members(groups, group, [member], Why(Cause.SESSION_EXPIRED, member_id), now, out)
+        remove_members(groups, group, [member], RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
     else:
         at = member.look_again_at(now) if due_at is None else min(due_at, member.session_deadline)
         out.timers[SessionTimeout(group.group_id, member_id)] = at
 
 
 def rebalance_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
-    """Remove a member that did not give up in time what it was told to: others wait for it."""
+    """Remove a member that did not revoke its partitions in time, because other members wait for them."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
-        remove_members(groups, group, [member], Why(Cause.REBALANCE_TIMEOUT, member_id), now, out)
+        remove_members(groups, group, [member], RebalanceReason(Cause.REBALANCE_TIMEOUT, member_id), now, out)
 
 
 def remove_by_leave_group(
     groups: Groups, group: ConsumerGroup, identities: Iterable[MemberIdentity], now: Millis, out: Effects
 ) -> list[ErrorCode]:
-    """Remove members that a LeaveGroup names, each with its own answer.
+    """Remove the members that a LeaveGroup lists. Return one error code per identity, in order.
 
-    Members of the classic protocol leave by it, and admins have no other request to remove any (KAFKA-18188).
+    Members that use the classic protocol leave with this request, and admin clients have no other
+    request to remove a member (KAFKA-18188).
     """
     errors: list[ErrorCode] = []
     gone: dict[str, ConsumerMember] = {}
@@ -76,7 +77,7 @@ def remove_by_leave_group(
         instance_id = identity.group_instance_id
         holder = None if instance_id is None else group.static_member(instance_id)
         try:
-            # By its instance id alone, an admin need not know which member has it.
+            # An admin client may give only the instance ID, without knowing which member holds it.
             by_name_alone = holder is not None and not identity.member_id
             member = holder if by_name_alone else find_leaver(group, identity.member_id, instance_id)
             assert member is not None
@@ -87,16 +88,21 @@ def remove_by_leave_group(
     if gone:
         leaves = all(member.classic is not None for member in gone.values())
         cause = Cause.MEMBER_LEFT if leaves else Cause.REMOVED_BY_ADMIN
-        remove_members(groups, group, list(gone.values()), Why(cause, next(iter(gone))), now, out)
+        remove_members(groups, group, list(gone.values()), RebalanceReason(cause, next(iter(gone))), now, out)
     return errors
 
 
 def remove_members(
-    groups: Groups, group: ConsumerGroup, members: Sequence[ConsumerMember], why: Why, now: Millis, out: Effects
+    groups: Groups,
+    group: ConsumerGroup,
+    members: Sequence[ConsumerMember],
+    why: RebalanceReason,
+    now: Millis,
+    out: Effects,
 ) -> None:
-    """Forget members and free what they had; the next heartbeat of one that stays computes the new target.
+    """Remove members and free their partitions. The next heartbeat of a remaining member computes the new target.
 
-    If those that stay all speak the classic protocol, they make a classic group again.
+    If all remaining members use the classic protocol, the group becomes a classic group again.
     """
     group_id = group.group_id
     for member in members:
@@ -114,17 +120,21 @@ def remove_members(
             out.records.append(records.no_expression(group_id, expression))
     epoch = bump(groups, group, why, out, group.topics.changes([member.subscription for member in members]))
     if len(members) == len(group.members):
-        # An empty group is at its target; and whoever joins next shall not wait for the interval since the last
-        # one (KAFKA-20442).
+        # An empty group is at its target. The next member to join must not wait for the assignment
+        # interval since the last target (KAFKA-20442).
         out.records.append(records.target_epoch(group_id, epoch, 0))
         out.timers[ExpressionRefresh(group_id)] = out.timers[TargetDue(group_id)] = None
         out.events.append(GroupSettled(group_id, epoch, ""))
 
 
 def _let_go(groups: Groups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
-    """A static member will be back: it keeps what it owns. Its session goes on, and ends it if it does not return."""
+    """Mark a static member as away. It keeps its partitions.
+
+    Its session continues, and removes the member if it does not return in time.
+    """
     away = replace(member, epoch=AWAY, state=MemberState.STABLE, revoking=NOTHING)
-    # Its next life has had it all from the beginning, and this one commits no more.
+    # Epoch 0 for each partition: the restarted process has owned them from the beginning, and the
+    # old one commits no more.
     out.records.append(records.current(group.group_id, away, lambda topic_id, partition: 0))
     out.timers[MemberRebalanceTimeout(group.group_id, member.member_id)] = None
     tell_move(group, member, away, groups.metadata, out)

@@ -1,4 +1,4 @@
-"""A consumer group: its epochs, its members, who has which partition, and what they ask for (KIP-848)."""
+"""A consumer group: its epochs, its members, their partitions and their subscriptions (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from kohort.coordinator.consumer.computing import Computing
+from kohort.coordinator.consumer.client_assignors import MemberComputedTargets
+from kohort.coordinator.consumer.expression_search import ExpressionSearch
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, ConsumerMember
 from kohort.coordinator.consumer.owners import Owner, Owners
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
-from kohort.coordinator.consumer.search import Search
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
 from kohort.coordinator.effects import Record
@@ -23,27 +23,30 @@ from kohort.model import UUID, Millis
 _Key = TypeVar("_Key", int, str)
 
 FIRST_EPOCH = 1
-"""Of a group that nobody has asked anything of yet; its first member with a subscription makes it 2."""
+"""Epoch of a new group. Its first member with a subscription raises it to 2."""
 
 MOST_WEIGHED = 50
-"""Members of one rebalance that the journal says this of; nobody reads more, and a large group has thousands."""
+"""Maximum number of members per rebalance whose weighing is recorded in the journal.
+
+Nobody reads more, and a large group has thousands of members.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
-    """A member was given something, and has not reported to have it."""
+class UnreportedAssignment:
+    """An assignment that a member has not reported as owned yet."""
 
     reported: Partitions
-    """What it had before."""
+    """Partitions that the member had before."""
     until: Millis
-    """When it is taken for a member that does not report."""
+    """Time from which the member is treated as one that does not report."""
 
 
 class ConsumerGroup:
-    """One group. All but the plan and the sessions is written by replay alone.
+    """A consumer group. Only replay writes its state, except for the plan and the sessions.
 
-    Nothing in here costs what the group is large: a change of one member touches that member, its partitions, and the
-    topics that it alone asks for.
+    No operation costs time proportional to the size of the group: a change of one member touches
+    that member, its partitions, and the topics to which it alone subscribes.
     """
 
     __slots__ = (
@@ -79,53 +82,59 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        """Of the subscribed topics as they were at the epoch."""
+        """Hash of the subscribed topics at the group epoch."""
         self.target_epoch = FIRST_EPOCH
-        """The group epoch that the target assignment was computed for."""
+        """Group epoch for which the target assignment was computed."""
         self.target_at: Millis = 0
-        """When it was computed; 0 for never, or where the next one need not wait (KIP-1263)."""
+        """Time at which the target was computed.
+
+        0 means never, or that the next target need not wait for the interval (KIP-1263).
+        """
         self.written_at: Millis = 0
-        """When what replay is about to write was decided; 0 while the log is read, which does not say."""
+        """Time of the decision whose records replay is about to apply.
+
+        0 while the log is loaded, because the log does not contain it.
+        """
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
-        """Member id by instance id."""
+        """Member ID by instance ID."""
         self.targets: dict[str, Partitions] = {}
-        """What each member should own; who is not in it should own nothing."""
+        """Target assignment by member ID. A member without an entry should own nothing."""
         self.made: dict[str, Partitions] = {}
-        """Targets that are about to be written: replay takes these very values, which the plan has, too."""
+        """Targets that are about to be written. Replay uses these objects, which the plan shares."""
         self.owners = Owners()
-        """Who has each partition, be it that it was told to give it up."""
+        """Owner of each partition, including partitions that the owner must revoke."""
         self.topics = SubscribedTopics()
         self.assignors: Counter[str] = Counter()
-        """How many members ask for each server assignor."""
+        """Number of members that request each server assignor."""
         self.classic_members = 0
-        """How many members speak the classic protocol."""
+        """Number of members that use the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
-        """How many of those support each client-side assignor."""
+        """Number of classic members that support each client-side assignor."""
         self.answers_due: dict[str, Millis] = {}
-        """Until when classic members must have joined again, or synced, as they were told to; soft."""
-        self.unseen: dict[str, Unseen] = {}
-        """By member, while it is not reported; soft."""
+        """Deadline by which a classic member must rejoin or sync, by member ID; soft state."""
+        self.unseen: dict[str, UnreportedAssignment] = {}
+        """Assignments that members have not reported yet, by member ID; soft state."""
         self.handed_out: dict[str, None] = {}
-        """Member ids that classic members are to join with (KIP-394), the oldest first; soft."""
+        """Member IDs that were given to classic members for their second join (KIP-394), oldest first; soft state."""
         self.concerned: dict[str, None] = {}
-        """Members whose target changed since the group was settled last, at most MOST_WEIGHED; soft."""
+        """Members whose target changed since the group was last settled, at most MOST_WEIGHED; soft state."""
         self.moving: dict[str, None] = {}
-        """Members that have not what they should own, or owe what they should not."""
+        """Members whose assignment differs from their target, or that still have partitions to revoke."""
         self.offsets: dict[str, dict[int, Record]] = {}
-        """By topic and partition the record that was written last, as in a classic group."""
+        """Last commit record by topic and partition, as in a classic group."""
         self.has_partition_metadata = False
-        """A broker before 4.1 wrote what the topics looked like; it is deleted at the next occasion."""
+        """Whether a broker before 4.1 wrote partition metadata, which the next write of a group epoch deletes."""
         self.planning = Planning()
-        self.computing = Computing()
-        self.search: Search | None = None
-        """A look-up of all expressions that takes more than one slice."""
+        self.computing = MemberComputedTargets()
+        self.search: ExpressionSearch | None = None
+        """A search for all expressions that takes more than one slice, or None."""
         self._arrived: Counter[int] = Counter()
-        """How many members are stable, by epoch."""
+        """Number of stable members by epoch."""
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Where the group stands."""
+        """State of the group, derived from its epochs and members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -134,50 +143,54 @@ class ConsumerGroup:
             return ConsumerGroupState.RECONCILING
         return ConsumerGroupState.STABLE
 
-    # What others ask
+    # Queries
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """The holder of an instance id."""
+        """Return the member that holds an instance ID."""
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str) -> Partitions:
-        """What a member should own."""
+        """Return a member's target assignment."""
         return self.targets.get(member_id, NOTHING)
 
     def arrived(self, epoch: int) -> int:
-        """How many members are stable at an epoch."""
+        """Return the number of stable members at an epoch."""
         return self._arrived[epoch]
 
     def taken(self, wanted: Partitions) -> Partitions:
-        """Those of `wanted` that somebody has."""
+        """Return the partitions of `wanted` that have an owner."""
         return self.owners.taken(wanted)
 
     def owner(self, topic_id: UUID, partition: int) -> Owner | None:
-        """Who has a partition."""
+        """Return the owner of a partition."""
         return self.owners.of(topic_id, partition)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member asks for a topic, by its name or by an expression."""
+        """Return whether a member subscribes to a topic, by name or by expression."""
         return topic in self.topics.counts
 
     def supports(self, protocols: Collection[str]) -> bool:
-        """Whether a classic member with these assignors may join: one in common with all others of its kind.
+        """Return whether a classic member with these assignors may join.
 
-        The group could not become a classic group again if they had none.
+        It must have one in common with all other classic members. Without a common assignor, the
+        group could not become a classic group again.
         """
         return any(self.classic_protocols[name] == self.classic_members for name in protocols)
 
-    # What a rebalance was about
+    # Reasons for the last rebalance
 
     def concern(self, member_ids: Iterable[str]) -> None:
-        """Their target changes."""
+        """Note members whose target changes, at most MOST_WEIGHED in total."""
         room = MOST_WEIGHED - len(self.concerned)
         if room > 0:
             self.concerned.update(dict.fromkeys(islice(member_ids, room)))
 
     def weighed(self) -> tuple[Weighed, ...]:
-        """What the assignor weighed for them, as of the last target; asked once in a rebalance."""
+        """Return what the assignor weighed for the members noted by `concern`, as of the last target.
+
+        The notes are cleared, so call this once per rebalance.
+        """
         concerned, self.concerned = self.concerned, {}
         if self.computing.made_by is not None:
             return ()
@@ -185,7 +198,7 @@ class ConsumerGroup:
         return tuple(Weighed(member_id, reason) for member_id, reason in reasons if reason is not None)
 
     def why(self, member_id: str) -> str | None:
-        """Why a member should have what it should have, as far as this coordinator knows."""
+        """Return the reason for a member's target, as far as this coordinator knows it."""
         computing = self.computing
         if computing.failure is not None:
             return f"the last target counts on. {computing.failure}"
@@ -193,10 +206,10 @@ class ConsumerGroup:
             return f"a member computed it, by {computing.made_by}"
         return self.planning.why(member_id)
 
-    # What replay writes
+    # Written by replay
 
     def aim(self, member_id: str) -> None:
-        """Note whether a member still has to move: it, or its target, is new."""
+        """Update `moving` for a member, after the member or its target changed."""
         member = self.members.get(member_id)
         if member is not None and (member.revoking or member.assigned != self.target_of(member_id)):
             self.moving[member_id] = None
@@ -204,9 +217,10 @@ class ConsumerGroup:
             self.moving.pop(member_id, None)
 
     def put(self, member: ConsumerMember) -> Collection[str]:
-        """Have this member as it is now. What it has no longer is free; what it has anew is noted in `owners`.
+        """Store a member in its new state. Partitions that it no longer has become free.
 
-        As `remove` and `resolve` do, returns the topics that nobody in the group asked for before, or asks for now.
+        The caller records new partitions with `give`. Like `remove` and `resolve`, this returns the
+        topics to which no member of the group subscribed before, or to which none subscribes now.
         """
         member_id = member.member_id
         old = self.members.get(member_id)
@@ -217,7 +231,7 @@ class ConsumerGroup:
         return self._count(old, member)
 
     def remove(self, member_id: str) -> Collection[str]:
-        """Forget a member, and free what it had."""
+        """Remove a member, and free its partitions."""
         old = self.members.pop(member_id, None)
         if old is None:
             return ()
@@ -230,11 +244,11 @@ class ConsumerGroup:
         return self._count(old, None)
 
     def give(self, member_id: str, partitions: Iterable[tuple[UUID, int, int]]) -> None:
-        """A member has these partitions, each with the epoch in which it was given it."""
+        """Record that a member has these partitions, given as (topic ID, partition, epoch of assignment)."""
         self.owners.give(member_id, partitions)
 
     def resolve(self, expression: str, resolved: ResolvedExpression | None) -> Collection[str]:
-        """An expression that members subscribe to matches these topics now."""
+        """Record the topics that a subscribed expression now matches."""
         changed = self.topics.resolve(expression, resolved)
         self.planning.topics_changed(changed)
         self.planning.members_changed(
@@ -243,7 +257,7 @@ class ConsumerGroup:
         return changed
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """There is something else under names that the group asks for."""
+        """Note that subscribed topics with these names were created, deleted or changed."""
         self.planning.topics_changed(names)
         stale = self.topics.topics_changed(names)
         self.planning.members_changed([m.member_id for m in self.members.values() if m.subscription in stale])
@@ -275,7 +289,7 @@ class ConsumerGroup:
                 self.classic_protocols[name] += by
 
     def _name(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        # A member may come with another instance id: the old one must not go on naming it (KAFKA-20747).
+        # A member may change its instance ID. The old ID must no longer refer to it (KAFKA-20747).
         if old is not None and old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
             del self.static_ids[old.instance_id]
         if new is not None and new.instance_id is not None:

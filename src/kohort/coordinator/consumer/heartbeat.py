@@ -1,17 +1,26 @@
-"""ConsumerGroupHeartbeat: a member joins, says what changed, reports what it owns, and is told what to own (KIP-848).
+"""ConsumerGroupHeartbeat: members join, report changes and owned partitions, and receive assignments (KIP-848).
 
-What follows from what it says stands in `beat`.
+`member_update` applies what a heartbeat reports to the group.
 """
 
 from collections.abc import Mapping
 
 from kohort.assignor.server import Target
 from kohort.coordinator.consumer.admission import as_told, find_group, find_member
-from kohort.coordinator.consumer.beat import Beat
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.holding import (
+from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
+from kohort.coordinator.consumer.member_update import MemberUpdate
+from kohort.coordinator.consumer.partitions import Partitions
+from kohort.coordinator.consumer.request_checks import check_request
+from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer.subscribing import look_up
+from kohort.coordinator.consumer.target import is_due
+from kohort.coordinator.effects import Effects, RequestContext, Token
+from kohort.coordinator.events import Refused, TargetRefused
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.prompt.consumer import (
     answer_or_hold,
     hears_last,
     hold_quietly,
@@ -19,22 +28,13 @@ from kohort.coordinator.consumer.holding import (
     says_at_most_offers,
     waits_for,
 )
-from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
-from kohort.coordinator.consumer.metadata import UNKNOWN
-from kohort.coordinator.consumer.partitions import Partitions
-from kohort.coordinator.consumer.requests import check_request
-from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.consumer.subscribing import look_up
-from kohort.coordinator.consumer.target import is_due
-from kohort.coordinator.effects import Effects, RequestContext, Token
-from kohort.coordinator.events import Refused, TargetRefused
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.holds import Held
-from kohort.coordinator.refusing import heartbeat_refused_because
+from kohort.coordinator.prompt.holds import HeldHeartbeat
+from kohort.coordinator.rejections import heartbeat_refused_because
 from kohort.coordinator.timers import SessionTimeout
+from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import AssignorError, ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -61,8 +61,13 @@ def _answered(
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
 
 
-def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects) -> None:
-    """Answer a held heartbeat if there is news, and those for whom only the epoch is new when all others have moved."""
+def tell(
+    groups: Groups, held: HeldHeartbeat, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
+) -> None:
+    """Answer a held heartbeat if there is news for the member.
+
+    A member for which only the epoch is new is answered once all other members have reconciled.
+    """
     group, member_id = groups.consumer(request.group_id), request.member_id
     member = None if group is None else group.members.get(member_id)
     if group is not None and member is not None and hears_last(group, member):
@@ -72,7 +77,7 @@ def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now
     deadline = None if member is None else member.session_deadline
     response = _answered(groups, request, context, now, out)
     if member is not None and deadline is not None:
-        member.session_deadline = deadline  # it was heard of when the heartbeat came, not now
+        member.session_deadline = deadline  # the heartbeat arrived earlier, not now
     groups.holds.drop(held)
     answer_or_hold(
         groups, request, context, response, now, out, held, repeats_offers=request.offered_assignors is not None
@@ -80,25 +85,25 @@ def tell(groups: Groups, held: Held, request: ConsumerGroupHeartbeatRequest, now
 
 
 def _repeats_offers(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether all that it says is by what its member can compute, and the member was told that this is known."""
+    """Return whether the heartbeat only repeats offers of assignors that the coordinator has acknowledged."""
     if request.offered_assignors is None or not says_at_most_offers(request):
         return False
     group = groups.consumer(request.group_id)
     return group is not None and group.computing.knows(request.member_id, request.offered_assignors)
 
 
-def _as_it_came(held: Held, member: ConsumerMember | None) -> RequestContext:
-    """The facts of a held request, which said nothing: so they are what the member said before."""
+def _as_it_came(held: HeldHeartbeat, member: ConsumerMember | None) -> RequestContext:
+    """Return the context of a held request. It reported no change, so the member's recorded facts apply."""
     client_id, client_host = ("", "") if member is None else (member.client_id, member.client_host)
     return RequestContext(held.token, held.api_version, client_id, client_host, may_hold=True)
 
 
 def quiet_heartbeat(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
-) -> ConsumerGroupHeartbeatResponse | Held | None:
-    """Answer a heartbeat that has nothing to say, of a member that has nothing to hear: most are. None if it is not.
+) -> ConsumerGroupHeartbeatResponse | HeldHeartbeat | None:
+    """Answer a heartbeat without news in either direction, as most are. Return None if there may be news.
 
-    With a token it is held where it may be.
+    With a token, the heartbeat is held if holding is possible.
     """
     group = groups.by_id.get(request.group_id)
     if type(group) is not ConsumerGroup:
@@ -118,7 +123,8 @@ def quiet_heartbeat(
     settings = groups.settings(request.group_id)
     member.session_deadline = now + settings.session_timeout_ms
     if groups.config.heartbeat_hold_ms:
-        # With Effects, where it may not be held without: it may have to be held all the same.
+        # Without a token, return None: the caller must take the path with Effects, which can still
+        # hold the heartbeat.
         return None if token is None else hold_quietly(groups, request, token, now)
     answer, interval = member.last_answer, settings.heartbeat_interval_ms
     if answer is None or answer.member_epoch != member.epoch or answer.heartbeat_interval_ms != interval:
@@ -131,7 +137,7 @@ def quiet_heartbeat(
 def _heartbeat(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
-    """The answer. Raises KafkaError, and then has done nothing."""
+    """Return the response. Raises KafkaError before any effect."""
     check_request(request, context.api_version, groups.assignors, groups.config.max_subscription_bytes)
     if request.member_epoch in (LEAVING, AWAY):
         return leave(groups, request, now, out)
@@ -146,7 +152,7 @@ def _heartbeat(
 
     replaced = before.member_id if before.member_id != member_id else None
     cut_short = admit(groups, group, replaced, now, out)
-    beat = Beat(groups, group, before, after, fresh, now, out, cut_short)
+    beat = MemberUpdate(groups, group, before, after, fresh, now, out, cut_short)
     epoch = beat.change_member()
     if request.asks_anew is not None and request.offered_assignors:
         epoch = beat.compute_anew(request.asks_anew)
@@ -164,9 +170,9 @@ def _heartbeat(
 
 
 def _computed(
-    beat: Beat, request: ConsumerGroupHeartbeatRequest, epoch: int
+    beat: MemberUpdate, request: ConsumerGroupHeartbeatRequest, epoch: int
 ) -> tuple[Mapping[str, Target] | None, str | None]:
-    """What a member computed for its group: the targets that change by it, or why it does not count."""
+    """Return the targets that change according to a member's computation, or the reason why it is rejected."""
     member_id, computing = beat.after.member_id, beat.group.computing
     if request.offered_assignors is not None or _is_full(request):
         computing.offered(member_id, request.offered_assignors or [])
@@ -179,14 +185,14 @@ def _computed(
     except AssignorError as refused:
         why = Refused(computing.asked_assignor, member_id, str(refused))
         beat.out.events.append(TargetRefused(beat.group.group_id, epoch, why))
-        # A member knows by itself that its assignor failed.
+        # The member itself reported that its assignor failed, so it does not need the reason.
         return None, str(refused) if request.computed.error is None else None
 
 
 def _answer(
-    beat: Beat, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember
+    beat: MemberUpdate, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """What the member is told. Starts its session anew."""
+    """Return the response to the member, and restart its session."""
     group_id, member_id = beat.group.group_id, moved.member_id
     settings = beat.groups.settings(group_id)
     deadline = beat.now + settings.session_timeout_ms
@@ -200,7 +206,7 @@ def _answer(
     )
     response.takes_offers = request.offered_assignors is not None
     response.takes_weights = request.weight != -1
-    # It joins, or it never got the last answer.
+    # The member joins, or did not receive the last response.
     missed = request.member_epoch == JOINING or request.member_epoch != beat.before.epoch
     if missed or _is_full(request) or moved.assigned != beat.before.assigned:
         response.assignment = Assignment(
@@ -218,6 +224,9 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether it says everything, as a member does that joins, or is not sure what it was answered."""
+    """Return whether the heartbeat is a full request.
+
+    A member sends all fields if it joins, or if it is not sure what the last response was.
+    """
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None

@@ -1,7 +1,8 @@
-"""A consumer group whose log was just read: what only a living coordinator knows begins anew.
+"""Resume consumer groups after their log was loaded: restart sessions and timers, and remove damaged members.
 
-A damaged disk may have lost a batch in the middle of that log, and its group may contradict itself. Members of which
-something is missing, or who claim what others claim too, are let go: they come back at epoch 0 and say everything.
+A damaged disk may have lost a batch in the middle of the log, and its group may be inconsistent.
+Members with missing records, or with partitions that other members claim too, are removed. They
+rejoin with epoch 0 and a full request.
 """
 
 from collections import Counter, defaultdict
@@ -12,18 +13,18 @@ from kohort.coordinator.consumer.epochs import bump_if_topics_changed
 from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.metadata import UNKNOWN
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, Why
+from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
+from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.model import UUID, Millis
 
 
 def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
-    """Give every member a whole session, and a whole rebalance timeout; topics may have changed meanwhile."""
+    """Give every member a full session and a full rebalance timeout. Topics may have changed since."""
     session_timeout_ms = groups.settings(group.group_id).session_timeout_ms
     for member in group.members.values():
         classic = member.classic
@@ -35,8 +36,8 @@ def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> N
             out.timers[timer] = now + max(member.rebalance_timeout_ms, 0)
     lost = _contradict(group)
     if lost:
-        why = Why(Cause.RECORDS_LOST, lost[0].member_id, "the log lost records of the group")
-        # The epoch that follows is on record at once, and higher than any that is.
+        why = RebalanceReason(Cause.RECORDS_LOST, lost[0].member_id, "the log lost records of the group")
+        # Removing the members writes the next epoch, which must be higher than any recorded epoch.
         group.epoch = max(group.epoch, group.target_epoch, *(member.epoch for member in lost))
         remove_members(groups, group, lost, why, now, out)
     elif groups.metadata is not UNKNOWN:
@@ -46,7 +47,7 @@ def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> N
 
 
 def _contradict(group: ConsumerGroup) -> list[ConsumerMember]:
-    """Those of whom the records do not fit together."""
+    """Return the members whose records are inconsistent."""
     members = group.members.values()
     newest = min(group.epoch, group.target_epoch)
     lost = {
@@ -60,7 +61,7 @@ def _contradict(group: ConsumerGroup) -> list[ConsumerMember]:
 
 
 def _share(group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]) -> dict[str, ConsumerMember]:
-    """The members that claim a partition which another claims too, by their ids."""
+    """Return the members that claim a partition that another member claims too, by member ID."""
     by_topic: defaultdict[UUID, list[tuple[str, frozenset[int]]]] = defaultdict(list)
     for member_id, claimed in claims:
         for topic_id, partitions in claimed.by_topic.items():

@@ -9,51 +9,55 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.events import MemberFacts
 from kohort.model import Millis
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 JOINING = 0
-"""As a member epoch: it enters the group, or comes back after it was fenced."""
+"""Member epoch of a member that joins, or rejoins after it was fenced."""
 LEAVING = -1
-"""As a member epoch: it leaves for good."""
+"""Member epoch of a member that leaves permanently."""
 AWAY = -2
-"""As a member epoch: a static member leaves, and will be back within its session."""
+"""Member epoch of a static member that leaves, and will return within its session."""
 
 _SHORTEST_LOOK_MS: Millis = 1_000
-"""Between two looks at a classic member's deadlines, however short its rebalance timeout is."""
+"""Minimum interval between two checks of a classic member's deadlines, for short rebalance timeouts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member asks for: topics by name, and those that an expression matches. Who asks the same shares one."""
+    """A member's subscription: topic names, and topics that an expression matches.
+
+    Members with equal subscriptions share one object.
+    """
 
     names: frozenset[str] = frozenset()
     expression: str | None = None
-    """In RE2's syntax; it must match whole topic names."""
+    """Regular expression in RE2 syntax; it must match whole topic names."""
 
 
 NO_SUBSCRIPTION = Subscription()
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicSide:
-    """What a consumer group knows besides of a member that speaks the classic protocol, while it migrates."""
+class ClassicProtocolState:
+    """Additional state of a member that uses the classic protocol while its group migrates."""
 
     session_timeout_ms: Millis
     protocols: tuple[tuple[str, bytes], ...]
-    """What it said to each assignor that it supports, by name, the preferred one first; never empty."""
+    """Assignor names with the member's metadata for each, preferred first; never empty."""
 
     @property
     def protocol(self) -> str:
-        """The assignor by whose bytes it is answered. It computes nothing: the coordinator does."""
+        """Assignor in whose format the member is answered. It computes nothing, because the coordinator does."""
         return self.protocols[0][0]
 
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """What the group knows of a member. Replaced, not changed, but for the session's deadline.
+    """State of a member in its group. Instances are replaced, not changed, except for the session deadline.
 
-    All of it is durable but the deadline. Its epoch is the last one that it was told; `previous_epoch` the one before,
-    under which it may come once more if it never got the answer.
+    All of it is durable except the deadline. `epoch` is the last epoch that the member received.
+    `previous_epoch` is the one before, which the member may send again if it never received the
+    response.
     """
 
     member_id: str
@@ -64,47 +68,53 @@ class ConsumerMember:
     subscription: Subscription = NO_SUBSCRIPTION
     rebalance_timeout_ms: Millis = -1
     server_assignor: str | None = None
-    """The server assignor that it asks for."""
+    """Server assignor that the member requests."""
     weight: float | None = None
-    """How much it wants beside others, as it says itself; 0 to be drained, None where it says nothing."""
-    classic: ClassicSide | None = None
-    """Set for a member that speaks the classic protocol; its epoch is what it takes for the generation."""
+    """Weight that the member reports for itself, relative to others.
+
+    0 means that the member is being drained, None that it reports no weight.
+    """
+    classic: ClassicProtocolState | None = None
+    """State of the classic protocol if the member uses it; its generation is then `epoch`."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NOTHING
-    """What it may use; it has been told so."""
+    """Partitions that the member may use and has received."""
     revoking: Partitions = NOTHING
-    """What it was told to give up, and did not report gone yet. Nobody else may have it."""
+    """Partitions that the member must revoke and has not reported as revoked. No other member may own them."""
 
     since: Millis = field(default=0, compare=False)
-    """Since when it has what it has, and waits for what it waits for; 0 where nobody knows, after a failover."""
+    """Time of the last change of its state or partitions; 0 if unknown, as after a failover."""
     session_deadline: Millis = field(default=0, compare=False)
-    """When the session ends unless the member is heard of; a heartbeat only moves this."""
+    """End of the session unless a heartbeat arrives. A heartbeat without news changes only this."""
     last_answer: ConsumerGroupHeartbeatResponse | None = field(default=None, compare=False, repr=False)
-    """What it was told when there was no news; mostly it is told the same again, and nobody changes it."""
+    """Last response without news, reused for later heartbeats. It must not be modified."""
 
     @property
     def facts(self) -> MemberFacts:
-        """Who it is, for the recorder."""
+        """Identity of the member, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
     def copied(self) -> ConsumerMember:
-        """A copy, to be changed before anybody else has it: `dataclasses.replace` takes four times as long."""
+        """Return a copy, which may be modified until it is shared. `dataclasses.replace` takes four times as long."""
         return ConsumerMember(*_values(self))
 
     def standing(
         self, epoch: int, previous_epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
     ) -> ConsumerMember:
-        """The same member elsewhere on its way."""
+        """Return a copy of the member with another epoch, state and assignment."""
         moved = self.copied()
         moved.epoch, moved.previous_epoch, moved.state = epoch, previous_epoch, state
         moved.assigned, moved.revoking = assigned, revoking
         return moved
 
     def describes_as(self, other: ConsumerMember) -> bool:
-        """Whether both ask for the same, as two values of a member do of which one is a step after the other."""
+        """Return whether both values request the same, by identity of their fields.
+
+        This suits two successive values of one member, which share these objects.
+        """
         return (
             self.subscription is other.subscription
             and self.server_assignor is other.server_assignor
@@ -112,17 +122,17 @@ class ConsumerMember:
         )
 
     def look_again_at(self, now: Millis) -> Millis:
-        """When its deadlines are to be looked at: when its session ends, or before what it may be told now is due.
+        """Return the time of the next check of its deadlines: the end of the session, or earlier for a classic member.
 
-        A classic member is told to join again by an answer to a heartbeat, which sets no timer. So it is looked at once
-        in each of its rebalance timeouts; then no such deadline passes unseen.
+        A classic member is asked to rejoin in the response to a heartbeat, which sets no timer. So
+        its deadlines are checked once per rebalance timeout, and no rejoin deadline is missed.
         """
         if self.classic is None:
             return self.session_deadline
         return min(self.session_deadline, now + max(self.rebalance_timeout_ms, _SHORTEST_LOOK_MS))
 
     def is_at(self, target_epoch: int) -> bool:
-        """Whether nothing is left to do until the next target."""
+        """Return whether the member has nothing left to do until the next target."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
 

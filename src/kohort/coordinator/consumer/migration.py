@@ -1,46 +1,48 @@
-"""A group changes its protocol while members are in it (KIP-848's migration).
+"""Online migration between the classic and the consumer protocol (KIP-848).
 
-A classic group becomes a consumer group when its first member of the consumer protocol joins: every classic member
-stays, with what it was assigned, and goes on speaking the classic protocol (`classic_members`). The group becomes a
-classic one again when the last member of the consumer protocol is gone.
+A classic group becomes a consumer group when the first member that uses the consumer protocol
+joins. Each classic member stays with its assignment and continues to use the classic protocol
+(`classic_members`). The group becomes a classic group again when its last member that uses the
+consumer protocol leaves.
 
-Both make the new group in memory at once, since the request that brings it about goes on with it; replaying the
-records that say the same then changes nothing, and after a failover they alone make the group.
+Both conversions create the new group in memory immediately, because the current request continues
+with it. Replaying the corresponding records then changes nothing. After a failover, the records
+alone restore the group.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from kohort.coordinator.classic_group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.join_phase import begin_and_proceed
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.sessions import expect_heartbeat
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
-from kohort.coordinator.consumer.metadata import MetadataImage
+from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, Why
+from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.join_phase import begin_and_proceed
-from kohort.coordinator.member import Member
 from kohort.coordinator.records import generation
-from kohort.coordinator.sessions import expect_heartbeat
-from kohort.coordinator.states import GroupState
-from kohort.coordinator.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
+from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import DecodeError
-from kohort.wire.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment
-from kohort.wire.consumer_protocol import Subscription as Said
+from kohort.wire.messages.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment
+from kohort.wire.messages.consumer_protocol import Subscription as Said
 
 # From classic to consumer
 
 
 def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
-    """The consumer group that a classic group with members becomes; it is not among the groups yet.
+    """Convert a classic group with members to a consumer group, which is not yet registered in `groups`.
 
-    Raises KafkaError GROUP_ID_NOT_FOUND with the reason where it cannot become one.
+    Raises KafkaError GROUP_ID_NOT_FOUND with the reason if the group cannot be converted.
     """
     if not groups.config.consumer_migration_policy.upgrades:
         raise _stays_classic(classic, "group.consumer.migration.policy forbids it")
@@ -53,14 +55,15 @@ def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
     given: dict[str, Partitions] = {}
     taken: set[tuple[UUID, int]] = set()
     for member in classic.members.values():
-        # What an assignor of somebody's own gave to two, one keeps.
+        # If a custom assignor assigned a partition to two members, only the first one keeps it.
         given[member.member_id] = _first_taken(_assigned(groups, classic, member), taken)
     for member in classic.members.values():
         said = _said(classic, member)
         if said is None:
             raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
         owned = given[member.member_id]
-        # A cooperative member has what it said that it has until it joins again: it may not have heard that it lost it.
+        # A cooperative member keeps its reported partitions until it rejoins: it may not know yet
+        # that it lost them.
         still = _first_taken(partitions_by_id(groups.metadata, said.owned_partitions), taken)
         group.put(_upgraded_member(classic, member, said, owned, still))
         group.targets[member.member_id] = owned
@@ -69,7 +72,7 @@ def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
 
 
 def _first_taken(wanted: Iterable[tuple[UUID, int]], taken: set[tuple[UUID, int]]) -> Partitions:
-    """Those of some partitions that nobody has taken yet; takes them."""
+    """Return the partitions in `wanted` that are not in `taken`, and add them to `taken`."""
     free = set(wanted) - taken
     taken |= free
     return Partitions.of((topic_id, [number]) for topic_id, number in free)
@@ -86,7 +89,7 @@ def _upgraded_member(
         client_host=member.client_host,
         subscription=Subscription(frozenset(said.topics)),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols.items())),
+        classic=ClassicProtocolState(member.session_timeout_ms, tuple(member.protocols.items())),
         epoch=classic.generation,
         previous_epoch=classic.generation,
         state=MemberState.UNREVOKED_PARTITIONS if still else MemberState.STABLE,
@@ -96,7 +99,7 @@ def _upgraded_member(
 
 
 def _said(classic: ClassicGroup, member: Member) -> Said | None:
-    """What the member told the group's assignor; None where it cannot be read."""
+    """Return the member's subscription for the group's assignor, or None if it cannot be read."""
     return read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
 
 
@@ -105,7 +108,8 @@ def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tupl
         assignment = decode_assignment(member.assignment)
     except DecodeError:
         raise _stays_classic(classic, f"the assignment of {member.member_id} cannot be read") from None
-    # librdkafka hands each member its own words back when it leads, whatever the assignor; Kafka refuses such groups.
+    # When librdkafka leads, it returns each member's own user data to it, whatever the assignor.
+    # Kafka rejects such groups.
     said = _said(classic, member)
     if assignment.user_data and (said is None or assignment.user_data != said.user_data):
         raise _stays_classic(classic, "its assignor tells members more than their partitions, which would be lost")
@@ -113,7 +117,7 @@ def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tupl
 
 
 def partitions_by_id(image: MetadataImage, partitions: Iterable[TopicPartition]) -> Iterable[tuple[UUID, int]]:
-    """Those that exist, by topic id."""
+    """Yield the partitions that exist, by topic ID."""
     for name, number in partitions:
         topic = image.by_name.get(name)
         if topic is not None and 0 <= number < topic.shape.partitions:
@@ -126,7 +130,7 @@ def _stays_classic(classic: ClassicGroup, reason: str) -> KafkaError:
 
 
 def write_upgraded(group: ConsumerGroup, now: Millis, out: Effects) -> None:
-    """Write a group that was just upgraded, whole, and start its members' sessions."""
+    """Write all records of a group that was just upgraded, and start its members' sessions."""
     group_id, members = group.group_id, group.members.values()
     out.records += [records.member_metadata(group_id, member) for member in members]
     out.records.append(records.group_epoch(group_id, group.epoch, 0))
@@ -154,7 +158,7 @@ def _since(group: ConsumerGroup) -> Callable[[UUID, int], int]:
 
 
 def stays_with_classic_members(groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-    """Whether the group has only classic members once these are gone, and may become a classic group with them."""
+    """Return whether only classic members remain after these leave, and the group may be downgraded."""
     staying = len(group.members) - len(leaving)
     classic = group.classic_members - sum(member.classic is not None for member in leaving)
     allowed = groups.config.consumer_migration_policy.downgrades and staying <= groups.config.max_size
@@ -165,18 +169,21 @@ def _downgrade(
     groups: Groups,
     group: ConsumerGroup,
     staying: Sequence[ConsumerMember],
-    why: Why | None,
+    why: RebalanceReason | None,
     now: Millis,
     out: Effects,
 ) -> ClassicGroup:
-    """Make it a classic group of these members, each with what it has, in the generation of the group epoch.
+    """Convert the group to a classic group of these members, each with its current partitions.
 
-    `why` they have to share anew, if they have to. Until they do nobody leads: so a broker that loads the group knows.
+    The group epoch becomes the generation. `why` is the reason for a rebalance if one is necessary.
+    Until that rebalance ends, the group has no leader, which tells a broker that loads the group
+    that it is necessary.
     """
     group_id = group.group_id
     out.records += records.no_group_and_members(group)
     out.timers[ExpressionRefresh(group_id)] = out.timers[TargetDue(group_id)] = None
-    # Not the target: who was not told of it yet has what it had, and the group may be upgraded again before it joins.
+    # Use the current assignment, not the target. A member that has not received its target still
+    # has these partitions, and the group may be upgraded again before that member rejoins.
     assignment = {
         member.member_id: assignment_of(groups, member, member.assigned | member.revoking) for member in staying
     }
@@ -195,9 +202,17 @@ def _downgrade(
 
 
 def downgrade_without(
-    groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember], why: Why, now: Millis, out: Effects
+    groups: Groups,
+    group: ConsumerGroup,
+    leaving: Collection[ConsumerMember],
+    why: RebalanceReason,
+    now: Millis,
+    out: Effects,
 ) -> None:
-    """The last members of the consumer protocol left: the others are a classic group, and share what those had."""
+    """Downgrade the group after its last members that use the consumer protocol left.
+
+    The remaining members form a classic group, and rebalance the partitions of those members.
+    """
     gone = {member.member_id for member in leaving}
     staying = [member for member in group.members.values() if member.member_id not in gone]
     _downgrade(groups, group, staying, why, now, out)
@@ -207,14 +222,15 @@ def downgrade_for(
     groups: Groups,
     group: ConsumerGroup,
     holder: ConsumerMember,
-    side: ClassicSide,
+    side: ClassicProtocolState,
     context: RequestContext,
     now: Millis,
     out: Effects,
 ) -> ClassicGroup:
-    """The last member of the consumer protocol is static, and its next life speaks the classic one.
+    """Downgrade the group because its last member of the consumer protocol restarted with the classic one.
 
-    The others need not join again if they have what they should, and it asks for the same.
+    `holder` is that member; it is static. The others need not rejoin if they have reached their
+    targets and the restarted process has the same subscription.
     """
     said = read_subscription(side.protocols[0][1])
     same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
@@ -222,7 +238,7 @@ def downgrade_for(
     settled = group.epoch == group.target_epoch and all(member.is_at(group.epoch) for member in others)
     after = replace(holder, classic=side, client_id=context.client_id, client_host=context.client_host)
     staying = [after if m is holder else m for m in group.members.values()]
-    why = None if same and settled else Why(Cause.STATIC_MEMBER_RETURNED, holder.member_id)
+    why = None if same and settled else RebalanceReason(Cause.STATIC_MEMBER_RETURNED, holder.member_id)
     return _downgrade(groups, group, staying, why, now, out)
 
 
@@ -241,7 +257,7 @@ def _downgraded_member(member: ConsumerMember, assignment: dict[str, bytes]) -> 
 
 
 def assignment_of(groups: Groups, member: ConsumerMember, partitions: Partitions) -> bytes:
-    """Partitions as a classic member reads them: in the version that it speaks itself, by topics' names."""
+    """Encode partitions for a classic member: in the version of its own subscription, with topic names."""
     assert member.classic is not None
     version = int.from_bytes(member.classic.protocols[0][1][:2], "big")
     by_id = groups.metadata.by_id

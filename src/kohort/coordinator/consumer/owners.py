@@ -1,7 +1,7 @@
-"""Who has each partition of a consumer group, be it that it was told to give it up.
+"""The owner of each partition of a consumer group, including partitions that the owner must revoke.
 
-It says what is free as well as which commits count (KIP-1251). Kept by number, in 8 bytes a partition: a large group
-has 100,000 of them.
+The owners determine which partitions are free, and which commits are valid (KIP-1251). They are
+stored in lists by partition number, with 8 bytes per partition: a large group has 100,000.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.model import UUID
 
 MOST_PARTITIONS = 1 << 20
-"""Of one topic; ten times what our brokers allow. A record that names a higher number is damaged."""
+"""Maximum number of partitions per topic, ten times the limit of our brokers.
+
+A record with a higher partition number is damaged.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who has a partition, and the epoch that it had when it was given it. Shared by many partitions."""
+    """Owner of a partition, and its epoch when the partition was assigned. Many partitions share one object."""
 
     member_id: str
     since_epoch: int
 
 
 class _Topic:
-    """Of one topic: the owner of each partition up to the last that anybody had, and how many are taken."""
+    """The owners of one topic's partitions, up to the highest one ever owned, and the number of owned ones."""
 
     __slots__ = ("owners", "taken")
 
@@ -35,7 +38,7 @@ class _Topic:
 
 
 class Owners:
-    """The owners of a group's partitions. A topic without any takes no room."""
+    """The owners of a group's partitions. A topic without owners uses no memory."""
 
     __slots__ = ("_topics",)
 
@@ -43,7 +46,7 @@ class Owners:
         self._topics: dict[UUID, _Topic] = {}
 
     def __iter__(self) -> Iterator[tuple[UUID, int]]:
-        """All that somebody has."""
+        """Iterate over the partitions that have an owner."""
         for topic_id, topic in self._topics.items():
             yield from ((topic_id, number) for number, owner in enumerate(topic.owners) if owner is not None)
 
@@ -51,12 +54,12 @@ class Owners:
         return sum(topic.taken for topic in self._topics.values())
 
     def of(self, topic_id: UUID, partition: int) -> Owner | None:
-        """Who has a partition."""
+        """Return the owner of a partition."""
         topic = self._topics.get(topic_id)
         return topic.owners[partition] if topic is not None and 0 <= partition < len(topic.owners) else None
 
     def taken(self, wanted: Partitions) -> Partitions:
-        """Those of `wanted` that somebody has."""
+        """Return the partitions of `wanted` that have an owner."""
         found: list[tuple[UUID, frozenset[int]]] = []
         for topic_id, partitions in wanted.by_topic.items():
             topic = self._topics.get(topic_id)
@@ -66,7 +69,7 @@ class Owners:
         return Partitions.of(found) if found else NOTHING
 
     def give(self, member_id: str, partitions: Iterable[tuple[UUID, int, int]]) -> None:
-        """A member has these partitions, each with the epoch in which it was given it."""
+        """Record that a member has these partitions, given as (topic ID, partition, epoch of assignment)."""
         by_epoch: dict[int, Owner] = {}
         for topic_id, partition, epoch in partitions:
             if not 0 <= partition < MOST_PARTITIONS:
@@ -85,7 +88,7 @@ class Owners:
             owners[partition] = owner
 
     def release(self, member_id: str, partitions: Partitions) -> None:
-        """Free what this member has; what another was given meanwhile stays the other's."""
+        """Free the partitions that this member still owns; partitions of other owners are unchanged."""
         for topic_id, numbers in partitions.by_topic.items():
             topic = self._topics.get(topic_id)
             if topic is None:

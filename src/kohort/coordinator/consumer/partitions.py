@@ -1,4 +1,4 @@
-"""A set of partitions by topic id: what members own, should own, or must give up."""
+"""A set of partitions by topic ID, for owned, target and revoked partitions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from kohort.model import UUID
 
 
 class Partitions:
-    """An immutable set of partitions with the algebra of sets.
+    """An immutable set of partitions with the operators of `frozenset`.
 
-    Kept by topic, as the log and the wire have it, so that each operation is one of `frozenset` per topic. No topic in
-    it is empty.
+    It is grouped by topic, as in the log and on the wire, so each operation is one `frozenset`
+    operation per topic. No topic in it is empty.
     """
 
     __slots__ = ("by_topic",)
 
     def __init__(self, by_topic: Mapping[UUID, frozenset[int]]) -> None:
-        """`by_topic` belongs to the new value: nobody changes it any more."""
+        """Take over `by_topic`. The caller must not modify it afterwards."""
         self.by_topic = by_topic
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[UUID, Iterable[int]]]) -> Partitions:
-        """What the wire or the log says; a topic that is named twice counts as one."""
+        """Create a set from the wire or the log. Entries for the same topic are merged."""
         by_topic: dict[UUID, frozenset[int]] = {}
         for topic_id, partitions in pairs:
             found = frozenset(partitions)
@@ -78,12 +78,12 @@ class Partitions:
         return f"Partitions({ {topic_id: sorted(own) for topic_id, own in self.by_topic.items()} })"
 
     def overlaps(self, other: Partitions) -> bool:
-        """Whether a partition is in both."""
+        """Return whether the sets have a partition in common."""
         theirs = other.by_topic
         return any(t in theirs and not own.isdisjoint(theirs[t]) for t, own in self.by_topic.items())
 
     def of_topics(self, topic_ids: Collection[UUID]) -> Partitions:
-        """Those of these topics alone; itself where that is all of them."""
+        """Return the partitions of these topics, or the set itself if that is all of them."""
         for topic_id in self.by_topic:
             if topic_id not in topic_ids:
                 break

@@ -1,38 +1,36 @@
 """The target assignment of a group, kept up to date by a server assignor's plan.
 
-Soft state: a plan is made anew after a failover, from the targets that the log has. It is told what changed since the
-last update, so that a member that comes or goes costs as much in a large group as in a small one.
+This is soft state: after a failover, a new plan is created from the targets in the log. The plan
+receives only the changes since the last update, so a member that joins or leaves costs as much in a
+large group as in a small one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from kohort.assignor.server import Load, MemberShape, Plan, ServerAssignor, Target, WeighsLoad
+from kohort.assignor.server import Load, LoadAware, MemberShape, Plan, ServerAssignor, Target
 from kohort.coordinator.config import EVEN, Weights
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.metadata import MetadataImage, Topic
+from kohort.coordinator.consumer.planned_group import PlannedGroup
+from kohort.coordinator.topic_metadata import MetadataImage, Topic
 from kohort.model import UUID, Millis
-
-if TYPE_CHECKING:
-    from kohort.coordinator.consumer.group import ConsumerGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
-    """A member as it will be once the records of this request are replayed."""
+class ComingMember:
+    """A member in its state after the records of this request are replayed."""
 
     member: ConsumerMember
     topics: frozenset[str]
-    """The names that its subscription will come to."""
+    """Topic names that its subscription will resolve to."""
     replaces: str | None = None
-    """The id that this static member had before."""
+    """Previous ID of a static member that returns under a new one."""
 
 
 class Planning:
-    """One group's plan, and what it has not been told yet."""
+    """The plan of one group, and the changes that the plan has not received yet."""
 
     __slots__ = (
         "_assignor",
@@ -48,102 +46,108 @@ class Planning:
 
     def __init__(self) -> None:
         self._members: dict[str, None] = {}
-        """Who came, went, or asks for something else since the last update, the first first."""
+        """Members that joined, left or changed their subscription since the last update, in order."""
         self._topics: set[str] = set()
-        """Names that changed, or that are asked for only now, or no longer."""
+        """Topic names that changed, or whose subscriptions began or ended, since the last update."""
         self._plan: Plan | None = None
         self._assignor = ""
         self._told: dict[str, Topic] = {}
-        """The topics that the plan knows."""
+        """Topics that the plan has received."""
         self._weights = EVEN
         self.crowd_since: Millis = 0
-        """When the first of the targets was computed that followed each other within the interval (KIP-1263)."""
+        """Time of the first in the current series of targets, each within the interval of the last (KIP-1263)."""
         self.failed_at: Millis = 0
-        """When a user's assignor failed the last time."""
+        """Time of the last failure of a user-defined assignor."""
         self._failure: str | None = None
-        """What it said then, until it succeeds."""
+        """Message of that failure, until the assignor succeeds."""
 
     def member_changed(self, member_id: str) -> None:
-        """A member came, or asks for something else."""
+        """Note that a member joined or changed its subscription."""
         self._members[member_id] = None
 
     def member_removed(self, member_id: str) -> None:
-        """A member went, and its target with it: one that is back under its id by the next update is new."""
+        """Note that a member left, and drop its target.
+
+        If a member with the same ID joins before the next update, it is new.
+        """
         self._members.pop(member_id, None)
         self._members[member_id] = None
         if self._plan is not None:
             self._plan.remove_member(member_id)
 
     def members_changed(self, member_ids: Collection[str]) -> None:
-        """What these members ask for comes to other topics than before."""
+        """Note that the subscriptions of these members resolve to other topics than before."""
         self._members.update(dict.fromkeys(member_ids))
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """There is something else under these names, or they are asked for only now, or no longer."""
+        """Note that these topics changed, or that their subscriptions began or ended."""
         self._topics.update(names)
 
     def rename(self, old: ConsumerMember, new: str, topic_ids: frozenset[UUID]) -> None:
-        """A static member, which asks for these topics, comes back under another id, and keeps its target."""
+        """Move a static member's target to its new ID. `topic_ids` are the topics of its subscription."""
         if self._plan is None:
             return
-        if old.member_id in self._members:  # the plan may not know it yet
+        if old.member_id in self._members:  # the plan may not have received it yet
             self._plan.set_member(old.member_id, self._shape(old, topic_ids))
-        self._plan.remove_member(new)  # a member that had this id before makes way
+        self._plan.remove_member(new)  # another member may have had this ID
         self._plan.rename_member(old.member_id, new)
 
     def begin_anew(self) -> None:
-        """The targets are no longer what the plan made them: the next update goes on from what the log says."""
+        """Discard the plan because the targets are no longer its own. The next update starts from the log."""
         self._plan = None
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a plan: not after a failover, and not where members compute."""
+        """Whether there is a plan. There is none after a failover, and none while members compute the target."""
         return self._plan is not None
 
     def is_of_another(self, assignor: str) -> bool:
-        """Whether the plan is another assignor's than that one's."""
+        """Return whether the plan belongs to an assignor other than `assignor`."""
         return self._plan is not None and self._assignor != assignor
 
     def weighs_as(self, weights: Weights) -> bool:
-        """Whether the plan has these weights of the members, or there is none."""
+        """Return whether the plan uses these member weights, or there is no plan."""
         return self._plan is None or self._weights == weights
 
     def why(self, member_id: str) -> str | None:
-        """Why a member should have what it should have, if a plan of this coordinator's says so."""
+        """Return the reason for a member's target, if a plan of this coordinator gives one."""
         if self._failure is not None:
             return f"the last target counts on. {self._failure}"
         if self._plan is None:
             return None
         try:
             return self._plan.reason(member_id)
-        except KeyError:  # it came a moment ago, and the plan is told with the next target
+        except KeyError:  # the member has just joined, and the plan receives it with the next target
             return None
 
     @property
     def weighs(self) -> Load | None:
-        """What the plan wants to be told of partitions, if anything."""
-        return self._plan.weighs if isinstance(self._plan, WeighsLoad) else None
+        """Kind of load that the plan uses, or None."""
+        return self._plan.weighs if isinstance(self._plan, LoadAware) else None
 
     def weigh(self, topic: str, loads: Sequence[float]) -> None:
-        """Tell the plan what each partition of a topic costs."""
+        """Pass the load of each partition of a topic to the plan."""
         told = self._told.get(topic)
-        if told is not None and isinstance(self._plan, WeighsLoad):
+        if told is not None and isinstance(self._plan, LoadAware):
             self._plan.set_loads(told.topic_id, enumerate(loads))
 
     def weighed(self) -> Mapping[str, Target]:
-        """What is to change after `weigh`, with no other change pending: the targets of those whose target changes."""
+        """Return the targets that change because of `weigh`, by member ID. No other change may be pending."""
         assert self._plan is not None
         return self._plan.update()
 
     def update(
         self,
-        group: ConsumerGroup,
+        group: PlannedGroup,
         assignor: ServerAssignor,
         image: MetadataImage,
-        coming: Coming | None,
+        coming: ComingMember | None,
         weights: Weights = EVEN,
     ) -> Mapping[str, Target]:
-        """Compute; return the members whose target changed, each with its whole new target. Raises AssignorError."""
+        """Compute the target; return the members whose target changed, each with its complete new target.
+
+        Raises AssignorError.
+        """
         if weights != self._weights:
             self._weights = weights
             self._members.update(dict.fromkeys(group.members))
@@ -157,15 +161,15 @@ class Planning:
         return changed
 
     def failed(self, problem: str, now: Millis) -> bool:
-        """A user's assignor failed. Returns whether it failed otherwise than the last time, or did not fail then."""
+        """Record a failure of a user-defined assignor. Return whether it differs from the last attempt's outcome."""
         is_new = problem != self._failure
         self._failure, self.failed_at = problem, now
         return is_new
 
     def _begin(
-        self, group: ConsumerGroup, assignor: ServerAssignor, image: MetadataImage, coming: Coming | None
+        self, group: PlannedGroup, assignor: ServerAssignor, image: MetadataImage, coming: ComingMember | None
     ) -> None:
-        """Another assignor, or the first since this coordinator has the group: go on from what the log says."""
+        """Create a plan from the recorded targets, for another assignor or for a group that was just loaded."""
         plan = assignor.plan()
         self._told = {}
         self._topics.update(group.topics.counts)
@@ -177,7 +181,7 @@ class Planning:
         plan.restore(targets)
         self._plan, self._assignor = plan, assignor.name
 
-    def _tell(self, plan: Plan, group: ConsumerGroup, image: MetadataImage, coming: Coming | None) -> None:
+    def _tell(self, plan: Plan, group: PlannedGroup, image: MetadataImage, coming: ComingMember | None) -> None:
         wanted = group.topics.counts.keys() | (coming.topics if coming is not None else ())
         for name in sorted(self._topics | (coming.topics if coming is not None else frozenset())):
             self._tell_topic(plan, name, image.by_name.get(name) if name in wanted else None)
@@ -208,18 +212,18 @@ class Planning:
 
 
 def member_shape(member: ConsumerMember, topic_ids: frozenset[UUID], weights: Weights) -> MemberShape:
-    """What an assignor knows of a member that asks for these topics."""
+    """Return the facts that an assignor uses of a member that subscribes to these topics."""
     weight = _weight(member, weights)
     return MemberShape(topic_ids, member.rack_id, member.instance_id, weight or 1.0, drained=weight == 0)
 
 
 def is_drained(member: ConsumerMember, weights: Weights) -> bool:
-    """Whether the member gets nothing, because the operator or the member itself gives it the weight 0."""
+    """Return whether the member gets no partitions because its own or the operator's weight is 0."""
     return _weight(member, weights) == 0
 
 
 def _weight(member: ConsumerMember, weights: Weights) -> float:
-    """An operator's weight of a member goes before the one that the member states."""
+    """Return the weight of a member. The operator's weight takes precedence over the member's own."""
     weight = weights.of(member.instance_id, member.client_id)
     if weight is not None:
         return weight

@@ -1,9 +1,11 @@
-"""Move one member toward its target assignment (KIP-848). Pure: the caller supplies every fact and appends the record
-that the returned member implies.
+"""Move one member toward its target assignment (KIP-848).
 
-A partition changes hands in three steps, each at a heartbeat of its own, so that it never has two owners: the one that
-has it is told to give it up and stays at its epoch; it reports that it did, and moves to the target's epoch; then the
-one that should have it is given it.
+The functions are pure: the caller supplies every fact, and appends the record that the returned
+member implies.
+
+A partition changes owners in three steps, each in a separate heartbeat, so it never has two owners.
+First, the owner receives the revocation, and stays at its epoch. Then it reports that it has
+revoked the partition, and moves to the target epoch. Finally, the new owner receives the partition.
 """
 
 from collections.abc import Callable, Collection
@@ -23,22 +25,24 @@ def reconcile(
     owned: Partitions | None,
     taken: Callable[[Partitions], Partitions],
 ) -> ConsumerMember:
-    """Return the member's next state, or `member` itself when it must wait.
+    """Return the member's next state, or `member` itself if it must wait.
 
-    `target` names only topics that the member subscribes to now. `owned` is what this heartbeat reported; None proves
-    no revocation. `taken` gives those of some partitions that a member has, be it this one.
+    `target` contains only topics to which the member currently subscribes. `owned` is what this
+    heartbeat reported; None proves no revocation. `taken` returns which of the given partitions
+    have an owner, which may be this member.
     """
     assert member.epoch <= target_epoch
 
     if member.revoking and (owned is None or member.revoking.overlaps(owned)):
-        return member  # still holds a partition that it was told to give up
+        return member  # still holds a partition that it must revoke
     keep = member.assigned & target
     revoke = member.assigned - keep
     if revoke and (owned is None or revoke.overlaps(owned)):
         return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=keep, revoking=revoke)
 
     missing = target - keep
-    # What it has just given up is free for itself, too: nobody else can have taken it (KAFKA-19449).
+    # Partitions that the member has just revoked are free for the member itself, too: no other
+    # member can have taken them (KAFKA-19449).
     held = taken(missing) - member.revoking
     state = MemberState.UNRELEASED_PARTITIONS if held else MemberState.STABLE
     assigned = target if not held else keep | (missing - held)
@@ -46,7 +50,7 @@ def reconcile(
 
 
 def withdraw(member: ConsumerMember, subscribed: Collection[UUID]) -> ConsumerMember:
-    """Have a member that still owes a revocation also give up what it no longer subscribes to."""
+    """Revoke also the partitions of topics to which a member with a pending revocation no longer subscribes."""
     keep = member.assigned.of_topics(subscribed)
     if keep is member.assigned:
         return member
@@ -54,8 +58,11 @@ def withdraw(member: ConsumerMember, subscribed: Collection[UUID]) -> ConsumerMe
 
 
 def _arrived(member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions) -> ConsumerMember:
-    """At the target's epoch. The previous epoch moves with the epoch alone, so that a lost answer may be asked for
-    again as often as it is lost (Kafka forgets it at the second heartbeat of a member that waits)."""
+    """Return the member at the target epoch.
+
+    The previous epoch changes only with the epoch, so a member can retry as often as a response is
+    lost. (Kafka forgets the previous epoch at the second heartbeat of a member that waits.)
+    """
     if (member.epoch, member.state, member.assigned, member.revoking) == (epoch, state, assigned, NOTHING):
         return member
     previous = member.epoch if member.epoch != epoch else member.previous_epoch

@@ -1,14 +1,14 @@
-"""A consumer group's durable state as records of `__consumer_offsets`, as Apache Kafka 4.3 writes them."""
+"""The durable state of a consumer group as records of `__consumer_offsets`, in the format of Apache Kafka 4.3."""
 
 from collections.abc import Callable
 
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember
+from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Record
 from kohort.model import UUID, Millis
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -32,7 +32,7 @@ _INT64 = 1 << 63
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """The group epoch, and what the subscribed topics looked like at it."""
+    """Return the record of the group epoch and the hash of the subscribed topics at it."""
     signed = (metadata_hash + _INT64) % (2 * _INT64) - _INT64
     return Record(
         ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=signed)
@@ -40,7 +40,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> Record:
-    """Who a member is, and what it asks for."""
+    """Return the record of a member's identity and subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -57,13 +57,13 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
 
 
 def target_epoch(group_id: str, epoch: int, computed_at: Millis) -> Record:
-    """The group epoch that the target assignment was computed for, written after the members' targets."""
+    """Return the record of the target assignment's epoch, which is written after the members' targets."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=computed_at)
     return Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    """What a member should own."""
+    """Return the record of a member's target assignment."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TargetTopicPartition(topic_id=topic_id, partitions=sorted(numbers))
@@ -74,7 +74,10 @@ def target(group_id: str, member_id: str, partitions: Partitions) -> Record:
 
 
 def current(group_id: str, member: ConsumerMember, since: Callable[[UUID, int], int]) -> Record:
-    """What a member owns and what it must give up; `since` gives the epoch in which it was given a partition."""
+    """Return the record of a member's assignment and pending revocations.
+
+    `since` returns the epoch in which a partition was assigned to the member.
+    """
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -86,23 +89,26 @@ def current(group_id: str, member: ConsumerMember, since: Callable[[UUID, int], 
 
 
 def resolved_expression(group_id: str, expression: str, resolved: ResolvedExpression) -> Record:
-    """The topics that an expression matches."""
+    """Return the record of the topics that an expression matches."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.resolved_at
     )
     return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=expression), value)
 
 
-# The ends
+# Tombstones
 
 
 def no_expression(group_id: str, expression: str) -> Record:
-    """Nobody subscribes to an expression any more."""
+    """Return the tombstone of an expression to which no member subscribes any more."""
     return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=expression), None)
 
 
 def no_member(group_id: str, member_id: str) -> list[Record]:
-    """A member is gone: first what it owns, last who it was, as a loader needs it."""
+    """Return the tombstones of a member.
+
+    A loader needs them in this order: first the member's partitions, last its metadata.
+    """
     return [
         Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
@@ -111,18 +117,18 @@ def no_member(group_id: str, member_id: str) -> list[Record]:
 
 
 def no_partition_metadata(group_id: str) -> Record:
-    """What a broker before 4.1 wrote of topics is no longer looked at."""
+    """Return the tombstone of the partition metadata that a broker before 4.1 wrote. It is no longer used."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def no_group_and_members(group: ConsumerGroup) -> list[Record]:
-    """The end of a group with its members."""
+    """Return the tombstones of a group and its members."""
     members = [record for member_id in group.members for record in no_member(group.group_id, member_id)]
     return members + no_group(group)
 
 
 def no_group(group: ConsumerGroup) -> list[Record]:
-    """The end of a group, once its members are gone."""
+    """Return the tombstones of a group whose members were removed."""
     group_id = group.group_id
     records = [Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)]
     records += [no_expression(group_id, expression) for expression in group.topics.resolved]
@@ -132,7 +138,7 @@ def no_group(group: ConsumerGroup) -> list[Record]:
     return records
 
 
-def _classic(classic: ClassicSide | None) -> ClassicMemberMetadata | None:
+def _classic(classic: ClassicProtocolState | None) -> ClassicMemberMetadata | None:
     if classic is None:
         return None
     protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols]

@@ -1,22 +1,22 @@
-"""What a change of topics, or of settings, means to consumer groups: their target must be computed anew."""
+"""Changes of topics and settings that require new targets for consumer groups."""
 
 from collections.abc import Iterable
 
 from kohort.coordinator.config import Weights
 from kohort.coordinator.consumer.epochs import bump, bump_if_topics_changed
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.coordinator.consumer.subscribing import topics_renamed
 from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, Why
+from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, SessionTimeout
+from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.model import Millis
 
 
 def topics_changed(groups: Groups, old: MetadataImage, now: Millis, out: Effects) -> None:
-    """Look at the groups that ask for a topic that is another now, or by an expression that a new name may match."""
+    """Check the groups that subscribe to a changed topic, or whose expressions may match a new name."""
     if old is UNKNOWN:
         topics_known(groups, now, out)
         return
@@ -38,7 +38,7 @@ def topics_changed(groups: Groups, old: MetadataImage, now: Millis, out: Effects
 
 
 def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
-    """Topics are known for the first time since the log was read; meanwhile all of them may have changed."""
+    """Check all groups when the topics become known for the first time after loading; any may have changed."""
     for group in groups.by_id.values():
         if isinstance(group, ConsumerGroup):
             bump_if_topics_changed(groups, group, out)
@@ -47,7 +47,7 @@ def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
 
 
 def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
-    """These groups have other settings: a shorter session counts at once, and so do an assignor and weights."""
+    """Apply changed settings to these groups. A shorter session, an assignor and weights take effect immediately."""
     for group_id in group_ids:
         group = groups.consumer(group_id)
         if group is None:
@@ -57,16 +57,19 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
             if member.classic is None and not 0 < member.session_deadline < latest:
                 out.timers[SessionTimeout(group_id, member.member_id)] = member.session_deadline = latest
         weights = groups.settings(group_id).weights
-        if group.members and _is_computed_otherwise(groups, group, weights):
-            bump(groups, group, Why(Cause.ASSIGNOR_CHANGED), out)
+        if group.members and (cause := _why_computed_anew(groups, group, weights)) is not None:
+            bump(groups, group, RebalanceReason(cause), out)
 
 
-def _is_computed_otherwise(groups: Groups, group: ConsumerGroup, weights: Weights) -> bool:
-    """Whether another assignor computes now, or with other weights, than for the present target."""
+def _why_computed_anew(groups: Groups, group: ConsumerGroup, weights: Weights) -> Cause | None:
+    """Return the cause of a new target if the assignor or the weights differ from the current target's, else None."""
     planning, computing = group.planning, group.computing
     if computing.made_by is not None:
-        return computing.weights != weights
+        return Cause.WEIGHT_CHANGED if computing.weights != weights else None
     if not planning.is_known:
-        # After a failover nobody knows by what the target was computed. Another rebalance moves little.
-        return group.epoch == group.target_epoch
-    return planning.is_of_another(chosen_assignor(groups, group)) or not planning.weighs_as(weights)
+        # After a failover, the assignor of the current target is unknown. Another rebalance moves
+        # little.
+        return Cause.ASSIGNOR_CHANGED if group.epoch == group.target_epoch else None
+    if planning.is_of_another(chosen_assignor(groups, group)):
+        return Cause.ASSIGNOR_CHANGED
+    return None if planning.weighs_as(weights) else Cause.WEIGHT_CHANGED

@@ -1,7 +1,8 @@
-"""From the records of a consumer group to its state: the only writer of what is durable.
+"""Replay the records of a consumer group. Nothing else writes its durable state.
 
-Compaction may have taken any record that a later one of the same key replaced, so a record is taken as it comes: a
-partition may have two holders for a moment while the log is loaded, and the later record wins.
+Compaction may have removed any record that a later record with the same key replaced, so each
+record is applied as it is. A partition may have two owners temporarily while the log is loaded; the
+later record wins.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -9,15 +10,15 @@ from dataclasses import replace
 from typing import assert_never, get_args
 
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicSide, ConsumerMember, Subscription
-from kohort.coordinator.consumer.metadata import HASH_RANGE
+from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.topic_metadata import HASH_RANGE
 from kohort.model import UUID
 from kohort.wire.codec import Message
-from kohort.wire.group_records import (
+from kohort.wire.group_log.group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -35,7 +36,7 @@ from kohort.wire.group_records import (
     TopicPartitions,
 )
 
-ConsumerGroupKey = (  # the most frequent first, as they are looked at in order
+ConsumerGroupKey = (  # the most frequent first, because they are checked in order
     ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupMemberMetadataKey
@@ -47,11 +48,11 @@ ConsumerGroupKey = (  # the most frequent first, as they are looked at in order
 
 
 CONSUMER_GROUP_KEYS = get_args(ConsumerGroupKey)
-"""`isinstance` takes a tuple three times as fast as a union."""
+"""Record key classes as a tuple, which `isinstance` checks three times as fast as a union."""
 
 
 def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message | None) -> None:
-    """Let one record take effect. A tombstone of what is not there does nothing."""
+    """Apply one record. A tombstone of an unknown key has no effect."""
     group = groups.consumer(key.group_id)
     if value is None:
         if group is not None:
@@ -84,7 +85,6 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
             group.aim(key.member_id)
-            groups.holds.look_at(key.group_id, key.member_id)  # before those for whom only the epoch is new
         case ConsumerGroupRegularExpressionKey():
             assert isinstance(value, ConsumerGroupRegularExpressionValue)
             resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp)
@@ -101,10 +101,8 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
         case ConsumerGroupPartitionMetadataKey():
             group.has_partition_metadata = False
         case ConsumerGroupMemberMetadataKey():
-            before = group.members.get(key.member_id)
             groups.list_topics(group, group.remove(key.member_id))
             group.planning.member_removed(key.member_id)
-            _tell_freed(groups, group, before, key.member_id)
             if not group.moving:
                 groups.holds.stir(key.group_id)
             groups.holds.look_at(key.group_id, key.member_id)
@@ -130,7 +128,7 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
 
 
 def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
-    """A member took a step. Those for whom only the epoch is new were to wait for the last one."""
+    """Update `moving`. If it becomes empty, wake held heartbeats of members for which only the epoch is new."""
     moved = member_id in group.moving
     group.aim(member_id)
     if moved and not group.moving:
@@ -138,13 +136,11 @@ def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
 
 
 def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
-    """A member may have given up what a held heartbeat's member waits for."""
+    """Notify held heartbeats that wait for partitions that a member may have released."""
     if before is None or not groups.holds.anybody_waits:
         return
-    has = group.members.get(member_id)
-    given_up = before.assigned | before.revoking
-    if has is not None:
-        given_up = given_up - (has.assigned | has.revoking)
+    has = group.members[member_id]
+    given_up = (before.assigned | before.revoking) - (has.assigned | has.revoking)
     for topic_id, partitions in given_up.by_topic.items():
         groups.holds.freed(group.group_id, topic_id, partitions)
 
@@ -167,11 +163,11 @@ def _put_metadata(
     group.planning.member_changed(member_id)
 
 
-def _classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
+def _classic(value: ClassicMemberMetadata | None) -> ClassicProtocolState | None:
     if value is None or not value.supported_protocols:
         return None
     protocols = tuple((one.name, bytes(one.metadata)) for one in value.supported_protocols)
-    return ClassicSide(value.session_timeout_ms, protocols)
+    return ClassicProtocolState(value.session_timeout_ms, protocols)
 
 
 def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
@@ -194,7 +190,7 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
         value.member_epoch,
         value.previous_member_epoch,
         _STATES.get(value.state, MemberState.UNKNOWN),
-        # Most members own exactly their target; a large group then keeps one value for both.
+        # Most members own exactly their target; in a large group, one object then serves for both.
         target if target is not None and target == assigned else assigned,
         _partitions(owed),
     )
@@ -215,7 +211,7 @@ _STATES = {state.value: state for state in MemberState}
 
 
 def _given(topics: Iterable[TopicPartitions], member_epoch: int) -> Iterator[tuple[UUID, int, int]]:
-    """Each partition with the epoch in which it was given; before KIP-1251 that was not written."""
+    """Yield each partition with its epoch of assignment, which was not recorded before KIP-1251."""
     for topic in topics:
         epochs = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
         for partition, epoch in zip(topic.partitions, epochs, strict=False):

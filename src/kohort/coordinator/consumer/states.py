@@ -1,36 +1,42 @@
-"""The states of a consumer group and of its members (KIP-848). A group's follows from its members'; nobody sets it."""
+"""The states of a consumer group and of its members (KIP-848). A group's state is derived from its members."""
 
 from enum import Enum, IntEnum
 
 
 class ConsumerGroupState(Enum):
-    """Where a consumer group stands. The value is the name that Kafka prints."""
+    """State of a consumer group. The value is the name that Kafka displays."""
 
     EMPTY = "Empty"
-    """No members; there may be offsets. Next: Assigning with the first member, gone when deleted or expired."""
+    """No members; there may be offsets.
+
+    Next: Assigning with the first member; none if the group is deleted or expires.
+    """
 
     ASSIGNING = "Assigning"
-    """The group epoch is ahead of the target assignment: the next heartbeat computes a new one, unless the last is
-    younger than the assignment interval (KIP-1263). Members keep to the last target meanwhile."""
+    """The group epoch is newer than the target assignment.
+
+    The next heartbeat computes a new target, unless the last one is more recent than the assignment
+    interval (KIP-1263). Until then, members keep to the last target.
+    """
 
     RECONCILING = "Reconciling"
-    """The target is computed; some member has not arrived at it."""
+    """The target is computed, but at least one member has not reached it."""
 
     STABLE = "Stable"
     """Every member owns its target."""
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to its target. The value is what the log says."""
+    """State of a member on its way to its target. The value is the one in the log."""
 
     STABLE = 0
-    """It owns what its target at its epoch says."""
+    """The member owns its target at its epoch."""
 
     UNREVOKED_PARTITIONS = 1
-    """It keeps its epoch until it reports that it has given up what it was told to give up."""
+    """The member keeps its epoch until it reports that it has revoked the partitions that it must revoke."""
 
     UNRELEASED_PARTITIONS = 2
-    """It is at the target epoch, and waits for others to give up what it should have."""
+    """The member is at the target epoch, and waits until others revoke partitions of its target."""
 
     UNKNOWN = 127
-    """What a later version wrote. The member must give up everything and begin again."""
+    """A state that a later version wrote. The member must revoke everything and rejoin."""

@@ -1,4 +1,4 @@
-"""When a new target assignment is computed, by which assignor, and what of it is written."""
+"""Decide when a new target assignment is computed, by which assignor, and write its changes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.coordinator.consumer.planning import Coming
+from kohort.coordinator.consumer.planning import ComingMember
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.groups import Groups
@@ -15,16 +15,17 @@ from kohort.errors import AssignorError
 from kohort.model import Millis
 
 _LEAST_WAIT: Millis = 20
-"""Members that are started by one command join within so much time."""
+"""Minimum wait before another target, in milliseconds. Members started by one command join within this time."""
 
 
 def update_target(
-    groups: Groups, group: ConsumerGroup, epoch: int, coming: Coming | None, now: Millis, out: Effects
+    groups: Groups, group: ConsumerGroup, epoch: int, coming: ComingMember | None, now: Millis, out: Effects
 ) -> Mapping[str, Partitions] | None:
-    """Compute the target for a group epoch that `out` may only be about to write, and write it.
+    """Compute and write the target for a group epoch, which may be one that `out` is about to write.
 
-    Returns the targets that change, by member id; None where the last target counts on: it is new enough, the interval
-    since it is not over (KIP-1263), a member is to compute it, or the assignor failed.
+    Returns the targets that change, by member ID. Returns None if the last target stays in effect:
+    it is current, the interval since it is not over (KIP-1263), a member is to compute the new one,
+    or the assignor failed.
     """
     if group.target_epoch >= epoch or not is_due(groups, group, now):
         return None
@@ -41,7 +42,8 @@ def update_target(
     try:
         changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming, weights)
     except AssignorError as problem:
-        # A user's. The members go on with what they have, and it is asked again after the interval.
+        # The assignor is user-defined. The members keep their partitions, and it is called again
+        # after the interval.
         if group.planning.failed(str(problem), now):
             out.events.append(TargetRefused(group.group_id, epoch, Refused(name, None, str(problem))))
         return None
@@ -52,7 +54,7 @@ def update_target(
 def write_target(
     groups: Groups, group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
 ) -> Mapping[str, Partitions]:
-    """Write what changes in the target at a group epoch; returns the targets that change, by member id."""
+    """Write the changes of the target at a group epoch; return the changed targets by member ID."""
     targets = {
         member_id: Partitions(by_topic) if by_topic else NOTHING for member_id, by_topic in sorted(changed.items())
     }
@@ -66,9 +68,10 @@ def write_target(
 
 
 def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = None, after: str | None = None) -> str:
-    """The name of the assignor that computes for the group, once one member asks for `after` instead of `before`.
+    """Return the name of the group's server assignor, after one member requests `after` instead of `before`.
 
-    The group's own setting, else what most members ask for; of equals the one that the broker names first.
+    The group's own setting takes precedence, then the assignor that most members request. Ties go
+    to the assignor that the broker lists first.
     """
     configured = groups.settings(group.group_id).assignor
     if configured is not None and configured in groups.assignors:
@@ -82,18 +85,20 @@ def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = N
 
 
 def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
-    """Whether the interval since the last target is over.
+    """Return whether the interval since the last target is over.
 
-    A target of the future was computed by a broker whose clock was ahead; nobody waits for that time to come.
+    A target with a future time was computed by a broker whose clock was ahead. That time is not
+    awaited.
     """
     return now >= due_at(groups, group) or now < group.target_at
 
 
 def due_at(groups: Groups, group: ConsumerGroup) -> Millis:
-    """When the next target may be computed.
+    """Return the time from which the next target may be computed.
 
-    Where heartbeats are held, members hear of a target at once, and the interval would be most of what they wait for.
-    It is there for changes that come in crowds: so a target waits at most for as long as changes have been coming.
+    If heartbeats are held, members receive a target immediately, and the interval would be most of
+    their waiting time. The interval exists for series of changes, so a target then waits at most as
+    long as the current series has lasted.
     """
     since = max(group.target_at, group.planning.failed_at)
     interval = groups.settings(group.group_id).assignment_interval_ms

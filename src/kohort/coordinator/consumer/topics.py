@@ -1,4 +1,7 @@
-"""Which topics a consumer group asks for, counted so that one member's change costs what it alone asks for."""
+"""The topics to which a consumer group subscribes.
+
+They are counted, so a change of one member costs time only for the topics of that member alone.
+"""
 
 from __future__ import annotations
 
@@ -7,67 +10,67 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.coordinator.consumer.member import NO_SUBSCRIPTION, Subscription
-from kohort.coordinator.consumer.metadata import HASH_RANGE, MetadataImage, Topic
+from kohort.coordinator.topic_metadata import HASH_RANGE, MetadataImage, Topic
 from kohort.model import UUID, Millis
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedExpression:
-    """The topics that an expression matched, as the log says."""
+    """The topics that an expression matched, as recorded in the log."""
 
     topics: frozenset[str]
     version: int
-    """Of the metadata that they were looked up in."""
+    """Version of the metadata in which they were matched."""
     resolved_at: Millis
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One subscription, and how many members have it."""
+    """A distinct subscription, and the number of members that have it."""
 
     subscription: Subscription
     topics: frozenset[str]
-    """What it names, and what its expression matched."""
+    """Topics that it names, and topics that its expression matched."""
     members: int = 0
     ids: frozenset[UUID] | None = None
-    """Of those topics that exist; None until somebody asks."""
+    """IDs of its topics that exist, or None until they are requested."""
 
 
 class SubscribedTopics:
-    """The subscriptions of a group's members. Members of a group mostly ask for the same, so they share one."""
+    """The subscriptions of a group's members. Most members of a group share one subscription."""
 
     __slots__ = ("_asked", "_digest", "_stale", "_told", "counts", "expressions", "resolved")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """By topic name, how many subscriptions come to it."""
+        """Number of subscriptions to each topic, by name."""
         self.expressions: Counter[str] = Counter()
-        """How many members ask by each expression."""
+        """Number of members that use each expression."""
         self.resolved: dict[str, ResolvedExpression] = {}
-        """What each expression matched; one is missing for a moment while the log is loaded."""
+        """Topics that each expression matched. An entry may be missing temporarily while the log is loaded."""
         self._asked: dict[Subscription, _Asked] = {}
         self._digest = 0
         self._told: dict[str, Topic] = {}
-        """The topics whose digests are in the sum."""
+        """Topics whose digests are in the sum."""
         self._stale: set[str] = set()
-        """Names that may have to go into the sum, or out of it, or in with another value."""
+        """Names whose digests may have to be added to the sum, removed from it or replaced."""
 
-    # What replay writes
+    # Written by replay
 
     def shared(self, subscription: Subscription) -> Subscription:
-        """The value that other members have who ask for the same."""
+        """Return the object that other members with an equal subscription share."""
         asked = self._asked.get(subscription)
         return subscription if asked is None else asked.subscription
 
     def replace(self, before: Subscription, after: Subscription) -> Collection[str]:
-        """One member asks for something else. Returns the topics that nobody asked for before, or asks for now."""
+        """Replace one member's subscription. Return the topics whose first subscription began or last one ended."""
         if before == after:
             return ()
-        added = self._add(after)  # first, so that what both name is not dropped in between
+        added = self._add(after)  # first, so topics that both contain are not dropped temporarily
         return added | self._drop(before)
 
     def resolve(self, expression: str, resolution: ResolvedExpression | None) -> Collection[str]:
-        """An expression matches these topics now. Returns the topics that nobody asked for before, or asks for now."""
+        """Record the topics of an expression. Return those whose first subscription began or last one ended."""
         if resolution is None:
             self.resolved.pop(expression, None)
         else:
@@ -118,10 +121,10 @@ class SubscribedTopics:
         self._stale |= changed
         return changed
 
-    # What topics look like
+    # State of the topics
 
     def topics_changed(self, names: Collection[str]) -> Collection[Subscription]:
-        """There is something else under these names. Returns the subscriptions that come to one of them."""
+        """Note that these topics changed. Return the subscriptions that contain one of them."""
         self._stale.update(names)
         concerned = [asked for asked in self._asked.values() if not asked.topics.isdisjoint(names)]
         for asked in concerned:
@@ -131,14 +134,14 @@ class SubscribedTopics:
     def topics_of(
         self, subscription: Subscription, fresh: Mapping[str, ResolvedExpression] | None = None
     ) -> frozenset[str]:
-        """The names that a subscription comes to; `fresh` goes before what is on record."""
+        """Return the topic names of a subscription. Matches in `fresh` take precedence over recorded ones."""
         if subscription.expression is None:
             return subscription.names
         resolution = (fresh or {}).get(subscription.expression) or self.resolved.get(subscription.expression)
         return subscription.names if resolution is None else subscription.names | resolution.topics
 
     def ids_of(self, subscription: Subscription, image: MetadataImage) -> frozenset[UUID]:
-        """The ids of the topics that a subscription comes to, of those that exist."""
+        """Return the IDs of the existing topics of a subscription."""
         asked = self._asked.get(subscription)
         if asked is None:
             return image.ids_of(self.topics_of(subscription))
@@ -147,7 +150,7 @@ class SubscribedTopics:
         return asked.ids
 
     def digest(self, image: MetadataImage) -> int:
-        """The sum of the digests of all topics that are asked for and exist."""
+        """Return the sum of the digests of all subscribed topics that exist."""
         for name in self._stale:
             old = self._told.pop(name, None)
             new = image.by_name.get(name) if name in self.counts else None
@@ -159,7 +162,7 @@ class SubscribedTopics:
         return self._digest
 
     def digest_after(self, image: MetadataImage, changes: Mapping[str, int]) -> int:
-        """The digest if so many more subscriptions came to each topic."""
+        """Return the digest after the number of subscriptions to each topic changes by `changes`."""
         digest = self.digest(image)
         for name, by in changes.items():
             topic, before = image.by_name.get(name), self.counts[name]
@@ -168,7 +171,7 @@ class SubscribedTopics:
         return digest % HASH_RANGE
 
     def changes_by(self, fresh: Mapping[str, ResolvedExpression]) -> Counter[str]:
-        """How the counts will change when these expressions match these topics."""
+        """Return how the counts will change if these expressions match these topics."""
         changes: Counter[str] = Counter()
         for asked in self._asked.values() if fresh else ():
             if asked.subscription.expression in fresh:
@@ -182,10 +185,10 @@ class SubscribedTopics:
         added: Subscription = NO_SUBSCRIPTION,
         fresh: Mapping[str, ResolvedExpression] | None = None,
     ) -> Counter[str]:
-        """How the counts will change when members drop these subscriptions, and one takes another instead."""
+        """Return how the counts will change if members drop these subscriptions, and one of them adds another."""
         changes: Counter[str] = Counter()
         if added in self._asked and all(one is NO_SUBSCRIPTION for one in dropped):
-            return changes  # as in a crowd that joins
+            return changes  # common when many members join at once
         if added not in self._asked:
             changes.update(self.topics_of(added, fresh))
         for subscription, members in Counter(dropped).items():

@@ -1,1 +1,1 @@
-"""Members for the experiments, each a process of its own: one program per client library, one application for all."""
+"""Member programs of the experiments: one process program per client library, with one shared application."""

@@ -1,4 +1,4 @@
-"""A member by aiokafka; it knows eager groups alone."""
+"""Member that uses aiokafka, which supports only eager groups."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kohort.lab.order import Order
 
 
 def run(order: Order) -> None:
-    """Until SIGTERM."""
+    """Run the member until SIGTERM."""
     asyncio.run(_run(order))
 
 
 async def _run(order: Order) -> None:
     loop = asyncio.get_running_loop()
-    # Its rebalances run in a task of their own: the lock lets them wait for records that are being worked on.
+    # aiokafka's rebalances run in a separate task: the lock makes them wait for records that are being processed.
     working = asyncio.Lock()
 
     async def send(ends: Mapping[int, int]) -> bool:
@@ -33,7 +33,7 @@ async def _run(order: Order) -> None:
         return True
 
     def commit(ends: Mapping[int, int]) -> bool:
-        # The application runs in a thread, so that its restoring does not hold up the client's heartbeats.
+        # The application runs in a thread, so that its restoring does not delay the client's heartbeats.
         return asyncio.run_coroutine_threadsafe(send(ends), loop).result()
 
     class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

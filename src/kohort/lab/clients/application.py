@@ -1,7 +1,8 @@
-"""The stateful application of the experiments: it counts records per key, in a store per partition.
+"""Stateful application of the experiments, which counts records per key in a store per partition.
 
-Winning a partition restores its store, losing one flushes it; both take time, and that is what makes a rebalance
-expensive. A client's program calls it from its callbacks and after each poll, and hands it how to commit.
+A new partition's store is restored, and a revoked partition's store is flushed. Both take time,
+which makes a rebalance expensive. A client's program calls the application from its callbacks and
+after each poll, and passes it a function that commits.
 """
 
 from __future__ import annotations
@@ -30,17 +31,23 @@ from kohort.lab.events import (
 from kohort.lab.order import Order
 
 POLL_S = 0.1
-"""How long a member waits for records before it looks whether it shall stop."""
+"""Maximum time a member waits for records before it checks whether to stop, in seconds."""
 
 Commit = Callable[[Mapping[int, int]], bool]
-"""Commit the next offset of each partition, and wait; False where the coordinator refused: there is a rebalance."""
+"""Function that commits the next offset of each partition and waits.
+
+It returns False if the coordinator rejects the commit because of a rebalance.
+"""
 
 
 class Application:
-    """One member's; all methods but `stop` belong to the thread that polls."""
+    """Application of one member. The polling thread calls all methods."""
 
     def __init__(self, order: Order, commit: Commit, store: Store | None = None, hand_in: Commit | None = None) -> None:
-        """`hand_in` commits what is given up, where that need not be waited for in the callback."""
+        """Create the application.
+
+        `hand_in` commits revoked partitions where the callback need not wait for the commit.
+        """
         self.stopping = threading.Event()
         self._order = order
         self._commit = commit
@@ -48,22 +55,22 @@ class Application:
         self._store = store or Store(order)
         self._owned: set[int] = set()
         self._ends: dict[int, int] = {}
-        """The next offset of what was read and is not committed."""
+        """Next offset by partition, of records that are read and not committed."""
         self._committed_at = time.monotonic()
         self._left = False
         signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
 
     def joining(self) -> None:
-        """The client is made and about to subscribe."""
+        """Report that the client is about to subscribe."""
         if self._store.port:
             self._say(Serving(*self._here(), self._store.port))
         self._say(Joining(*self._here()))
 
     def assigned(self, partitions: Iterable[int]) -> None:
-        """The client's callback: restores what was won."""
+        """Handle the client's callback: restore the new partitions."""
         won = sorted(partitions)
         if self._left:
-            return  # aiokafka ends a rebalance before it leaves: nobody processes what this gives
+            return  # aiokafka completes a rebalance before it leaves; the partitions from it are not processed
         self._say(Assigned(*self._here(), tuple(won)))
         self._store.restore(won)
         if self._store.restored:
@@ -73,7 +80,7 @@ class Application:
         self._say(Ready(*self._here()))
 
     def revoked(self, partitions: Iterable[int]) -> None:
-        """The client's callback: flushes, commits and forgets what goes."""
+        """Handle the client's callback: flush, commit and forget the revoked partitions."""
         self._give_up(partitions, self._hand_in)
 
     def _give_up(self, partitions: Iterable[int], commit: Commit) -> None:
@@ -86,14 +93,14 @@ class Application:
         self._say(Ready(*self._here()))
 
     def lost(self, partitions: Iterable[int]) -> None:
-        """The client's callback: others may have them already, so nothing is written."""
+        """Handle the client's callback. Other members may own the partitions already, so nothing is written."""
         gone = self._owned.intersection(partitions)
         self._say(Lost(*self._here(), tuple(sorted(gone))))
         self._forget(gone)
         self._say(Ready(*self._here()))
 
     def read(self, records: Iterable[tuple[int, int, bytes]]) -> None:
-        """What a poll returned: partition, offset and key of each, in order."""
+        """Count the records of a poll, given in order as (partition, offset, key)."""
         places = []
         for partition, offset, key in records:
             places.append((partition, offset))
@@ -103,27 +110,27 @@ class Application:
             self._say(Read(*self._here(), tuple(runs(places))))
 
     def polled(self) -> None:
-        """After each poll: commits when it is time to."""
+        """Commit if the interval has passed; called after each poll."""
         every = self._order.commit_ms
         if every and time.monotonic() - self._committed_at >= every / 1000:
             self._settle(set(self._owned), self._commit)
             self._committed_at = time.monotonic()
 
     def leaving(self) -> None:
-        """Before the client closes: it processes nothing any more."""
+        """Give up all partitions and stop processing; called before the client closes."""
         if self._owned:
             self._give_up(set(self._owned), self._commit)
         self._left = True
         self._store.close()
 
     def _settle(self, partitions: set[int], commit: Commit) -> None:
-        # The counts first: a crash in between counts some records twice, never too few.
+        # The counts are written first: a crash in between counts some records twice, but never too few.
         self._store.flush(partitions)
         ends = {one: end for one, end in self._ends.items() if one in partitions}
         if ends and commit(ends):
             for one in ends:
                 del self._ends[one]
-            if commit is self._commit:  # it was waited for
+            if commit is self._commit:  # the commit is complete
                 self._say(Committed(*self._here(), tuple(ends.items())))
 
     def _forget(self, partitions: set[int]) -> None:
@@ -136,6 +143,6 @@ class Application:
         return time.monotonic_ns(), self._order.name
 
     def _say(self, event: Event) -> None:
-        # One write per line, so that a kill leaves no half of one behind.
+        # One write per line, so that a killed process leaves no incomplete line.
         sys.stdout.write(line(event) + "\n")
         sys.stdout.flush()

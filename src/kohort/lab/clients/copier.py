@@ -1,7 +1,8 @@
-"""Copies of state that a member does not own (KIP-441), in a thread of its own with an event loop of its own.
+"""Copies of state that a member does not own (KIP-441), made in a thread with an event loop.
 
-The board, a topic of one partition, carries the plan of whoever computed the assignment to all members. Each copies
-what the newest plan asks of it, follows the changelog from there on, and hands a copy over when its partition is won.
+The member that computes an assignment writes its plan to the board, a topic of one partition that
+all members read. Each member copies what the newest plan assigns to it, follows the changelog from
+then on, and hands a copy over when it wins the partition.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kohort.assignor.copies import Copies
 from kohort.assignor.warm import Plan
 from kohort.client import ConsumerRecord
 from kohort.errors import KohortError
-from kohort.lab.clients.counts import Counts, Shelf, checkpoint
+from kohort.lab.clients.counts import Counts, CountStore, checkpoint
 from kohort.lab.clients.service import Answer, port_of, serve
 from kohort.lab.order import Order
 from kohort.model import TopicPartition
@@ -30,38 +31,46 @@ _POLL_S = 0.05
 
 @dataclass(slots=True)
 class Copy:
-    """Of one partition's counts."""
+    """Copy of one partition's counts."""
 
     counts: Counts
     lag: int | None = None
-    """Records that it lacks; None while that is not known."""
+    """Number of records that it lacks; None while unknown."""
 
 
 class Copier:
-    """One member's. Any thread may call `copies` and `planned`; the other methods are the application's thread's."""
+    """Copier of one member.
 
-    def __init__(self, order: Order, shelf: Shelf, answer: Answer) -> None:
-        """Whoever asks this member for a count gets what `answer` says. What the shelf has kept is a copy already."""
+    Any thread may call `copies` and `planned`; the other methods belong to the application's
+    thread.
+    """
+
+    def __init__(self, order: Order, shelf: CountStore, answer: Answer) -> None:
+        """Start the thread. Raises KohortError if it fails to start.
+
+        `answer` answers queries to this member. Counts that `shelf` has kept are copies from the
+        start.
+        """
         self.port = 0
-        """Where it answers."""
+        """Port for queries."""
         self.done = False
-        """There are copies that the group is to be told of."""
+        """Whether there are copies to report to the group."""
         self.can_win = False
-        """Some of them are of partitions that are to come to this member when they are copied."""
+        """Whether some of these copies are of partitions that move to this member when they are copied."""
         self._order = order
         self._shelf = shelf
         self._answer = answer
         self._owned: frozenset[int] = frozenset()
         self._copies: dict[int, Copy] = {}
         self._followed: dict[TopicPartition, Copy] = {}
-        """By partition of the changelog: the copies that it is read for."""
+        """Copies that are being updated, by the changelog's partition."""
         self._wanted: frozenset[int] = frozenset()
         self._moving: frozenset[int] = frozenset()
-        """What is to come to this member when it is copied."""
+        """Partitions that move to this member when they are copied."""
         self._told: frozenset[int] = frozenset()
-        """Of the wanted ones, those that were close behind when it was last told."""
+        """Wanted partitions that were caught up at the last report."""
         self._patient_since = 0.0
-        """When the plan came, or the group was last told."""
+        """Time of the plan's arrival, or of the last report to the group."""
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -75,20 +84,23 @@ class Copier:
     # -- for the assignor
 
     def copies(self) -> Copies:
-        """What this member has."""
+        """Return this member's copies with their lags; owned partitions have a lag of 0."""
         with self._lock:
             lags = {one: copy.lag for one, copy in self._copies.items() if copy.lag is not None}
             lags.update(dict.fromkeys(self._owned, 0))
         return Copies(self._order.name, {TopicPartition(self._order.topic, one): lag for one, lag in lags.items()})
 
     def planned(self, plan: Plan) -> None:
-        """This member computed a plan: put it on the board."""
+        """Publish a plan that this member computed on the board."""
         self._loop.call_soon_threadsafe(self._plans.put_nowait, plan)
 
     # -- for the application
 
     def hand_over(self, partitions: Collection[int]) -> dict[int, Copy]:
-        """The copies of what was won. Those that were close behind are complete now, their lag is 0."""
+        """Hand over the copies of newly assigned partitions.
+
+        Copies that were caught up are complete now, with a lag of 0.
+        """
         with self._lock:
             near = {one for one in partitions if one in self._copies and self._is_near(self._copies[one])}
         if near and self._order.changelog:
@@ -101,26 +113,29 @@ class Copier:
         return handed
 
     def take_back(self, partition: int, counts: Counts) -> None:
-        """It is another's now; what is in the changelog stays as a copy until a plan says otherwise."""
+        """Keep the counts of a revoked partition as a copy, as far as the changelog has them.
+
+        The copy stays until a plan drops it.
+        """
         with self._lock:
             self._owned -= {partition}
             self._copies[partition] = Copy(counts, lag=0)
 
     def count_of(self, partition: int, key: bytes) -> int | None:
-        """What a copy says, which may be stale; None where there is none."""
+        """Return the count in a copy, which may be stale; None without a copy."""
         with self._lock:
             copy = self._copies.get(partition)
             return None if copy is None or copy.lag is None else copy.counts.get(key) or 0
 
     def told(self) -> None:
-        """The group was told of what is copied."""
+        """Note that the group knows of the copies."""
         with self._lock:
             self.done = False
             self._told = self._near()
             self._patient_since = time.monotonic()
 
     def close(self) -> None:
-        """End the thread; no count is asked for any more."""
+        """End the thread and close all copies. Queries are no longer answered."""
         self._loop.call_soon_threadsafe(self._running.cancel)
         self._thread.join()
         self._loop.close()
@@ -135,7 +150,7 @@ class Copier:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
         finally:
-            self._ready.set()  # whoever made it must not wait for what has failed
+            self._ready.set()  # the constructor must not wait after a failure
 
     async def _work(self) -> None:
         order = self._order
@@ -174,7 +189,7 @@ class Copier:
             await (await producer.send(self._order.board, json.dumps(told).encode(), partition=0))
 
     async def _open_kept(self) -> None:
-        """Whoever computes is to know of them when this member joins, not when it has read on."""
+        """Open the kept copies, so that the assignor knows them as soon as this member joins."""
         kept = {TopicPartition(self._order.changelog, one): self._shelf.open(one) for one in self._shelf.kept()}
         ends = await self._changes.end_offsets(list(kept)) if kept else {}
         for one, counts in kept.items():
@@ -197,7 +212,7 @@ class Copier:
     def _take_plan(self, told: dict[str, dict[str, list[int]]]) -> None:
         mine = told.get("copies", {}).get(self._order.name)
         if mine is None:
-            return  # it was computed before this member came
+            return  # the plan was computed before this member joined
         with self._lock:
             self._patient_since = time.monotonic()
             self._wanted = frozenset(mine)
@@ -208,7 +223,7 @@ class Copier:
                 self._copies[one] = Copy(self._shelf.open(one))
 
     def _follow(self) -> None:
-        """Read the changelog of the copies that there are now, and see how far behind each is."""
+        """Read the changelog for the present copies, and update the lag of each."""
         if not self._order.changelog:
             with self._lock:
                 for copy in self._copies.values():
@@ -235,7 +250,7 @@ class Copier:
         return self._followed.get(changes) is not copy
 
     async def _restore(self) -> None:
-        """Without a changelog: pretend to restore one copy after another."""
+        """Simulate the restoring of one copy after another; used without a changelog."""
         while True:
             with self._lock:
                 new = next((copy for copy in self._copies.values() if copy.counts.position is None), None)
@@ -246,24 +261,28 @@ class Copier:
                 self._look()
 
     async def _catch_up(self, numbers: Collection[int]) -> None:
-        """Until these have all that their last owners wrote."""
+        """Wait until these partitions' copies contain everything that their last owners wrote."""
         ends = await self._changes.end_offsets([TopicPartition(self._order.changelog, one) for one in numbers])
         while any(self._is_behind(one.partition, end) for one, end in ends.items()):
             self._moved.clear()
             await self._moved.wait()
 
     def _is_behind(self, partition: int, end: int) -> bool:
-        copy = self._copies.get(partition)  # a plan may have dropped it meanwhile
+        copy = self._copies.get(partition)  # a plan may have dropped it
         return copy is not None and (copy.counts.position or 0) < end
 
     def _look(self) -> None:
-        """Whether there is something to tell: all that moves is copied, or all, or some when the interval is over."""
+        """Update `done` and `can_win`.
+
+        There is something to report if all moving or all wanted partitions are copied, or some of
+        them when the interval is over.
+        """
         with self._lock:
             near = self._near()
             news = near - self._told
             complete = (self._moving and self._moving <= near) or near == self._wanted - self._owned
             waited = time.monotonic() >= self._patient_since + self._order.probing_ms / 1000
-            # What was told and did not move is told again: whoever computed may not have known of it yet.
+            # A report that moved nothing is repeated: the assignor may not have known of the copy in time.
             self.can_win = bool(self._moving & (near if waited else news))
             self.done = bool(news and (complete or waited)) or (self.can_win and waited)
 

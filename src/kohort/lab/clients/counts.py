@@ -1,4 +1,4 @@
-"""The counts of one partition: what a store keeps of what it owns, and a copy of what others own."""
+"""Counts of one partition, which a store keeps for owned partitions and a copy for others."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from kohort.lab.order import Order
 
 
 class Counts(Protocol):
-    """By key. One thread changes them at a time; any may ask."""
+    """Counts by key. One thread changes them at a time; any thread may read them."""
 
     position: int | None
-    """The checkpoint: the next offset of the changelog, of which all before is in here. None: nothing is."""
+    """Checkpoint: the next offset of the changelog to apply. None if nothing has been applied."""
 
     def get(self, key: bytes) -> int | None:
-        """None for a key that was never counted."""
+        """Return the count of a key; None if the key was never counted."""
 
     def take(self, changes: Mapping[bytes, int], position: int | None) -> None:
-        """New counts of some keys, and the position that comes with them: a crash keeps both or neither."""
+        """Store new counts of some keys together with their position: after a crash, both are kept or neither."""
 
     def clear(self) -> None:
-        """Forget all of it, the position too."""
+        """Delete all counts and the position."""
 
     def close(self) -> None:
-        """Nobody asks any more. What is kept on disk stays there."""
+        """Close the counts for good. Counts on disk are kept."""
 
 
-class Shelf(Protocol):
-    """Where the counts of a member's partitions are kept."""
+class CountStore(Protocol):
+    """Store of the counts of a member's partitions."""
 
     def open(self, partition: int) -> Counts:
-        """What is kept of it, or none yet. It is opened once at a time."""
+        """Return the partition's stored counts, or empty ones. A partition may be open only once at a time."""
 
     def kept(self) -> list[int]:
-        """The partitions that something was kept of when the member started."""
+        """Return the partitions that had stored counts when the member started."""
 
 
 class MemoryCounts:
-    """Counts that end with their process."""
+    """Counts in memory, which end with their process."""
 
     def __init__(self) -> None:
         self.position: int | None = None
@@ -60,8 +60,8 @@ class MemoryCounts:
         return
 
 
-class MemoryShelf:
-    """Keeps nothing that was closed."""
+class MemoryCountStore:
+    """Store that keeps nothing after counts are closed."""
 
     def open(self, partition: int) -> Counts:
         return MemoryCounts()
@@ -70,17 +70,20 @@ class MemoryShelf:
         return []
 
 
-def shelf_for(order: Order) -> Shelf:
-    """As the order asks for: in RocksDB under its directory, or in memory."""
+def shelf_for(order: Order) -> CountStore:
+    """Return the store that the order specifies: RocksDB in its directory, or memory."""
     if not order.state:
-        return MemoryShelf()
-    from kohort.lab.clients.rocks import RocksShelf
+        return MemoryCountStore()
+    from kohort.lab.clients.rocks import RocksCountStore
 
-    return RocksShelf(Path(order.state))
+    return RocksCountStore(Path(order.state))
 
 
 def checkpoint(counts: Counts, end: int) -> int | None:
-    """Where to go on reading a changelog that ends there; counts of another one are forgotten."""
+    """Return the position at which to resume reading a changelog that ends at `end`.
+
+    Counts beyond the end belong to another changelog and are cleared.
+    """
     if counts.position is not None and counts.position > end:
         counts.clear()
     return counts.position

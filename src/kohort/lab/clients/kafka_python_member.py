@@ -1,4 +1,4 @@
-"""A member by kafka-python; it has no consumer protocol."""
+"""Member that uses kafka-python, which has no consumer protocol."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kohort.lab.order import Order
 
 
 def run(order: Order) -> None:
-    """Until SIGTERM."""
+    """Run the member until SIGTERM."""
 
     inside: list[Any] = []
-    """Commits that a callback sent: it runs where the client's I/O does, so it cannot wait but by `await`."""
+    """Commits sent in a callback. It runs on the client's I/O loop, so it can wait only with `await`."""
     calling_back = False
 
     def commit(ends: Mapping[int, int]) -> bool:
@@ -45,11 +45,12 @@ def run(order: Order) -> None:
             application.revoked(_numbers(revoked))
             calling_back = False
             while inside:
-                with contextlib.suppress(KafkaError):  # refused: who gets the partition reads it again
+                with contextlib.suppress(KafkaError):  # rejected: the next owner reads the records again
                     await inside.pop()
             if order.protocol == "eager":
-                # Version 3.0.12 keeps its position in what it has given up, and goes on from there if it gets it back:
-                # what another member read in between it reads again. Java forgets all of it here, as this does.
+                # Version 3.0.12 keeps the positions of revoked partitions and resumes there if it gets a partition
+                # back: it rereads records that another member read in between. The Java client forgets all positions
+                # here, as this code does.
                 consumer._subscription.assign_from_subscribed([])
 
         async def on_partitions_lost(self, lost: Iterable[Any]) -> None:

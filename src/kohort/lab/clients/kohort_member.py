@@ -1,4 +1,4 @@
-"""A member by our own client."""
+"""Member that uses Kohort's own client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kohort.lab.order import Order
 
 
 def run(order: Order) -> None:
-    """Until SIGTERM."""
+    """Run the member until SIGTERM."""
 
     def commit(ends: Mapping[int, int]) -> bool:
         try:
@@ -71,7 +71,7 @@ def _warm(order: Order, store: WarmStore) -> dict[str, Any]:
 
 
 def _tell(consumer: blocking.Consumer, store: WarmStore) -> None:
-    """Let the group know of what is copied; it moves what waits for that."""
+    """Report the copies to the group, which then moves the partitions that wait for them."""
     wins = store.copier.can_win
     store.copier.told()
     if wins:

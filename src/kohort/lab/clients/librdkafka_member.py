@@ -1,4 +1,4 @@
-"""A member by librdkafka."""
+"""Member that uses librdkafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 500
 
 
 def run(order: Order) -> None:
-    """Until SIGTERM."""
+    """Run the member until SIGTERM."""
 
     def commit(ends: Mapping[int, int]) -> bool:
         offsets = [confluent_kafka.TopicPartition(order.topic, one, end) for one, end in ends.items()]
@@ -45,7 +45,7 @@ def run(order: Order) -> None:
         on_lost=lambda _, gone: application.lost(_numbers(gone)),
     )
     while not application.stopping.is_set():
-        # `consume` waits for as many as are asked for; `poll` returns with the first, and the rest are there already.
+        # `consume` waits for the requested number; `poll` returns with the first, and the rest are fetched already.
         first = consumer.poll(POLL_S)
         messages = [] if first is None else [first, *consumer.consume(_MOST, 0.0)]
         application.read(

@@ -1,4 +1,4 @@
-"""One member by one of the Python clients, until SIGTERM:
+"""Program of one member that uses one of the Python clients and runs until SIGTERM.
 
 python -m kohort.lab.clients.member CLIENT ORDER
 """
@@ -16,12 +16,12 @@ MODULES = {
     "kafka-python": "kafka_python_member",
     "aiokafka": "aiokafka_member",
 }
-"""By client, the module whose `run` is its member."""
+"""Module whose `run` is the member, by client."""
 
 
 def main(client: str, order: str) -> None:
-    """Be a member until told to end."""
-    # Imported one by one: a process that shall start soon must not wait for the other libraries.
+    """Run the client's member until SIGTERM."""
+    # Only one module is imported, because loading the other libraries would delay the start of the process.
     importlib.import_module(f"kohort.lab.clients.{MODULES[client]}").run(Order.from_json(order))
 
 

@@ -1,8 +1,9 @@
-"""Counts in RocksDB, a database for each partition, that outlive their process.
+"""Persistent counts in RocksDB, with a database per partition.
 
-Kafka Streams keeps the checkpoint in a file beside the state, and throws the state away where it ended without writing
-one. Here a checkpoint is a key of the same database and is written in one batch with the counts that belong to it, as
-KIP-892 plans it for Streams: whenever a process ends, what is on disk is the changelog up to the checkpoint.
+Kafka Streams keeps the checkpoint in a file beside the state, and discards the state if it ended
+without writing one. Here the checkpoint is a key of the same database, and one batch writes it with
+its counts, as KIP-892 plans for Streams. Whenever a process ends, the state on disk is the
+changelog up to the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ except ImportError as missing:
 
 _POSITION = b"p"
 _KEY = b"k"
-"""Before each counted key, so that none is taken for the position."""
+"""Prefix of each counted key, which distinguishes it from the position."""
 _WRITE_BUFFER = 4 << 20
-"""Bytes per database: RocksDB's own 64 MB are meant for one, not for one per partition."""
+"""Write buffer per database, in bytes. RocksDB's default of 64 MB suits one database, not one per partition."""
 
 
 class RocksCounts:
-    """Of one partition, in a directory of its own, which no other process has open."""
+    """Counts of one partition, in a directory of its own that no other process has open."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -60,8 +61,8 @@ class RocksCounts:
         self.position = None if position is None else int(position)
 
 
-class RocksShelf:
-    """One member's directory."""
+class RocksCountStore:
+    """Store in one member's directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

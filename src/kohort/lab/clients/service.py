@@ -1,8 +1,9 @@
-"""Counts by key for whoever asks a member, over a connection of its own: JSON, a line for each question and answer.
+"""Query service for the counts of a member, with one JSON line per query and answer.
 
     {"partition": 3, "key": "key-07"} -> {"count": 12, "stale": false}
 
-What a member owns it answers as it is; what it has a copy of, marked stale; anything else with a count of null.
+Counts of owned partitions are current, counts of copied ones are marked stale, and counts
+of other partitions are null.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import json
 from collections.abc import Callable
 
 Answer = Callable[[int, bytes], tuple[int, bool] | None]
-"""The count of a key, and whether that may be stale; None where nothing is known of the partition."""
+"""Function that returns a key's count and whether it may be stale; None if the partition is unknown."""
 
 
 async def serve(answer: Answer) -> asyncio.Server:
-    """Answer on a free port of this machine."""
+    """Serve queries on a free port of this machine."""
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -33,5 +34,5 @@ async def serve(answer: Answer) -> asyncio.Server:
 
 
 def port_of(server: asyncio.Server) -> int:
-    """Where it listens."""
+    """Return the port on which the server listens."""
     return int(server.sockets[0].getsockname()[1])

@@ -1,4 +1,4 @@
-"""Counts per key of the partitions that a member has, restored from a changelog topic where there is one."""
+"""Counts per key of a member's partitions, restored from a changelog topic if there is one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from kohort.model import TopicPartition
 
 
 class Store:
-    """One member's. With a changelog it reads what it wins and writes what changed; without, it pretends to restore."""
+    """Store of one member.
+
+    With a changelog, it reads the counts of new partitions and writes changes; without one, it
+    simulates restoring.
+    """
 
     port = 0
-    """Where it answers questions; 0: nowhere."""
+    """Port for queries; 0 if there is none."""
 
     def __init__(self, order: Order) -> None:
         self.restored = 0
-        """Records of the changelog that were read while partitions waited for them."""
+        """Number of changelog records that were read while partitions waited for them."""
         self._order = order
         self._shelf = shelf_for(order)
         self._counts: dict[int, Counts] = {}
         self._changed = defaultdict[int, dict[bytes, int]](dict)
-        """By partition: new counts that are not in the changelog, and so not in `_counts` either."""
+        """New counts by partition that are not in the changelog, and therefore not in `_counts`, yet."""
         self._producer = blocking.Producer(bootstrap_servers=order.bootstrap) if order.changelog else None
 
     def count(self, partition: int, key: bytes) -> None:
-        """One more record of that key."""
+        """Count a record of this key."""
         self._changed[partition][key] = (self.of(partition, key) or 0) + 1
 
     def of(self, partition: int, key: bytes) -> int | None:
-        """The count of a key; None where there is none."""
+        """Return the count of a key; None if there is none."""
         changed = self._changed.get(partition)
         if changed and key in changed:
             return changed[key]
@@ -41,7 +45,7 @@ class Store:
         return None if counts is None else counts.get(key)
 
     def restore(self, partitions: Collection[int]) -> None:
-        """Take what was counted before, but for what is here already; it takes as long as it takes."""
+        """Restore earlier counts, except those that are here already. Blocks until they are complete."""
         if not partitions:
             return
         if self._order.restore_ms:
@@ -56,7 +60,7 @@ class Store:
                 self._counts[one].take({}, 0)
 
     def flush(self, partitions: Collection[int]) -> None:
-        """Write what changed, and wait until it is written."""
+        """Write the changed counts, and wait until they are written."""
         changed = [one for one in partitions if self._changed.get(one)]
         sent = {one: self._send(one, self._changed[one]) for one in changed}
         for one in changed:
@@ -65,7 +69,7 @@ class Store:
             del self._changed[one]
 
     def forget(self, partitions: Collection[int]) -> None:
-        """They are another's now."""
+        """Drop the partitions, which other members own now."""
         for one in partitions:
             self._changed.pop(one, None)
             counts = self._counts.pop(one, None)
@@ -73,7 +77,7 @@ class Store:
                 self._put_away(one, counts)
 
     def close(self) -> None:
-        """Nothing is written after it."""
+        """Drop all partitions and close the producer."""
         self.forget(list(self._counts))
         if self._producer is not None:
             self._producer.close()

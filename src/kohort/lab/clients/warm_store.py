@@ -1,4 +1,4 @@
-"""A store that keeps copies of what others own, so that what is won is mostly there already."""
+"""Store with copies of partitions that others own, so that a new partition is mostly restored already."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kohort.lab.order import Order
 
 
 class WarmStore(Store):
-    """One member's, with the assignor that lets a partition move only where it is copied."""
+    """Store of one member, with the assignor that moves a partition only to a member with a copy."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         self._whole: set[int] = set()
-        """The partitions whose counts are all there."""
+        """Partitions with complete counts."""
         self.copier = Copier(order, self._shelf, self.answer)
         self.port = self.copier.port
         self.assignor = WarmAssignor(
@@ -31,26 +31,26 @@ class WarmStore(Store):
         )
 
     def answer(self, partition: int, key: bytes) -> tuple[int, bool] | None:
-        """The count of a key as its owner knows it, or of a copy, which may be stale. Any thread may ask."""
+        """Return the owner's count of a key, or a copy's, which may be stale. Any thread may call it."""
         if partition in self._whole:
             return self.of(partition, key) or 0, False
         copied = self.copier.count_of(partition, key)
         return None if copied is None else (copied, True)
 
     def restore(self, partitions: Collection[int]) -> None:
-        """Take over the copies; only what they lack takes its time."""
+        """Take over the copies, and restore only what they lack."""
         copies = self.copier.hand_over(partitions)
         self._counts.update((one, copy.counts) for one, copy in copies.items())
         super().restore([one for one in partitions if one not in copies or copies[one].lag != 0])
         self._whole.update(partitions)
 
     def forget(self, partitions: Collection[int]) -> None:
-        """They are another's now, and stay here as copies of what is written."""
+        """Drop the partitions, but keep what the changelog has of them as copies."""
         self._whole.difference_update(partitions)
         super().forget(partitions)
 
     def close(self) -> None:
-        """Nothing is written or copied after it."""
+        """Drop all partitions, and stop writing and copying."""
         super().close()
         self.copier.close()
 

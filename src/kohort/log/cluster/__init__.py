@@ -1,13 +1,13 @@
-"""Several brokers over one data directory: who leads what, the file that says so, and the logs of each."""
+"""Logs of several brokers that share one data directory, and the image that assigns each partition a leader."""
 
-from kohort.log.cluster.directory import Beat, ClusterDirectory
+from kohort.log.cluster.directory import BrokerState, ClusterDirectory
 from kohort.log.cluster.image import NOBODY, ClusterImage, Leader, Node, PartitionId
 from kohort.log.cluster.replicas import ONE_REPLICA, Placement, Replicas, TooFewBrokers
 
 __all__ = [
     "NOBODY",
     "ONE_REPLICA",
-    "Beat",
+    "BrokerState",
     "ClusterDirectory",
     "ClusterImage",
     "Leader",

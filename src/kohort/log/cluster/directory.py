@@ -1,14 +1,16 @@
-"""The data directory of a cluster on one host: several brokers, and one file that says who leads what.
+"""The data directory of a cluster on one host: several brokers share it, and one file assigns the leaders.
 
-kohort.json           format 3, cluster id
-lock                  every broker shares it, so that a broker alone keeps out
-cluster.json          the image: brokers, topics, leaders, configs
-cluster.lock          held while somebody changes the image
-brokers/<node>.lock   held by a broker as long as it lives: its process id, its last beat, which process it is
-<topic>-<n>/          as in the directory of a broker alone
+It contains:
 
-A partition is written by its leader only, and it changes its leader only when that one has closed it or is dead:
-whoever declares a broker dead has seen that its lock is free.
+    kohort.json           format 3, cluster id
+    lock                  held by every broker, shared, so that a stand-alone broker cannot open the directory
+    cluster.json          the image: brokers, topics, leaders, configs
+    cluster.lock          held during a change of the image
+    brokers/<node>.lock   held by a broker while it runs: its process id, its last heartbeat, its process identity
+    <topic>-<n>/          as in the directory of a stand-alone broker
+
+Only its leader writes a partition. The leader changes only after the old one has closed the
+partition or is dead: a broker is declared dead only if its lock is free.
 """
 
 import errno
@@ -40,33 +42,36 @@ from kohort.log.directory import (
 from kohort.log.memory import fresh_cluster_id
 
 _PATIENCE_S = 0.1
-"""A change takes a few milliseconds; whoever holds the image longer stands still."""
+"""Maximum wait for a change of the image, in seconds: one takes a few milliseconds unless its process hangs."""
 _START_PATIENCE_S = 2.0
-"""Nobody waits for a broker that starts."""
+"""Maximum wait at start-up, in seconds: nothing depends on a broker that is still starting."""
 _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
 
 log = logging.getLogger("kohort.log")
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """What a broker last said of itself."""
+class BrokerState:
+    """The last heartbeat of a broker."""
 
     process: ProcessIdentity
     at_ms: int
-    """By the monotonic clock, which all processes of a host share."""
+    """Time in milliseconds by the monotonic clock, which all processes of a host share."""
 
 
 class ClusterDirectory:
-    """One broker's hold on the directory that it shares."""
+    """A shared data directory, opened by one broker."""
 
     now_ms: Callable[[], int] = staticmethod(lambda: time.monotonic_ns() // 1_000_000)
-    """The clock of beats. A simulation has another one, and processes that are none."""
+    """Clock of the heartbeats. A simulation replaces it, and has no real processes."""
 
     def __init__(
         self, path: Path, node_id: int, cluster_id: str | None = None, process: ProcessIdentity | None = None
     ) -> None:
-        """Create it if need be, or take over a broker's that was alone. Raises DataDirectoryInUse, BadDataDirectory."""
+        """Open the directory: create it if necessary, or convert that of a stand-alone broker.
+
+        Raises DataDirectoryInUse, BadDataDirectory.
+        """
         self.path = path
         self.process = process or this_process()
         self.node_id = node_id
@@ -94,7 +99,7 @@ class ClusterDirectory:
             self.cluster_id = self._begin(cluster_id)
         (self.path / "brokers").mkdir(exist_ok=True)
         try:
-            # Whoever looks whether a broker lives holds its lock for a moment.
+            # A process that checks whether a broker is alive holds its lock for a moment.
             self._life = FileLock(self._life_of(self.node_id), patience_s=_START_PATIENCE_S)
         except Busy:
             detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
@@ -103,7 +108,7 @@ class ClusterDirectory:
         self.beat()
 
     def _begin(self, cluster_id: str | None) -> str:
-        """Have an image, made of what a broker alone left or of nothing. Returns the cluster id."""
+        """Ensure that an image exists, from a stand-alone broker's files or empty; return the cluster ID."""
         meta: dict[str, Any] = read_json(self.path / "kohort.json") or {
             "format": FORMAT,
             "cluster_id": cluster_id or fresh_cluster_id(),
@@ -122,7 +127,7 @@ class ClusterDirectory:
         return check_meta(self.path, meta, CLUSTER_FORMAT, cluster_id)
 
     def _upgrade(self, meta: dict[str, Any]) -> dict[str, Any]:
-        """Raise the format to this version's. Raises DataDirectoryInUse where a broker of version 0.1 works on it."""
+        """Upgrade the format to this version's. Raises DataDirectoryInUse if a broker of version 0.1 is running."""
         lives = sorted(int(one.stem) for one in (self.path / "brokers").glob("*.lock") if is_held(one))
         if lives:
             numbers = ", ".join(map(str, lives))
@@ -131,28 +136,31 @@ class ClusterDirectory:
         log.warning("the cluster in %s is made one of format %d; version 0.1 cannot use it", self.path, CLUSTER_FORMAT)
         meta = {**meta, "format": CLUSTER_FORMAT}
         write_durably(self.path / "kohort.json", json.dumps(meta).encode())
-        # A broker of 0.1 that has read the old format a moment ago fails on the image, too.
+        # A broker of 0.1 that has just read the old format fails on the image, too.
         write_durably(self.path / "cluster.json", encode_image(read_image(self.path)))
         return meta
 
     def close(self) -> None:
-        """Let go of everything: for the others this broker is dead now."""
+        """Release all locks: other brokers consider this one dead from now on."""
         while self._held:
             self._held.pop().close()
 
     # The image
 
     def changed(self) -> bool:
-        """Whether the image is another than the one that was read last."""
+        """Return whether the image differs from the one that was read last."""
         return self._identity() != self._seen
 
     def read(self) -> ClusterImage:
-        """The image as it is now. Raises BadDataDirectory."""
+        """Return the current image. Raises BadDataDirectory."""
         self._seen = self._identity()
         return read_image(self.path)
 
     def change(self, transition: Transition) -> ClusterImage:
-        """Change the image, durably, and return it. What `transition` raises leaves it as it was. Raises OSError."""
+        """Apply `transition`, store the new image durably and return it.
+
+        If `transition` raises, the image stays unchanged. Raises OSError.
+        """
         with locked(self.path / "cluster.lock", _PATIENCE_S):
             before = self.read()
             after = transition(before)
@@ -164,32 +172,32 @@ class ClusterDirectory:
             return after
 
     def _identity(self) -> tuple[int, int]:
-        # Every change is another file.
+        # Every change creates a new file.
         status = (self.path / "cluster.json").stat()
         return status.st_ino, status.st_mtime_ns
 
-    # Life and death
+    # Liveness
 
     def beat(self) -> None:
-        """Say that this broker works."""
+        """Record that this broker is working."""
         one = self.process
         told = f"{one.process_id:>12d} {self.now_ms():>20d} {one.started_at:>20d} {one.namespace} {one.boot_id}\n"
         self._life.write(told.encode())
 
     def lives(self, node_id: int) -> bool:
-        """Whether the process of that broker exists; it may stand still."""
+        """Return whether that broker's process exists; it may hang."""
         return is_held(self._life_of(node_id))
 
     def joining(self, nodes: Container[int]) -> list[int]:
-        """Brokers that live and are none of `nodes`: not yet, or not any more."""
+        """Return brokers that are alive but not among `nodes`: they have not joined yet, or have left."""
         found = [int(path.stem) for path in (self.path / "brokers").glob("*.lock") if path.stem.isdigit()]
         return [node_id for node_id in found if node_id not in nodes and self.lives(node_id)]
 
-    def last_beat(self, node_id: int) -> Beat | None:
-        """What that broker last said; None where it said nothing yet."""
+    def last_beat(self, node_id: int) -> BrokerState | None:
+        """Return that broker's last heartbeat; None if there is none yet."""
         try:
             process_id, at_ms, started_at, namespace, boot_id = self._life_of(node_id).read_text().split()
-            return Beat(ProcessIdentity(int(process_id), int(started_at), namespace, boot_id), int(at_ms))
+            return BrokerState(ProcessIdentity(int(process_id), int(started_at), namespace, boot_id), int(at_ms))
         except (FileNotFoundError, ValueError):
             return None
 
@@ -198,7 +206,7 @@ class ClusterDirectory:
 
 
 def read_image(directory: Path) -> ClusterImage:
-    """The image of the cluster in that directory, for whoever only looks. Raises BadDataDirectory, OSError."""
+    """Return the image of the cluster in that directory, without joining it. Raises BadDataDirectory, OSError."""
     path = directory / "cluster.json"
     try:
         return decode_image(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The image of a cluster as the JSON of `cluster.json`."""
+"""JSON encoding of the cluster's image (`cluster.json`)."""
 
 import json
 from typing import Any
@@ -9,11 +9,15 @@ from kohort.model import UUID
 
 
 def encode_image(image: ClusterImage) -> bytes:
-    """As `decode_image` reads it. Version 0.1 refuses it: it would drop the replicas with its next change."""
+    """Encode an image for `decode_image`.
+
+    Version 0.1 rejects the result; otherwise, its next change would drop the replicas.
+    """
     stored = {
         "version": image.version,
         "first_epoch": image.first_epoch,
         "nodes": [[node.node_id, node.host, node.port, node.rack] for node in image.nodes.values()],
+        "registered": sorted(image.registered),
         "topics": [
             {**topic_to_json(topic), "leaders": image.leaders[topic_id], "deleting": topic_id in image.deleting}
             | ({"replicas": image.replicas[topic_id]} if topic_id in image.replicas else {})
@@ -26,17 +30,17 @@ def encode_image(image: ClusterImage) -> bytes:
 
 
 def decode_image(data: bytes) -> ClusterImage:
-    """Raises ValueError where it is no image."""
+    """Decode an image. Raises ValueError if the bytes are not one."""
     try:
         stored: dict[str, Any] = json.loads(data)
         stored = stored.get("image", stored)  # version 0.1 wrote it without the outer object
         topics = {UUID(one["id"]): one for one in stored["topics"]}
+        nodes = {int(number): Node(int(number), host, int(port), rack) for number, host, port, rack in stored["nodes"]}
         return ClusterImage(
             version=int(stored["version"]),
             first_epoch=int(stored["first_epoch"]),
-            nodes={
-                int(number): Node(int(number), host, int(port), rack) for number, host, port, rack in stored["nodes"]
-            },
+            nodes=nodes,
+            registered=frozenset(map(int, stored.get("registered", nodes))),  # 0.1 wrote none
             topics={topic_id: topic_of_json(one) for topic_id, one in topics.items()},
             leaders={
                 topic_id: tuple(Leader(*map(int, leader)) for leader in one["leaders"])

@@ -1,7 +1,7 @@
-"""A partition as a broker reads it that does not lead it: the leader's files, up to the leader's high watermark.
+"""A partition as read by a broker that does not lead it: from the leader's files, up to its high watermark.
 
-The leader goes on appending, compacting and removing segments meanwhile. A file that is open here keeps its content
-whatever becomes of its name, and one that another has replaced is opened anew.
+Meanwhile, the leader appends to, compacts and removes segments. An open file keeps its content even
+if its name is removed; a file that was replaced is opened again.
 """
 
 import os
@@ -11,21 +11,21 @@ from pathlib import Path
 
 from kohort.log.api import OffsetOutOfRange
 from kohort.log.cluster.image import PartitionId
-from kohort.log.cluster.marks import Mark, MarkReader
+from kohort.log.cluster.marks import PublishedOffsets, PublishedOffsetsReader
 from kohort.log.names import base_offset_of, segment_path
 from kohort.log.segment import Segment
-from kohort.wire.batch import HEADER_SIZE, read_header
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.batch import HEADER_SIZE, read_header
+from kohort.wire.batches.compression import Buffer
 
 _WINDOW = 64 << 10
 _WINDOWS_AT_ONCE = 256
-"""Windows of a file that one read looks through for batches, so that a large segment does not hold up the broker."""
+"""Maximum number of windows that one read searches for batches, so that a large segment does not block the broker."""
 _MOST_FILES = 4
-"""Open at a time for one partition."""
+"""Maximum number of open files per partition."""
 
 
 class _ReadOnlyMedium:
-    """A leader's file."""
+    """A file of the leader, opened for reading."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -42,7 +42,7 @@ class _ReadOnlyMedium:
         return data
 
     def look(self, position: int, size: int) -> bytes:
-        """As many of those bytes as there are."""
+        """Return these bytes, as far as they exist."""
         return os.pread(self._descriptor, size, position)
 
     def slice(self, position: int, size: int) -> Buffer:
@@ -64,38 +64,41 @@ class _ReadOnlyMedium:
         os.close(self._descriptor)
 
 
-class FollowedLog:
-    """What a fetch needs of a `PartitionLog`. `refresh` first; False says that its leader tells nothing of it."""
+class FollowerLog:
+    """The part of `PartitionLog` that a fetch needs.
+
+    Call `refresh` first; it returns False if the leader does not publish the partition's offsets.
+    """
 
     def __init__(self, one: PartitionId, directory: Path, leader_epoch: int) -> None:
-        """Raises OSError where the leader has told nothing yet."""
+        """Open the log. Raises OSError if the leader has not published any offsets yet."""
         self._one = one
         self._directory = directory
         self.leader_epoch = leader_epoch
         self.start_offset = 0
         self.stable_offset = 0
         self.is_behind = False
-        """Whether a read ended early, because there was too much to look through."""
+        """Whether the last read ended early because it would have searched too much."""
         self._segments: dict[int, tuple[Segment, _ReadOnlyMedium]] = {}
-        """By base offset, the one that was used last at the end."""
-        self._marks = MarkReader(directory)
+        """Segments by base offset, the most recently used last."""
+        self._marks = PublishedOffsetsReader(directory)
 
     def refresh(self) -> bool:
-        """Have the leader's high watermark of now. Raises OSError."""
+        """Read the leader's current high watermark. Raises OSError."""
         mark = self._marks.read() or self._marks.read()
         if mark is None or (mark.topic_id, mark.leader_epoch) != (self._one.topic_id, self.leader_epoch):
             return False
         self._take(mark)
         return True
 
-    def _take(self, mark: Mark) -> None:
+    def _take(self, mark: PublishedOffsets) -> None:
         self.start_offset = mark.start_offset
         self.stable_offset = mark.stable_offset
 
     def send(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
-        """Whole batches from the one that holds `offset`: at least one, then up to `max_bytes` of one segment.
+        """Return complete batches from the one that contains `offset`: at least one, then up to `max_bytes`.
 
-        Raises OffsetOutOfRange, CorruptBatch, OSError.
+        All are from one segment. Raises OffsetOutOfRange, CorruptBatch, OSError.
         """
         if not self.start_offset <= offset <= self.stable_offset:
             raise OffsetOutOfRange(f"offsets {self.start_offset} to {self.stable_offset} can be read, not {offset}")
@@ -104,7 +107,7 @@ class FollowedLog:
             return []
         try:
             return self._find(offset, max_bytes)
-        except FileNotFoundError:  # the leader has just put another in its place, or removed it
+        except FileNotFoundError:  # the leader has just replaced or removed the file
             self.is_behind = True
             return []
 
@@ -131,7 +134,7 @@ class FollowedLog:
         status = path.stat()
         found = self._segments.pop(base_offset, None)
         if found is not None and found[1].identity != (status.st_dev, status.st_ino):
-            found[1].close()  # compaction has put another in its place
+            found[1].close()  # compaction has replaced the file
             found = None
         if found is None:
             medium = _ReadOnlyMedium(path)
@@ -142,7 +145,7 @@ class FollowedLog:
         return found
 
     def _look_through(self, segment: Segment, medium: _ReadOnlyMedium) -> bool:
-        """Take in the batches that became readable; False where there are more than can be at once."""
+        """Add the batches that became readable; return False if there are too many for one call."""
         for _ in range(_WINDOWS_AT_ONCE):
             window = medium.look(segment.size, _WINDOW)
             if not self._note(segment, window):
@@ -151,19 +154,19 @@ class FollowedLog:
         return False
 
     def _note(self, segment: Segment, window: bytes) -> bool:
-        """Whether there may be more behind this window."""
+        """Add the window's batches; return whether more may follow."""
         at = 0
         while at + HEADER_SIZE <= len(window):
             header = read_header(window, at)
             if header.size < HEADER_SIZE or header.next_offset > self.stable_offset:
                 return False
             segment.note(header)
-            segment.doubtful_to = segment.size  # nobody here has seen its checksum
+            segment.doubtful_to = segment.size  # this process has not verified its checksum
             at += header.size
         return at > 0
 
     def close(self) -> None:
-        """Close its files."""
+        """Close all files."""
         self._marks.close()
         for _, medium in self._segments.values():
             medium.close()

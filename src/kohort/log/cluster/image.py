@@ -1,6 +1,7 @@
-"""What the brokers of a cluster agree on: who lives, which topics there are, who leads each partition.
+"""State that all brokers of a cluster share: live brokers, topics, and the leader of each partition.
 
-A value with transitions and no I/O: `directory.py` keeps it in a file and lets one broker at a time change it.
+It is a value with transitions and no I/O. `directory.py` stores it in a file and allows one change
+at a time.
 """
 
 from collections import Counter, defaultdict
@@ -14,14 +15,14 @@ from kohort.log.kept_configs import AllConfigs
 from kohort.model import UUID
 
 NOBODY = -1
-"""Stands for the node of a partition that has no leader: no broker lives."""
+"""Node ID of a partition without a leader, because no broker is alive."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker that lives."""
+    """A live broker."""
 
     node_id: int
     host: str
@@ -30,16 +31,16 @@ class Node:
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, at which epoch."""
+    """Leader of a partition, and its leader epoch."""
 
     node_id: int
     epoch: int
     following: int = NOBODY
-    """The broker that the leader is to give it to, where it is not NOBODY."""
+    """Broker to which the leader must hand over the partition, or NOBODY."""
 
 
 class PartitionId(NamedTuple):
-    """One partition; a topic that is made again under its name is another."""
+    """One partition; a recreated topic with the same name has other partitions."""
 
     topic_id: UUID
     partition: int
@@ -51,34 +52,40 @@ class ClusterImage:
 
     version: int = 0
     first_epoch: int = 0
-    """The epoch of partitions that nobody led before."""
+    """Leader epoch of partitions that had no leader before."""
     nodes: Mapping[int, Node] = field(default_factory=dict)
+    registered: frozenset[int] = frozenset()
+    """All brokers that have ever joined. As in Kafka, dead ones count for replication factors."""
     topics: Mapping[UUID, Topic] = field(default_factory=dict)
     leaders: Mapping[UUID, tuple[Leader, ...]] = field(default_factory=dict)
-    """Of each topic, by partition."""
+    """Leaders by topic and partition."""
     replicas: Mapping[UUID, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    """By partition, of each topic that has more than one: the preferred leader first. `ANY` where there is one."""
+    """Replicas by topic and partition, preferred leader first.
+
+    Topics with one replica per partition have no entry; other partitions with one replica have
+    `ANY`.
+    """
     targets: Mapping[PartitionId, tuple[int, ...]] = field(default_factory=dict)
-    """The replicas that a partition gets when one of them leads it: its reassignment is in progress."""
+    """Reassignments in progress: the replicas that a partition gets when one of them leads it."""
     deleting: frozenset[UUID] = frozenset()
-    """Topics that are gone for clients, and whose leaders have not removed their files yet."""
+    """Topics that are deleted for clients, but whose leaders have not removed their files yet."""
     configs: AllConfigs = field(default_factory=dict)
 
     def named(self, name: str) -> Topic | None:
-        """The topic of that name, one that is being deleted included."""
+        """Return the topic with that name, even if it is being deleted."""
         return next((topic for topic in self.topics.values() if topic.name == name), None)
 
     def leader(self, one: PartitionId) -> Leader:
-        """Who leads it. Raises KeyError, IndexError where there is no such partition."""
+        """Return the partition's leader. Raises KeyError or IndexError if the partition does not exist."""
         return self.leaders[one.topic_id][one.partition]
 
     def replicas_of(self, one: PartitionId) -> tuple[int, ...]:
-        """The brokers that lead it before others do, the preferred one first; `ANY` where nobody is preferred."""
+        """Return the brokers that lead it before others do, preferred one first; `ANY` if there is no preference."""
         rows = self.replicas.get(one.topic_id, ())
         return rows[one.partition] if one.partition < len(rows) else ANY
 
     def led_by(self, node_id: int) -> Iterator[tuple[PartitionId, Leader]]:
-        """What that broker leads, partitions that are being deleted included."""
+        """Yield the partitions that the broker leads, including those being deleted."""
         for topic_id, leaders in self.leaders.items():
             for partition, leader in enumerate(leaders):
                 if leader.node_id == node_id:
@@ -97,23 +104,25 @@ class ClusterImage:
     # Brokers
 
     def joined(self, node: Node) -> "ClusterImage":
-        """With a broker more; it gets its share of what the others lead, and what prefers it.
+        """Add a broker, which gets its share of the other brokers' partitions and those that prefer it.
 
-        One that is known already was dead without anybody's notice: it keeps what it led, at the next epoch.
+        If the broker is already known, its death was not noticed: it keeps its partitions, in their
+        next epochs.
         """
         again = {one: leader._replace(epoch=leader.epoch + 1) for one, leader in self.led_by(node.node_id)}
-        there = replace(self.led(again), nodes={**self.nodes, node.node_id: node})
+        nodes, registered = {**self.nodes, node.node_id: node}, self.registered | {node.node_id}
+        there = replace(self.led(again), nodes=nodes, registered=registered)
         return there._adopted(NOBODY)._returned_to(node.node_id)._spread().directed()
 
     def gone(self, node_id: int) -> "ClusterImage":
-        """Without a broker that closed its partitions or is dead: the others lead them at the next epoch."""
+        """Remove a broker that closed its partitions or is dead: others lead them in their next epochs."""
         if node_id not in self.nodes:
             return self
         left = replace(self, nodes={number: node for number, node in self.nodes.items() if number != node_id})
         return left._adopted(node_id).directed()
 
     def given(self, ones: Iterable[PartitionId]) -> "ClusterImage":
-        """Those partitions, which their leaders have closed, belong to whom they were to be given to."""
+        """Hand over partitions that their leaders have closed."""
         changed = {
             one: Leader(leader.following, leader.epoch + 1)
             for one in ones
@@ -122,7 +131,11 @@ class ClusterImage:
         return self.led(changed).directed()
 
     def directed(self) -> "ClusterImage":
-        """Reassignments go on: those whose new replicas lead are complete, the others' leaders are to give theirs."""
+        """Advance reassignments.
+
+        A reassignment is complete once a new replica leads; until then, the leader must hand over
+        to one.
+        """
         if not self.targets:
             return self
         targets, rows, changed = dict(self.targets), dict(self.replicas), {}
@@ -147,7 +160,7 @@ class ClusterImage:
         return replace(self.led(changed), targets=targets, replicas=rows)
 
     def _adopted(self, node_id: int) -> "ClusterImage":
-        """What `node_id` led, or was to lead, is the others'."""
+        """Assign the partitions that `node_id` led, or was to lead, to other brokers."""
         load = self._load()
         changed: dict[PartitionId, Leader] = {}
         for topic_id, leaders in self.leaders.items():
@@ -163,12 +176,12 @@ class ClusterImage:
         return self.led(changed)
 
     def _heir(self, one: PartitionId, leader: Leader, counts: Counter[int]) -> int:
-        """The broker that leads it instead: a replica, as long as one lives."""
+        """Return the broker that takes over: a replica, if one is alive."""
         preferred = (leader.following, *self.targets.get(one, ANY), *self.replicas_of(one))
         return next((node_id for node_id in preferred if node_id in self.nodes), _least(counts))
 
     def _returned_to(self, node_id: int) -> "ClusterImage":
-        """That broker is to lead what prefers it, and what none of its replicas leads."""
+        """Let the broker lead partitions that prefer it, and those that none of their replicas leads."""
         changed: dict[PartitionId, Leader] = {}
         for topic_id, rows in self.replicas.items():
             for partition, replicas in enumerate(rows):
@@ -186,9 +199,9 @@ class ClusterImage:
         return self.led(changed)
 
     def _spread(self) -> "ClusterImage":
-        """As few partitions as possible are to move so that nobody leads two more than another, of any kind.
+        """Move as few partitions as possible so that no broker leads two more of a kind than another.
 
-        Those that have replicas, or are to have them, stay.
+        Partitions with replicas, or with a reassignment to some, do not move.
         """
         load = self._load()
         changed: dict[PartitionId, Leader] = {}
@@ -208,7 +221,7 @@ class ClusterImage:
         return self.led(changed)
 
     def _load(self) -> defaultdict[str, Counter[int]]:
-        """How many partitions of each kind each broker will lead."""
+        """Return the number of partitions of each kind that each broker will lead."""
         nobody = Counter(dict.fromkeys(sorted(self.nodes), 0))
         load: defaultdict[str, Counter[int]] = defaultdict(nobody.copy)
         for topic_id, leaders in self.leaders.items():
@@ -220,12 +233,16 @@ class ClusterImage:
         return load
 
     def _kind(self, topic_id: UUID) -> str:
-        """Internal topics are spread each on its own: every broker is to have coordinators, and write the journal."""
+        """Return the kind of a topic, within which partitions are balanced.
+
+        Each internal topic is a kind of its own, so that every broker has coordinators and writes
+        the journal.
+        """
         name = self.topics[topic_id].name
         return name if name.startswith("__") else ""
 
     def led(self, changed: Mapping[PartitionId, Leader]) -> "ClusterImage":
-        """With other leaders of these partitions."""
+        """Replace the leaders of these partitions."""
         if not changed:
             return self
         leaders = dict(self.leaders)
@@ -238,23 +255,23 @@ class ClusterImage:
     # Topics
 
     def created(self, topic: Topic, placement: Placement = ONE_REPLICA) -> "ClusterImage":
-        """With a new topic. Raises TooFewBrokers.
+        """Add a topic. Raises TooFewBrokers.
 
-        The first replica that lives leads each partition; where none is assigned, partitions go round the brokers, and
-        the one that leads least begins.
+        The first live replica leads each partition. Partitions without assigned replicas are
+        distributed in turn, beginning with the least loaded broker.
         """
         return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic, placement)
 
     def altered(self, topic: Topic, placement: Placement = ONE_REPLICA) -> "ClusterImage":
-        """With other configs of a topic that exists, or more partitions, which are placed as those of a new one."""
+        """Change a topic's configs or add partitions, which are placed like those of a new topic."""
         return self._grown(replace(self, topics={**self.topics, topic.topic_id: topic}), topic, placement)
 
     def deleted(self, topic_id: UUID) -> "ClusterImage":
-        """The topic is gone; its leaders have to remove its files."""
+        """Mark a topic as deleted; its leaders must remove its files."""
         return replace(self, deleting=self.deleting | {topic_id})
 
     def removed(self, node_id: int) -> "ClusterImage":
-        """That broker has removed the files of all deleted topics that it leads."""
+        """Record that the broker has removed the files of all deleted topics that it leads."""
         leaders = dict(self.leaders)
         for topic_id in self.deleting:
             leaders[topic_id] = tuple(
@@ -272,7 +289,7 @@ class ClusterImage:
         )
 
     def configured(self, kind: str, name: str, configs: Mapping[str, str]) -> "ClusterImage":
-        """With these configs of a resource that is no topic; none forgets the name."""
+        """Replace the configs of a non-topic resource; an empty mapping removes the resource."""
         kept = {other: own for other, own in self.configs.get(kind, {}).items() if other != name}
         return replace(self, configs={**self.configs, kind: {**kept, name: dict(configs)} if configs else kept})
 
@@ -283,11 +300,12 @@ class ClusterImage:
         counts = image._load()[image._kind(topic.topic_id)]
         turn = sorted(counts, key=lambda node_id: (counts[node_id], node_id)) or [NOBODY]
         racks = [image.nodes[node_id].rack if node_id in image.nodes else None for node_id in turn]
+        away = sorted(image.registered - image.nodes.keys()) if image.nodes else []
         for number in range(topic.partitions - len(led)):
             if number < len(placement.assigned):
                 replicas = tuple(placement.assigned[number])
             elif placement.factor > 1:
-                replicas = place_replicas(turn, racks, number, placement.factor)
+                replicas = place_replicas(turn, racks, number, placement.factor, away)
             else:
                 replicas = ANY
             first = next((node_id for node_id in replicas if node_id in image.nodes), turn[number % len(turn)])

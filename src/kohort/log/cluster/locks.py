@@ -1,4 +1,4 @@
-"""Locks by flock: the kernel releases them when a process dies, however it dies."""
+"""Locks by flock, which the kernel releases when a process dies for any reason."""
 
 import fcntl
 import os
@@ -11,14 +11,18 @@ _ASK_AGAIN_S = 0.001
 
 
 class Busy(OSError):
-    """Somebody else held a lock for longer than anybody should."""
+    """Another process held a lock for too long."""
 
 
 class FileLock:
     """A lock that this process holds until `close`."""
 
     def __init__(self, path: Path, *, shared: bool = False, patience_s: float = 0.0) -> None:
-        """Raises Busy where somebody else has it for longer than that, another OSError where there are no locks."""
+        """Acquire the lock.
+
+        Raises Busy if it is taken for longer than `patience_s`, and another OSError if the file
+        system has no locks.
+        """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _acquire(self._descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, patience_s, path)
@@ -27,17 +31,17 @@ class FileLock:
             raise
 
     def write(self, content: bytes) -> None:
-        """What others read of the holder: of one length always, so that nobody reads half of it."""
+        """Write the holder's information, always with the same length, so that readers never see half of it."""
         os.pwrite(self._descriptor, content, 0)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 @contextmanager
 def locked(path: Path, patience_s: float) -> Iterator[None]:
-    """Hold the lock for a moment. Raises Busy."""
+    """Hold the lock in a `with` block. Raises Busy."""
     lock = FileLock(path, patience_s=patience_s)
     try:
         yield
@@ -46,7 +50,7 @@ def locked(path: Path, patience_s: float) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock."""
+    """Return whether a process holds the lock exclusively."""
     try:
         FileLock(path, shared=True).close()
     except Busy:

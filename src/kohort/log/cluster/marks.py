@@ -1,7 +1,8 @@
-"""How far each partition can be read, told by its leader to the other brokers of the host.
+"""Readable offsets of each partition, which its leader publishes to the other brokers of the host.
 
-`high-watermark` in a partition's directory: the topic's id, the leader epoch, the start offset, the high watermark, and
-a checksum. It is not synced: it says nothing about what survives a crash, and after one there is another leader epoch.
+The file `high-watermark` in a partition's directory contains the topic ID, the leader epoch, the
+start offset, the high watermark, and a checksum. It is not synced, because it makes no statement
+about data after a crash: the leader epoch changes then.
 """
 
 import os
@@ -20,8 +21,8 @@ _SIZE = _FIELDS.size + _SUM.size
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What a leader says of its partition."""
+class PublishedOffsets:
+    """State of a partition that its leader publishes."""
 
     topic_id: UUID
     leader_epoch: int
@@ -29,17 +30,17 @@ class Mark:
     stable_offset: int
 
 
-class MarkWriter:
-    """The leader's half."""
+class PublishedOffsetsWriter:
+    """Writes the file, in the leader."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises OSError."""
-        directory.mkdir(exist_ok=True)  # nothing was written there yet
+        """Open the file. Raises OSError."""
+        directory.mkdir(exist_ok=True)  # the directory may not exist before the first append
         self._descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._last: Mark | None = None
+        self._last: PublishedOffsets | None = None
 
-    def write(self, mark: Mark) -> None:
-        """Tell the others, if it is news. Raises OSError."""
+    def write(self, mark: PublishedOffsets) -> None:
+        """Publish the offsets if they changed. Raises OSError."""
         if mark != self._last:
             body = _FIELDS.pack(mark.topic_id.bytes, mark.leader_epoch, mark.start_offset, mark.stable_offset)
             os.pwrite(self._descriptor, body + _SUM.pack(crc32(body)), 0)
@@ -49,20 +50,20 @@ class MarkWriter:
         os.close(self._descriptor)
 
 
-class MarkReader:
-    """The followers' half."""
+class PublishedOffsetsReader:
+    """Reads the file, in other brokers."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises OSError: FileNotFoundError where no leader has told anything."""
+        """Open the file. Raises OSError: FileNotFoundError if no leader has published anything."""
         self._descriptor = os.open(directory / NAME, os.O_RDONLY | os.O_CLOEXEC)
 
-    def read(self) -> Mark | None:
-        """What the leader said last; None while it is being written, or was damaged."""
+    def read(self) -> PublishedOffsets | None:
+        """Return the published offsets; None if they are just being written or damaged."""
         data = os.pread(self._descriptor, _SIZE, 0)
         if len(data) < _SIZE or _SUM.unpack_from(data, _FIELDS.size)[0] != crc32(data[: _FIELDS.size]):
             return None
         topic_id, epoch, start, stable = _FIELDS.unpack_from(data)
-        return Mark(UUID(bytes=topic_id), epoch, start, stable)
+        return PublishedOffsets(UUID(bytes=topic_id), epoch, start, stable)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -1,7 +1,7 @@
-"""What an administrator asks of a cluster's leadership: reassignments of replicas (KIP-455) and elections (KIP-460).
+"""Administrative changes of leadership: reassignments of replicas (KIP-455) and elections (KIP-460).
 
-Transitions of the image. A reassignment is complete when one of the new replicas leads the partition: the others have
-nothing to copy.
+They are transitions of the image. A reassignment is complete when one of the new replicas leads the
+partition: the other replicas have nothing to copy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from kohort.log.cluster.replicas import ANY, Replicas
 
 
 def reassigned(image: ClusterImage, wanted: Mapping[PartitionId, tuple[int, ...]]) -> ClusterImage:
-    """Those partitions are to have these replicas."""
+    """Start reassignments of these partitions to these replicas."""
     return replace(image, targets={**image.targets, **wanted}).directed()
 
 
 def called_off(image: ClusterImage, ones: Iterable[PartitionId]) -> ClusterImage:
-    """The reassignments of those partitions end; each keeps the replicas and the leader that it has."""
+    """Cancel the reassignments of these partitions, which keep their present replicas and leaders."""
     over = {one for one in ones if one in image.targets}
     kept = {one: image.leader(one)._replace(following=NOBODY) for one in over}
     targets = {one: target for one, target in image.targets.items() if one not in over}
@@ -25,7 +25,7 @@ def called_off(image: ClusterImage, ones: Iterable[PartitionId]) -> ClusterImage
 
 
 def elected(image: ClusterImage, ones: Iterable[PartitionId]) -> ClusterImage:
-    """The preferred replicas of those partitions are to lead them, where they live."""
+    """Let the preferred replicas of these partitions lead them, if they are alive."""
     changed: dict[PartitionId, Leader] = {}
     for one in ones:
         if one.topic_id not in image.leaders:
@@ -37,15 +37,15 @@ def elected(image: ClusterImage, ones: Iterable[PartitionId]) -> ClusterImage:
 
 
 def preferred_replica(image: ClusterImage, one: PartitionId) -> int:
-    """The first replica, which is the leader where nobody is preferred."""
+    """Return the first replica, or the leader if there is no preference."""
     target = image.targets.get(one, ANY)
     return next(iter((*target, *image.replicas_of(one))), image.leader(one).node_id)
 
 
 def told_replicas(image: ClusterImage, one: PartitionId, factor: int = 1) -> Replicas:
-    """The replicas of a partition as clients see them.
+    """Return the partition's replicas as clients see them.
 
-    Where any broker may lead it they are the leader and, up to `factor`, the brokers that follow it by their ids.
+    If any broker may lead it, they are the leader and, up to `factor`, the next brokers by node ID.
     """
     leader = image.leader(one).node_id
     if leader == NOBODY:

@@ -1,8 +1,9 @@
-"""Which process a broker is, so that no other can be taken for it, and how it is ended.
+"""Unique identity of a broker's process, and a way to kill exactly that process.
 
-A process id alone does not say: the kernel gives it to another process later, each container counts its own, and so
-does each machine. With the time at which the process started, the namespace of its id and the boot of its machine it
-names one process, or, for whoever runs elsewhere, none that it could reach.
+A process ID alone is not unique: the kernel reuses it, and each container and each machine has its
+own. Together with the process's start time, the PID namespace and the machine's boot ID it
+identifies one process. For a process in another namespace or on another machine, it identifies none
+that it could signal.
 """
 
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _START_TIME = 19
-"""Where /proc/PID/stat has it, counted from behind the name of the program."""
+"""Position of the start time in /proc/PID/stat, counted from the field after the program's name."""
 _UNKNOWN = "-"
 
 
@@ -23,19 +24,19 @@ class ProcessIdentity:
 
     process_id: int
     started_at: int
-    """Clock ticks from the boot of the machine."""
+    """Clock ticks since the machine booted."""
     namespace: str
-    """Of process ids: containers have different ones."""
+    """PID namespace: it differs between containers."""
     boot_id: str
 
     def is_reachable_from(self, other: "ProcessIdentity") -> bool:
-        """Whether its id means this process to the other one, too, and both read the same clock."""
+        """Return whether the process ID means the same process to the other one, and both read the same clock."""
         own = self.boot_id, self.namespace
         return own == (other.boot_id, other.namespace) and _UNKNOWN not in own
 
 
 class NotTheSameProcess(OSError):
-    """The process cannot be ended: it is elsewhere, or its id belongs to another process now."""
+    """The process cannot be killed: it is elsewhere, or its ID belongs to another process now."""
 
 
 @cache
@@ -50,15 +51,18 @@ def _identity_of(process_id: int) -> ProcessIdentity:
 
 
 def this_process() -> ProcessIdentity:
-    """The identity of the process that asks."""
+    """Return the identity of the calling process."""
     return _identity_of(os.getpid())
 
 
 def end(process: ProcessIdentity) -> None:
-    """SIGKILL to that process and to no other. Raises NotTheSameProcess, ProcessLookupError, PermissionError."""
+    """Send SIGKILL to that process and to no other.
+
+    Raises NotTheSameProcess, ProcessLookupError, PermissionError.
+    """
     if not process.is_reachable_from(this_process()):
         raise NotTheSameProcess("it runs in another container or on another machine")
-    # The descriptor stands for one process, so the id cannot pass to another between the look and the signal.
+    # The pidfd refers to one process, so the ID cannot be reused between the check and the signal.
     descriptor = os.pidfd_open(process.process_id)
     try:
         if _started_at(process.process_id) != process.started_at:

@@ -1,4 +1,4 @@
-"""The logs of one of several brokers: it opens the partitions that it leads by the cluster's image, and no others."""
+"""Logs of one broker of a cluster. It opens only partitions that it leads by the cluster's image."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -7,43 +7,46 @@ from typing import Protocol
 
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
-from kohort.log.cluster.followed import FollowedLog
+from kohort.log.cluster.followed import FollowerLog
 from kohort.log.cluster.image import NOBODY, ClusterImage, PartitionId, Transition
-from kohort.log.cluster.marks import MarkWriter
+from kohort.log.cluster.marks import PublishedOffsetsWriter
 from kohort.log.cluster.replicas import ONE_REPLICA, Placement
 from kohort.log.directory import check_topic_name
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
 
 
-class Home(Protocol):
-    """Where the image lies."""
+class ImageStore(Protocol):
+    """Storage of the image."""
 
     node_id: int
     cluster_id: str
 
     def read(self) -> ClusterImage:
-        """The image as it is now. Raises OSError, KohortError."""
+        """Return the current image. Raises OSError, KohortError."""
         ...
 
     def change(self, transition: Transition) -> ClusterImage:
-        """Change the image, durably, and return it. What `transition` raises leaves it as it was. Raises OSError."""
+        """Apply `transition`, store the new image durably and return it.
+
+        If `transition` raises, the image stays unchanged. Raises OSError.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of it: this broker is none any more."""
+        """Release the storage: this broker leaves the cluster."""
         ...
 
 
 class SharedStore(PartitionFiles):
-    """A `LogStore` whose topics are the image's.
+    """A `LogStore` whose topics are those of the image.
 
-    The image is that of the last `follow` or change of this broker: whoever leads a partition by it does so until it
-    gives the partition up itself, or is declared dead.
+    Its image is that of the last `follow`, or of this broker's last change. A broker that leads a
+    partition by its image does so until it gives the partition up itself or is declared dead.
     """
 
-    def __init__(self, home: Home, path: Path, max_open_files: int, *, durable: bool = True) -> None:
-        """It closes `home`, also where this raises."""
+    def __init__(self, home: ImageStore, path: Path, max_open_files: int, *, durable: bool = True) -> None:
+        """Open the store. It closes `home`, even if this raises."""
         self.home = home
         try:
             super().__init__(path, None, max_open_files, durable=durable)
@@ -61,7 +64,7 @@ class SharedStore(PartitionFiles):
     # The image
 
     def follow(self, image: ClusterImage) -> None:
-        """Have the topics and their configs as this image has them; what it leads no more must be closed."""
+        """Apply an image's topics and configs. The caller closes partitions that this broker does not lead any more."""
         before, self.image = self.image, image
         if image.topics != before.topics or image.deleting != before.deleting:
             self._topics = self._named()
@@ -70,7 +73,7 @@ class SharedStore(PartitionFiles):
                     self._reconfigure(topic)
 
     def leads(self, one: PartitionId) -> bool:
-        """Whether this broker leads an existing partition and has not begun to give it up."""
+        """Return whether this broker leads an existing partition and has not begun to give it up."""
         leaders = self.image.leaders.get(one.topic_id, ())
         return (
             0 <= one.partition < len(leaders)
@@ -80,16 +83,16 @@ class SharedStore(PartitionFiles):
         )
 
     def stop_leading(self, ones: Collection[PartitionId]) -> None:
-        """Take nothing more for these; `close_stopped` follows when what is queued is settled."""
+        """Reject new appends to these partitions; call `close_stopped` once the queued ones are settled."""
         self._giving.update(ones)
 
     def compacts(self, one: PartitionId) -> bool:
-        """Whether a compaction still has the partition's files."""
+        """Return whether a compaction still uses the partition's files."""
         log = self._logs.get(one)
         return log is not None and log.compacting
 
     def close_stopped(self, ones: Collection[PartitionId]) -> None:
-        """Close partitions that were stopped; `given_up` follows when the image says that others have them."""
+        """Close stopped partitions; call `given_up` once the image has new leaders for them."""
         for one in ones:
             log = self._logs.pop(one, None)
             if log is not None:
@@ -101,7 +104,7 @@ class SharedStore(PartitionFiles):
 
     @property
     def kept(self) -> list[PartitionId]:
-        """Partitions that were to be given away, and which the image leaves to this broker after all."""
+        """Partitions that were to be handed over, but that the image leaves to this broker after all."""
         here = self.home.node_id
         return sorted(
             one
@@ -112,7 +115,10 @@ class SharedStore(PartitionFiles):
         )
 
     def given_up(self, ones: Collection[PartitionId], image: ClusterImage) -> None:
-        """Others have these by that image; what they do not have is `kept`, or is to be given to another one."""
+        """Forget given-up partitions that have other leaders in that image.
+
+        The remaining ones are `kept`, or will be given to another broker.
+        """
         if image.version > self.image.version:
             self.follow(image)
         here = self.home.node_id
@@ -120,7 +126,7 @@ class SharedStore(PartitionFiles):
         self._giving.difference_update(set(ones) - led)
 
     def take_back(self, ones: Collection[PartitionId]) -> None:
-        """Lead again what was `kept`."""
+        """Lead partitions again that are `kept`."""
         self._giving.difference_update(ones)
 
     def remove_deleted(self) -> None:
@@ -146,7 +152,7 @@ class SharedStore(PartitionFiles):
         return self._topics
 
     def create_topic(self, topic: Topic, placement: Placement = ONE_REPLICA) -> None:
-        """Raises TooFewBrokers, TopicExists."""
+        """Create a topic. Raises TooFewBrokers, TopicExists."""
         check_topic_name(topic.name)
         self._config(topic)
 
@@ -159,7 +165,7 @@ class SharedStore(PartitionFiles):
         self.follow(self.home.change(create))
 
     def alter_topic(self, topic: Topic, placement: Placement = ONE_REPLICA) -> None:
-        """`placement` is for new partitions. Raises TooFewBrokers."""
+        """Change a topic; `placement` applies to new partitions. Raises TooFewBrokers."""
         self._config(topic)
 
         def alter(image: ClusterImage) -> ClusterImage:
@@ -173,7 +179,7 @@ class SharedStore(PartitionFiles):
         self.follow(self.home.change(lambda image: image.deleted(topic_id)))
         self.remove_deleted()
 
-    # Configs of what is no topic
+    # Configs of other resources
 
     def configs(self, kind: str) -> Mapping[str, Mapping[str, str]]:
         return self.image.configs.get(kind, {})
@@ -181,7 +187,7 @@ class SharedStore(PartitionFiles):
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self.follow(self.home.change(lambda image: image.configured(kind, name, configs)))
 
-    # What the partitions need
+    # Partitions
 
     def _topic(self, topic_id: UUID) -> Topic:
         return self.image.topics[topic_id]
@@ -200,22 +206,22 @@ class SharedStore(PartitionFiles):
 
 
 class ClusterStore(SharedStore):
-    """Over one directory of one host."""
+    """A `SharedStore` in one directory of one host."""
 
-    def follow_log(self, one: PartitionId) -> FollowedLog:
-        """A partition that another broker leads. Raises OSError where that one tells nothing of it."""
+    def follow_log(self, one: PartitionId) -> FollowerLog:
+        """Open a partition that another broker leads. Raises OSError if the leader does not publish its offsets."""
         topic = self.image.topics[one.topic_id]
         directory = self._directory(TopicPartition(topic.name, one.partition))
-        return FollowedLog(one, directory, self.image.leader(one).epoch)
+        return FollowerLog(one, directory, self.image.leader(one).epoch)
 
-    def mark_writer(self, one: PartitionId) -> MarkWriter:
-        """What tells the other brokers how far a partition can be read that this one leads. Raises OSError."""
+    def mark_writer(self, one: PartitionId) -> PublishedOffsetsWriter:
+        """Return a writer that publishes the offsets of a partition that this broker leads. Raises OSError."""
         topic = self.image.topics[one.topic_id]
-        return MarkWriter(self._directory(TopicPartition(topic.name, one.partition)))
+        return PublishedOffsetsWriter(self._directory(TopicPartition(topic.name, one.partition)))
 
     def __init__(
         self, path: Path, node_id: int, cluster_id: str | None = None, *, max_open_files: int = MAX_OPEN_FILES
     ) -> None:
-        """Raises DataDirectoryInUse, BadDataDirectory."""
+        """Open or create the directory. Raises DataDirectoryInUse, BadDataDirectory."""
         self.directory = ClusterDirectory(path.absolute(), node_id, cluster_id)
         super().__init__(self.directory, self.directory.path, max_open_files)

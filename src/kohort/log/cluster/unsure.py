@@ -1,6 +1,8 @@
-"""Commits to a database whose answers may be lost: each is numbered, and who does not know looks which was the last.
+"""Appends to a database whose responses may be lost.
 
-No thread, no clock, no connection of its own: a store gives it both, the simulation's others than PostgreSQL's.
+Each append has a number. If its result is unknown, the writer asks the database for the number of
+the last one. This module has no thread, clock or connection of its own: the store provides them,
+and the simulation provides others than PostgreSQL's.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -10,74 +12,79 @@ _AGAIN_S = 0.1
 
 
 class DatabaseTrouble(OSError):
-    """The database did not do what was asked: nothing of it happened, unless the connection broke meanwhile."""
+    """The database rejected a request. It had no effect, unless the connection broke meanwhile."""
 
 
-class ConnectionBroke(DatabaseTrouble):
-    """Nobody knows whether it happened."""
+class ResultUnknown(DatabaseTrouble):
+    """It is unknown whether the request took effect."""
 
 
 class Fenced(DatabaseTrouble):
-    """This broker was declared dead, or a partition is another's."""
+    """This broker was declared dead, or another broker leads a partition."""
 
 
-class NoDrawer(DatabaseTrouble):
-    """There is no table yet for rows that go by time; see `kohort.log.postgres.drawers`."""
+class NoTimePartition(DatabaseTrouble):
+    """No table exists yet for rows that expire by time; see `kohort.log.postgres.time_partitions`."""
 
 
 Appends = TypeVar("Appends")
 Given = TypeVar("Given", contravariant=True)
 
 
-class Table(Protocol[Given]):
-    """Where appends go."""
+class AppendTarget(Protocol[Given]):
+    """Destination of appends."""
 
     def append(self, appends: Given, number: int) -> None:
-        """In one transaction, with the number: durable when it returns. Raises DatabaseTrouble."""
+        """Write in one transaction, with the number; durable when this returns. Raises DatabaseTrouble."""
         ...
 
     def last_append(self) -> int | None:
-        """The number of the last one that is in, when no other can come in any more; None where this broker was
-        declared dead. Raises ConnectionBroke.
+        """Return the number of the last committed append, once no other can be committed any more.
+
+        Returns None if this broker was declared dead. Raises ConnectionBroke.
         """
         ...
 
     def make_drawers(self, appends: Given) -> None:
-        """After `append` raised NoDrawer. Raises DatabaseTrouble."""
+        """Create the missing tables after `append` raised NoDrawer. Raises DatabaseTrouble."""
         ...
 
 
 class Writer(Generic[Appends]):
     """Appends of one broker, one after the other."""
 
-    def __init__(self, table: Table[Appends]) -> None:
+    def __init__(self, table: AppendTarget[Appends]) -> None:
         self._table = table
         self._appends = 0
         self.give_up: Callable[[], bool] = lambda: False
-        """Whether to try no more: what was written then is for the next broker to find out."""
+        """Returns whether to stop retrying; the next broker then finds out what was written."""
 
     def write(self, appends: Appends) -> Iterator[float]:
-        """Durable when it ends, all or nothing; rest for so many seconds where it says so. Raises DatabaseTrouble: then
-        nothing of it is in, but for what `give_up` says.
+        """Write all appends or none; they are durable when this ends. Yields times to sleep, in seconds.
+
+        Raises DatabaseTrouble; nothing was written then, unless `give_up` returned True.
         """
         number = self._appends + 1
         while True:
             try:
                 self._table.append(appends, number)
                 break
-            except NoDrawer:
+            except NoTimePartition:
                 self._table.make_drawers(appends)
-            except ConnectionBroke:
+            except ResultUnknown:
                 if (yield from self._find_out()) == number:
                     break
         self._appends = number
 
     def _find_out(self) -> Generator[float, None, int | None]:
-        """The number of the last append that is in. Where this broker is none any more, the next attempt says so."""
+        """Return the number of the last committed append.
+
+        If this broker was declared dead, the next attempt raises Fenced.
+        """
         while True:
             try:
                 return self._table.last_append()
-            except ConnectionBroke:
+            except ResultUnknown:
                 if self.give_up():
                     raise
                 yield _AGAIN_S

@@ -1,8 +1,16 @@
-"""A cluster's log in PostgreSQL: for brokers on several hosts. It needs the extra `postgres`."""
+"""Log of a cluster in PostgreSQL, for brokers on several hosts. Requires the extra `postgres`."""
 
-from kohort.log.cluster.unsure import ConnectionBroke, DatabaseTrouble, Fenced
-from kohort.log.postgres.home import Beat, ClusterDatabase
+from kohort.log.cluster.unsure import DatabaseTrouble, Fenced, ResultUnknown
+from kohort.log.postgres.cluster_state import ClusterDatabase, LeaseRenewal
 from kohort.log.postgres.session import BadDatabase
 from kohort.log.postgres.store import PostgresStore
 
-__all__ = ["BadDatabase", "Beat", "ClusterDatabase", "ConnectionBroke", "DatabaseTrouble", "Fenced", "PostgresStore"]
+__all__ = [
+    "BadDatabase",
+    "ClusterDatabase",
+    "DatabaseTrouble",
+    "Fenced",
+    "LeaseRenewal",
+    "PostgresStore",
+    "ResultUnknown",
+]

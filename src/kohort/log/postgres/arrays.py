@@ -1,4 +1,7 @@
-"""Arrays as PostgreSQL takes them in binary: written as text, the dozen of an append cost more than all else of it."""
+"""Binary encoding of PostgreSQL arrays.
+
+As text, the dozen arrays of an append would take longer than the rest of it.
+"""
 
 import struct
 from abc import abstractmethod
@@ -13,7 +16,7 @@ from psycopg.adapt import Dumper
 from kohort.model import UUID
 
 _header = struct.Struct(">iiIii").pack
-"""Dimensions, whether there are nulls, the type of the elements, how many, the index of the first."""
+"""Number of dimensions, whether there are nulls, element type, element count, index of the first element."""
 _UUID, _INT4, _INT8, _BYTEA = 2950, 23, 20, 17
 _length = struct.Struct(">i").pack
 
@@ -43,7 +46,7 @@ class _ArrayDumper(Dumper):
 
     @abstractmethod
     def elements(self, obj: Sequence[Any]) -> bytes:
-        """Each after its length."""
+        """Return each element after its length."""
 
 
 class _UuidsDumper(_ArrayDumper):
@@ -76,7 +79,7 @@ class _ByteasDumper(_ArrayDumper):
 
 
 def register(context: AdaptContext) -> None:
-    """Have a connection take them."""
+    """Register the encodings with a connection."""
     assert context.adapters is not None
     for kind, dumper in (
         (Uuids, _UuidsDumper),

@@ -1,4 +1,4 @@
-"""Batches as rows: written by one sync, read when a partition is taken over, dropped by retention and compaction."""
+"""Batches as rows: one sync writes them, a new leader reads them, retention and compaction delete them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -6,29 +6,29 @@ from typing import Any
 
 from kohort.log.cluster.image import PartitionId
 from kohort.log.postgres.arrays import Byteas, Int4s, Int8s, Uuids
-from kohort.log.postgres.drawers import Term, find_drawer
-from kohort.log.postgres.home import ClusterDatabase
+from kohort.log.postgres.cluster_state import ClusterDatabase
 from kohort.log.postgres.session import Connection, Session
+from kohort.log.postgres.time_partitions import RetentionTerm, find_drawer
 from kohort.model import UUID
 
 _COPY_FROM = 1 << 20
-"""Bytes from which COPY is cheaper than parameters of a statement."""
+"""Minimum size in bytes from which COPY is cheaper than statement parameters."""
 _WITHIN_HOURS = 48
-"""So long, at most, do rows that retention dropped wait for their drawer's end."""
+"""Maximum time for which rows below the start offset wait until their whole table is dropped."""
 Row = tuple[UUID, int, int, int, bytes]
-"""Topic, number, first offset, the offset behind, the batches."""
+"""Topic ID, partition, base offset, next offset, batches."""
 _TYPES = ("uuid", "int4", "int8", "int8", "bytea", "int4")
 
 
 @dataclass(slots=True)
 class Appends:
-    """What one sync writes: how far each partition goes, and the rows."""
+    """Appends of one sync: new end offsets of partitions, and rows."""
 
     partitions: list[tuple[UUID, int, int, int, int]] = field(default_factory=list)
-    """Topic, number, epoch, from which offset, to which."""
+    """Topic ID, partition, epoch, old end offset, new end offset."""
     rows: list[Row] = field(default_factory=list)
-    terms: list[Term | None] = field(default_factory=list)
-    """Of each row: how long it stays."""
+    terms: list[RetentionTerm | None] = field(default_factory=list)
+    """Retention of each row."""
 
     @property
     def size(self) -> int:
@@ -67,7 +67,8 @@ class RowTable:
             copy_rows(connection, appends.rows, [drawers[wanted] for wanted in appends.terms])
 
     def last_append(self) -> int | None:
-        # It waits until the server has ended what a dropped connection left under way, for that holds the broker's row.
+        # FOR UPDATE waits until the server has ended a dropped connection's transaction, which
+        # holds the broker's row.
         with self._session.transaction() as connection:
             row = connection.execute(
                 "SELECT last_sync FROM kohort.brokers WHERE node_id = %s AND life = %s FOR UPDATE",
@@ -82,7 +83,7 @@ class RowTable:
 
 
 def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int]) -> None:
-    """Inside a transaction; each row into its drawer."""
+    """Insert rows into their time partitions; the caller has started a transaction."""
     columns = "topic_id, partition, base_offset, next_offset, body, drawer"
     with (
         connection.cursor() as cursor,
@@ -94,23 +95,23 @@ def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """Where a partition's log begins and ends."""
+class StoredExtent:
+    """Start and end offsets of a partition's log."""
 
     start_offset: int
     end_offset: int
 
 
-def read_extents(connection: Connection, node_id: int) -> dict[PartitionId, Extent]:
-    """Of all partitions that the broker leads."""
+def read_extents(connection: Connection, node_id: int) -> dict[PartitionId, StoredExtent]:
+    """Return the extents of all partitions that the broker leads."""
     rows = connection.execute(
         "SELECT topic_id, partition, start_offset, end_offset FROM kohort.partitions WHERE node_id = %s", (node_id,)
     ).fetchall()
-    return {PartitionId(topic_id, number): Extent(start, end) for topic_id, number, start, end in rows}
+    return {PartitionId(topic_id, number): StoredExtent(start, end) for topic_id, number, start, end in rows}
 
 
 def read_rows(connection: Connection, one: PartitionId, start_offset: int) -> Iterator[tuple[Any, ...]]:
-    """First offset, batches and drawer of each row that is not below the start, in order."""
+    """Yield base offset, batches and time partition of each row that is not below the start offset, in order."""
     statement = (
         "COPY (SELECT base_offset, body, drawer FROM kohort.batches WHERE topic_id = %s AND partition = %s"
         " AND next_offset > %s ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
@@ -121,8 +122,9 @@ def read_rows(connection: Connection, one: PartitionId, start_offset: int) -> It
 
 
 def move_start(connection: Connection, one: PartitionId, epoch: int, start_offset: int) -> None:
-    """What lies below is gone, if the partition is still led at that epoch; rows whose drawer goes soon anyway
-    are left to it.
+    """Move the start offset and delete the rows below it, if the partition's leader epoch is still the same.
+
+    Rows whose table will soon be dropped anyway are not deleted.
     """
     with connection.transaction():
         found = connection.execute(
@@ -141,9 +143,9 @@ def move_start(connection: Connection, one: PartitionId, epoch: int, start_offse
 def replace_rows(
     connection: Connection, one: PartitionId, epoch: int, base_offset: int, end_offset: int, rows: Sequence[Row]
 ) -> bool:
-    """In one transaction, what compaction made takes the place of all from `base_offset` up to `end_offset`.
+    """Replace all rows from `base_offset` up to `end_offset` by compacted ones, in one transaction.
 
-    False where the partition is another's by now.
+    Returns False if another broker leads the partition now.
     """
     with connection.transaction():
         mine = connection.execute(
@@ -162,7 +164,7 @@ def replace_rows(
 
 
 def forget_deleted(connection: Connection) -> None:
-    """Remove the rows of topics that are gone."""
+    """Delete the rows of deleted topics."""
     connection.execute(
         "DELETE FROM kohort.batches WHERE topic_id IN (SELECT topic_id FROM kohort.batches GROUP BY topic_id"
         " EXCEPT SELECT topic_id FROM kohort.partitions)"

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that never waits for long and is made anew when it broke."""
+"""A connection to PostgreSQL with short timeouts, which is opened again after it broke."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from kohort.errors import KohortError
-from kohort.log.cluster.unsure import ConnectionBroke, DatabaseTrouble, Fenced, NoDrawer
+from kohort.log.cluster.unsure import DatabaseTrouble, Fenced, NoTimePartition, ResultUnknown
 from kohort.log.postgres.arrays import register
 from kohort.log.postgres.tables import FENCED, NO_DRAWER, STALE
 
@@ -19,23 +19,24 @@ log = logging.getLogger("kohort.log")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 PROGRAM = "kohort"
-"""How the names of all sessions begin."""
+"""Prefix of the names of all sessions."""
 _CONNECT_S = 3
 _IDLE_IN_TRANSACTION_MS = 5_000
-"""A broker whose host is gone must not hold its locks for longer."""
+"""Maximum time for which a broker whose host is unreachable holds its locks."""
 
 
 class BadDatabase(KohortError):
-    """The database cannot be used: not there, not ours, of another version."""
+    """The database cannot be used: it does not exist, is not Kohort's, or has another version."""
 
 
 class Session:
     """One connection, used by one thread at a time."""
 
     def __init__(self, dsn: str, name: str, statement_timeout_ms: int, *, durable: bool = True) -> None:
-        """Not connected yet; `name` is what the server's administrator sees. Raises BadDatabase for a bad DSN.
+        """Prepare a session, without a connection yet.
 
-        Not `durable`: a crash of the server may take back what it did in the last second.
+        `name` is visible to the server's administrator. If not `durable`, a crash of the server may
+        undo the transactions of the last second. Raises BadDatabase if the DSN is invalid.
         """
         try:
             conninfo_to_dict(dsn)
@@ -56,7 +57,7 @@ class Session:
         self._closing = threading.Lock()
 
     def connection(self) -> Connection:
-        """Connected. Raises ConnectionBroke."""
+        """Return the connection; connects if necessary. Raises ConnectionBroke."""
         if self._connection is None or self._connection.closed:
             try:
                 self._connection = psycopg.connect(self._conninfo, autocommit=True)
@@ -68,12 +69,12 @@ class Session:
                 )
             except psycopg.Error as error:
                 self.close()
-                raise ConnectionBroke(f"cannot connect to PostgreSQL: {_sentence(error)}") from error
+                raise ResultUnknown(f"cannot connect to PostgreSQL: {_sentence(error)}") from error
         return self._connection
 
     @contextmanager
     def doing(self) -> Iterator[Connection]:
-        """Use the connection; what PostgreSQL raises becomes DatabaseTrouble."""
+        """Use the connection; errors of PostgreSQL are raised as DatabaseTrouble."""
         connection = self.connection()
         try:
             yield connection
@@ -82,19 +83,19 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """The same in one transaction."""
+        """Use the connection in one transaction, with errors as for `doing`."""
         with self.doing() as connection, connection.transaction():
             yield connection
 
     def cancel(self) -> None:
-        """For another thread: what is under way ends with an error."""
+        """Cancel the running statement, from another thread; it raises an error."""
         connection = self._connection
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.cancel_safe(timeout=1.0)
 
     def close(self) -> None:
-        """Connected no more; the next use connects again."""
+        """Disconnect; the next use connects again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -103,11 +104,12 @@ class Session:
         if error.sqlstate in (FENCED, STALE):
             return Fenced(_sentence(error))
         if error.sqlstate == NO_DRAWER:
-            return NoDrawer(_sentence(error))
-        # A server that shuts down says so (57P01 to 57P03) before it hangs up; a timeout of ours is no answer either.
+            return NoTimePartition(_sentence(error))
+        # A server that shuts down reports it (57P01 to 57P03) before it disconnects. A timeout of
+        # the client has no SQLSTATE; the result is unknown then, too.
         if connection.closed or error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
             self.close()
-            return ConnectionBroke(_sentence(error))
+            return ResultUnknown(_sentence(error))
         return DatabaseTrouble(_sentence(error))
 
 

@@ -1,7 +1,8 @@
-"""The logs of one of several brokers over one database: rows are what counts, local files what is read.
+"""Logs of one broker of a cluster in a database: rows are authoritative, local files are read.
 
-A partition that this broker begins to lead is read from its rows into files of a scratch directory, by a thread of the
-shell; from then on each sync writes both, the files first. Files that are lost cost nothing but reading them again.
+When this broker begins to lead a partition, a thread reads its rows into files of a scratch
+directory. From then on, each sync writes both, the files first. If files are lost, they only have
+to be read again.
 """
 
 import shutil
@@ -21,23 +22,31 @@ from kohort.log.directory import write_durably
 from kohort.log.names import START_OFFSET, segment_path
 from kohort.log.partition import Queued, SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
-from kohort.log.postgres.drawers import clear_drawers, term
-from kohort.log.postgres.home import ClusterDatabase
-from kohort.log.postgres.rows import Appends, Extent, RowTable, forget_deleted, move_start, read_extents, read_rows
-from kohort.log.postgres.workshop import RowWorkshop
-from kohort.log.queue import Taken
+from kohort.log.postgres.cluster_state import ClusterDatabase
+from kohort.log.postgres.compaction_segments import RowCompaction
+from kohort.log.postgres.rows import (
+    Appends,
+    RowTable,
+    StoredExtent,
+    forget_deleted,
+    move_start,
+    read_extents,
+    read_rows,
+)
+from kohort.log.postgres.time_partitions import clear_drawers, term
+from kohort.log.queue import PendingAppends
 from kohort.log.recovery import Recovered, recover
 from kohort.log.segment_files import FileMedium
 from kohort.model import TopicPartition
-from kohort.wire.compression import Buffer
+from kohort.wire.batches.compression import Buffer
 
 _SYNC_MS = 30_000
 _LOAD_MS = 600_000
-"""The most that a statement takes that nobody on the event loop waits for."""
+"""Maximum duration in milliseconds of a statement for which the event loop does not wait."""
 
 
 class RowMedium(FileMedium):
-    """A segment whose rows are to go when it goes."""
+    """A segment whose rows are deleted when it is removed."""
 
     __slots__ = ("_removed",)
 
@@ -51,32 +60,36 @@ class RowMedium(FileMedium):
 
 
 class PostgresStore(SharedStore):
-    """A `LogStore`. Threads: `load` is for one thread of its own, `sync` for the writer's, all else as for files."""
+    """A `LogStore` over a database.
+
+    `load` is called in a thread of its own and `sync` in the writer thread; the other methods are
+    called as for files.
+    """
 
     home: ClusterDatabase
 
     def __init__(self, home: ClusterDatabase, scratch: Path, *, max_open_files: int = MAX_OPEN_FILES) -> None:
-        """`scratch`, an empty directory, is removed at the end. Raises DatabaseTrouble."""
-        self._scratch_lock = FileLock(scratch / "lock")  # so that nobody takes it for what a dead broker left
+        """Open the store. `scratch`, an empty directory, is removed at the end. Raises DatabaseTrouble."""
+        self._scratch_lock = FileLock(scratch / "lock")  # so that no broker considers it left over from a dead one
         super().__init__(home, scratch, max_open_files, durable=False)
         self._sync_session = home.session("writer", _SYNC_MS)
         self._load_session = home.session("loader", _LOAD_MS)
         self._clean_session = home.session("cleaner", _LOAD_MS)
         self._drawers_session = home.session("drawers", _LOAD_MS)
         self.writer = Writer(RowTable(home, self._sync_session))
-        self._extents: tuple[int, dict[PartitionId, Extent]] = -1, {}
-        """What this broker leads in the tables, as of a version of the image."""
+        self._extents: tuple[int, dict[PartitionId, StoredExtent]] = -1, {}
+        """Partitions that this broker leads in the tables, as of a version of the image."""
         self._ids: dict[SegmentedLog, PartitionId] = {}
         self._moved: set[PartitionId] = set()
-        """Whose start has moved since the last take."""
+        """Partitions whose start offset has moved since the last take."""
 
-    # What it leads
+    # Leadership
 
     def leads(self, one: PartitionId) -> bool:
         return super().leads(one) and (one in self._logs or self._is_new(one))
 
     def wanted(self) -> list[PartitionId]:
-        """What this broker leads by the image and has not loaded."""
+        """Return partitions that this broker leads by the image and has not loaded."""
         return [
             one
             for one, _ in self.image.led_by(self.home.node_id)
@@ -84,12 +97,12 @@ class PostgresStore(SharedStore):
         ]
 
     def load(self, one: PartitionId) -> SegmentedLog:
-        """Read a partition from its rows. Raises KeyError where it is gone, OSError."""
+        """Read a partition from its rows. Raises KeyError if it does not exist any more, and OSError."""
         image = self.image
         topic, epoch = image.topics[one.topic_id], image.leader(one).epoch
         name, config = TopicPartition(topic.name, one.partition), self._config(topic)
         with self._load_session.doing() as connection:
-            # Nobody else appends from the moment at which the tables name this broker.
+            # Once the tables name this broker as the leader, no other broker appends.
             if self._extents[0] != image.version:
                 self._extents = image.version, read_extents(connection, self.home.node_id)
             extent = self._extents[1][one]
@@ -106,8 +119,9 @@ class PostgresStore(SharedStore):
                 with last.open("ab", buffering=0) as file:
                     file.write(body)
                 size += len(body)
-        # What is loaded is full: of full segments recovery reads the headers alone, and offsets go on behind the last
-        # one also where compaction removed what stood there.
+        # An empty last segment makes all loaded segments full: recovery reads only the headers of
+        # full segments, and offsets continue after the last one, even if compaction removed its
+        # records.
         segment_path(directory, extent.end_offset).touch()
         if extent.start_offset:
             write_durably(directory / START_OFFSET, str(extent.start_offset).encode())
@@ -115,7 +129,7 @@ class PostgresStore(SharedStore):
         return self._make(one, name, config, epoch, found)
 
     def loaded(self, one: PartitionId, log: SegmentedLog) -> bool:
-        """Have what `load` made; False where another leads it by now."""
+        """Use a log that `load` returned; return False if another broker leads the partition now."""
         if not super().leads(one) or self.image.leader(one).epoch != log.leader_epoch:
             self._close(log)
             return False
@@ -131,7 +145,7 @@ class PostgresStore(SharedStore):
                 self._move_aside(directory)
 
     def _is_new(self, one: PartitionId) -> bool:
-        """Nobody led it before, so there is nothing to load."""
+        """Return whether the partition had no leader before, so that there is nothing to load."""
         return self.image.leader(one).epoch == self.image.first_epoch
 
     def _open(self, topic: Topic, partition: int) -> SegmentedLog:
@@ -151,7 +165,7 @@ class PostgresStore(SharedStore):
             epoch,
             self._media(one, directory, exists=False),
             self._queue.note,
-            partial(RowWorkshop, self.files, directory, self._keep_sidecar, self._clean_session, one, epoch),
+            partial(RowCompaction, self.files, directory, self._keep_sidecar, self._clean_session, one, epoch),
             segments=found.segments,
             start_offset=found.start_offset,
             producers=found.producers,
@@ -169,17 +183,18 @@ class PostgresStore(SharedStore):
     def _config(self, topic: Topic) -> LogConfig:
         config = super()._config(topic)
         staying = term(config)
-        # A segment goes as a whole: one that grew for longer would outlive the drawer of its first rows.
+        # A segment is removed as a whole: one that grew for longer would outlive the table of its first rows.
         return config if staying is None else replace(config, segment_ms=min(config.segment_ms, staying.roll_ms))
 
     def clear_drawers(self) -> list[str]:
-        """In a thread of its own, for it waits for readers: drop the tables whose time is over, and have those ready
-        that are needed next. Returns the names of those dropped. Raises OSError.
+        """Drop tables whose rows have expired, and create those that are needed next; return the dropped tables' names.
+
+        Called in a thread of its own, because it waits for readers. Raises OSError.
         """
         return clear_drawers(self._drawers_session, {term(log.config) for log in list(self._logs.values())})
 
     def stop_clearing(self) -> None:
-        """A broker that ends does not wait for whoever reads."""
+        """Cancel `clear_drawers`: a broker that shuts down does not wait for readers."""
         self._drawers_session.cancel()
 
     def _close(self, one: SegmentedLog) -> None:
@@ -192,15 +207,15 @@ class PostgresStore(SharedStore):
 
     # Durability
 
-    def take(self) -> Taken | None:
+    def take(self) -> PendingAppends | None:
         while self._moved:
             one = self._moved.pop()
             if (log := self._logs.get(one)) is not None:
                 self.files.chores.append(partial(self._move_start, one, log.leader_epoch, log.start_offset))
         return super().take()
 
-    def _write(self, pending: Taken) -> None:
-        # Files first: what they do not take is refused, and nothing is to be taken back from the database.
+    def _write(self, pending: PendingAppends) -> None:
+        # Files first: if they reject the data, nothing needs to be undone in the database.
         super()._write(pending)
         appends = Appends()
         for log, queued in pending.logs:
@@ -230,7 +245,7 @@ class PostgresStore(SharedStore):
             with self._sync_session.doing() as connection:
                 move_start(connection, one, epoch, start_offset)
         except OSError:
-            self._moved.add(one)  # with the next take
+            self._moved.add(one)  # retried after the next take
             raise
 
     def _forget_deleted(self) -> None:

@@ -1,19 +1,20 @@
-"""The tables of a cluster in PostgreSQL, and the functions that its brokers call: one round trip each.
+"""Tables of a cluster in PostgreSQL, and the functions that its brokers call, one round trip each.
 
-Whatever an append needs to be true is checked in its own transaction, under locks that whoever takes its partitions
-away must have, too: first the broker's row, then its partitions'. Everybody locks in that order.
+The preconditions of an append are checked in its own transaction. It holds the locks that a change
+of leadership requires, too: first the broker's row, then the rows of its partitions. All
+transactions lock in that order.
 """
 
 FORMAT = 3
 CHANNEL = "kohort"
-"""Where a new version of the image is told (NOTIFY)."""
+"""Channel on which new versions of the image are announced (NOTIFY)."""
 
 FENCED = "KH001"
 """SQLSTATE: the broker was declared dead."""
 STALE = "KH002"
-"""SQLSTATE: a partition is another's, is at another epoch, or ends elsewhere."""
+"""SQLSTATE: a partition has another leader, another epoch or another end offset."""
 NO_DRAWER = "23514"
-"""SQLSTATE (check_violation): there is no table yet for rows that go at that time."""
+"""SQLSTATE (check_violation): no table exists yet for rows that expire at that time."""
 
 _TABLES = """
 CREATE SCHEMA kohort;
@@ -162,10 +163,10 @@ DROP FUNCTION kohort.append, kohort.claim, kohort.beat;
 """,
     2: "",  # the tables are the same; the image has replicas, which version 0.1 would drop
 }
-"""What makes tables of an older format the next one's. Brokers of that format must have ended."""
+"""Statements that upgrade the tables from an older format to the next one. No broker of that format may be running."""
 
 LIVES = {
     1: "SELECT node_id FROM kohort.brokers WHERE lease_until > clock_timestamp() ORDER BY node_id",
     2: "SELECT node_id FROM kohort.leases WHERE until > clock_timestamp() ORDER BY node_id",
 }
-"""The brokers of each older format that have not."""
+"""Queries for the running brokers of each older format."""

@@ -1,16 +1,16 @@
-"""When a commit may go out, and which of its errors are cured by waiting. The queue itself is in `commits`."""
+"""When commits are sent, and which of their errors are retried. The queue itself is in `commits`."""
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
 from kohort.member.classic.heartbeats import commit_follows_heartbeat
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, commit_request
-from kohort.member.events import CommitAsked
+from kohort.member.events import CommitRequested
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 
 _RETRY = COORDINATOR_GONE | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 _OF_THE_MEMBER = frozenset(
@@ -21,12 +21,12 @@ _OF_THE_MEMBER = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
     }
 )
-"""What a refusal says of the member rather than of the commit."""
+"""Errors that concern the member rather than the commit."""
 _BETWEEN_GENERATIONS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 
 
-def commit_asked(member: Standing, asked: CommitAsked) -> None:
-    """Queue it, without what the member may not commit."""
+def commit_asked(member: ClassicState, asked: CommitRequested) -> None:
+    """Queue a commit, without the partitions that the member may not commit."""
     commits = member.commits
     commits.add(asked.commit, asked.offsets, asked.deadline_at)
     partitions = frozenset(asked.offsets)
@@ -35,15 +35,15 @@ def commit_asked(member: Standing, asked: CommitAsked) -> None:
     elif member.phase is not Phase.UNSUBSCRIBED and member.generation is None:
         commits.drop(partitions, ErrorCode.ILLEGAL_GENERATION)
     elif member.phase in IN_REBALANCE:
-        # What the member keeps can be committed when the rebalance is over; the rest is another's by then.
+        # Partitions that the member keeps can be committed after the rebalance; the others have new owners by then.
         commits.drop(partitions - member.owned, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def send_commit_if_possible(member: Standing) -> None:
-    """The head of the queue goes out, unless a rebalance or a LeaveGroup is in its way."""
+def send_commit_if_possible(member: ClassicState) -> None:
+    """Send the head of the queue, unless a rebalance or a LeaveGroup prevents it."""
     member.actions.settled += member.commits.settled()
     commit = member.commits.head
-    if commit is None or not commit.offsets or member.commits.sent is not None or not member.link.ready(member.now):
+    if commit is None or member.commits.sent is not None or not member.link.ready(member.now):
         return
     if commit.waits_for_rebalance and member.phase is not Phase.STABLE:
         return
@@ -52,14 +52,14 @@ def send_commit_if_possible(member: Standing) -> None:
     if member.phase is Phase.LEAVING and member.phase_request is not None:
         return
     config = member.config
-    assert member.generation is not None or member.phase is Phase.UNSUBSCRIBED
+    # Without a generation, it was requested before the member began to join, for a group without members.
     request = commit_request(commit, config.group_id, member.member_id, member.generation, config.instance_id)
     member.commits.sent_with(member.send(request))
     commit_follows_heartbeat(member)
 
 
-def commit_answered(member: Standing, request: int, sent: Sent, response: OffsetCommitResponse) -> None:
-    """Settle what succeeded and what failed for good; the rest is sent again."""
+def commit_answered(member: ClassicState, request: int, sent: Sent, response: OffsetCommitResponse) -> None:
+    """Settle what succeeded and what failed permanently; the rest is sent again."""
     errors = member.commits.answered(request, response)
     if not errors:
         member.link.progressed(member.now)
@@ -78,11 +78,11 @@ def commit_answered(member: Standing, request: int, sent: Sent, response: Offset
             continue
         if code in _RETRY and code not in COORDINATOR_GONE:
             member.link.back_off(member.now)
-        elif code in COORDINATOR_GONE or member.speaks_of_us(sent):
+        elif code in COORDINATOR_GONE or (sent.generation is not None and member.speaks_of_us(sent)):
             refused(member, code)
 
 
-def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: int) -> bool:
+def _may_commit_again(member: ClassicState, sent: Sent, code: ErrorCode, attempts: int) -> bool:
     if code in UNKNOWN_TOPIC:
         return attempts < ATTEMPTS_AT_UNKNOWN
     if code in _RETRY or _ends_by_itself(member, code):
@@ -90,10 +90,10 @@ def _may_commit_again(member: Standing, sent: Sent, code: ErrorCode, attempts: i
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         # A callback waits for this commit, and the rebalance for the callback.
         return member.callbacks.only_assigning
-    # KAFKA-8104: refused as who we were; what we still own can be committed as who we are.
+    # KAFKA-8104: refused under an earlier identity; partitions still owned can be committed under the current one.
     return code in _OF_THE_MEMBER and member.generation is not None and not member.speaks_of_us(sent)
 
 
-def _ends_by_itself(member: Standing, code: ErrorCode) -> bool:
-    """Whether it says no more than that the rebalance goes on in which the member leaves."""
+def _ends_by_itself(member: ClassicState, code: ErrorCode) -> bool:
+    """Return whether the error only means that the rebalance continues in which the member leaves."""
     return member.leave is not None and member.phase in IN_REBALANCE and code in _BETWEEN_GENERATIONS

@@ -1,22 +1,22 @@
-"""Signs of life: one at a time, at the interval, and never beside a request that says as much."""
+"""Heartbeats: one at a time, at the interval, and not while a request with the same effect is in flight."""
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import heartbeat_request
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.phase import Phase
 from kohort.model import Millis
 
 _RESTLESS: Millis = 60_000
-"""After a generation the next is likely for this long."""
+"""Time after a generation in which another one is likely."""
 _AT_MOST_EVERY: Millis = 250
-"""Least time between two heartbeats of a member that commits often."""
+"""Minimum time between two heartbeats of a member that commits often."""
 _IN = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
 
 
-def send_heartbeat_if_due(member: Standing) -> None:
-    """Send one when it is time."""
+def send_heartbeat_if_due(member: ClassicState) -> None:
+    """Send a heartbeat if it is due."""
     if not _wanted(member) or not member.link.ready(member.now) or member.now < member.heartbeat_at:
         return
     assert member.generation is not None
@@ -26,26 +26,27 @@ def send_heartbeat_if_due(member: Standing) -> None:
     member.heartbeat_at = member.now + member.config.heartbeat_interval_ms
 
 
-def commit_follows_heartbeat(member: Standing) -> None:
-    """A commit goes out behind a heartbeat that is not answered, so a coordinator that holds it answers it now.
+def commit_follows_heartbeat(member: ClassicState) -> None:
+    """Bring the next heartbeat forward, because a commit makes a coordinator answer the held one at once.
 
-    Until the next heartbeat the coordinator cannot tell this member of a rebalance, and what a member leaves is not
-    read until all others have heard. So the next one goes out soon, in a group that may rebalance again.
+    Until the next heartbeat, the coordinator cannot notify this member of a rebalance, and the
+    partitions of a member that left have no reader until all others are notified. So the next heartbeat
+    is sent soon, in a group that may rebalance again.
     """
     if member.heartbeat_request is not None and member.now - member.assigned_at < _RESTLESS:
         soon = max(member.now, member.heartbeat_sent_at + _AT_MOST_EVERY)
         member.heartbeat_at = min(member.heartbeat_at, soon)
 
 
-def next_heartbeat_at(member: Standing) -> Millis | None:
-    """When the next is due; None while none may be sent."""
+def next_heartbeat_at(member: ClassicState) -> Millis | None:
+    """Return when the next heartbeat is due; None if none may be sent."""
     if not _wanted(member) or not member.link.known:
         return None
     return max(member.heartbeat_at, member.link.retry_at)
 
 
-def heartbeat_answered(member: Standing, request: int, sent: Sent, code: ErrorCode) -> None:
-    """The coordinator says whether all is well. During a join or a sync their own answers say more."""
+def heartbeat_answered(member: ClassicState, request: int, sent: Sent, code: ErrorCode) -> None:
+    """Handle the coordinator's answer. During a join or a sync, the answers to those carry more information."""
     if request == member.heartbeat_request:
         member.heartbeat_request = None
     if code is ErrorCode.NONE:
@@ -54,7 +55,7 @@ def heartbeat_answered(member: Standing, request: int, sent: Sent, code: ErrorCo
         refused(member, code)
 
 
-def _wanted(member: Standing) -> bool:
+def _wanted(member: ClassicState) -> bool:
     return (
         member.generation is not None
         and member.heartbeat_request is None

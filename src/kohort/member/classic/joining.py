@@ -1,4 +1,4 @@
-"""Getting into a generation: when a member must join, when it may, and what the coordinator's answer makes of it."""
+"""Joining a generation: when a member must join, when it may, and the answer of the coordinator."""
 
 from kohort.assignor import RebalanceProtocol
 from kohort.errors import ErrorCode, KafkaError, error_code
@@ -6,29 +6,29 @@ from kohort.member.callbacks import Callback, CallbackKind
 from kohort.member.classic.leaving import rejoin_if_stale
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import PROTOCOL_TYPE, join_request
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.classic.syncing import racks_of, sync, take_lead
 from kohort.member.events import MetadataChanged
 from kohort.member.phase import Phase
-from kohort.wire.join_group import JoinGroupResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
 
 
-def metadata_changed(member: Standing, told: MetadataChanged) -> None:
-    """What the cluster looks like now."""
+def metadata_changed(member: ClassicState, told: MetadataChanged) -> None:
+    """Record the current metadata of the cluster."""
     member.partitions, member.asked, member.racks = told.partitions, told.asked, told.racks
     member.metadata_compared = False
 
 
-def callback_done(member: Standing, done: Callback) -> None:
-    """KIP-429: what a stable member gave up has no owner until the group assigns once more."""
+def callback_done(member: ClassicState, done: Callback) -> None:
+    """Rejoin after a stable member gave up partitions: they have no owner until the next assignment (KIP-429)."""
     if member.polled_at is None:
         rejoin_if_stale(member)
     if done.kind is CallbackKind.REVOKE and member.phase is Phase.STABLE:
         member.rejoin = f"gave up {len(done.partitions)} partitions that the assignment moves"
 
 
-def rejoin_if_needed(member: Standing) -> None:
-    """A stable member joins again when it was told to, wants other topics, or led with counts that changed."""
+def rejoin_if_needed(member: ClassicState) -> None:
+    """Rejoin a stable member if a rejoin was requested, its topics changed, or it led with metadata that changed."""
     if member.phase is not Phase.STABLE or member.leave is not None:
         return
     if member.rejoin is not None:
@@ -39,7 +39,7 @@ def rejoin_if_needed(member: Standing) -> None:
         _rejoin_if_metadata_differs(member)
 
 
-def _rejoin_if_metadata_differs(member: Standing) -> None:
+def _rejoin_if_metadata_differs(member: ClassicState) -> None:
     member.metadata_compared = True
     if not member.counts or not member.counts.keys() <= member.asked:
         return
@@ -50,8 +50,8 @@ def _rejoin_if_metadata_differs(member: Standing) -> None:
         member.prepare("replicas moved to other racks")
 
 
-def join_if_possible(member: Standing) -> None:
-    """Send JoinGroup, once the application has given up what it must and the commits of that were answered."""
+def join_if_possible(member: ClassicState) -> None:
+    """Send JoinGroup once the application has given up partitions as required and their commits were answered."""
     eager = member.protocol is RebalanceProtocol.EAGER
     free = member.callbacks.idle if eager else member.callbacks.only_assigning
     if not free or not member.link.ready(member.now) or member.commits.blocks_rejoining:
@@ -71,12 +71,12 @@ def join_if_possible(member: Standing) -> None:
     member.enter(Phase.JOINING)
 
 
-def joined(member: Standing, response: JoinGroupResponse) -> None:
-    """Every member has joined, or this one was refused."""
+def joined(member: ClassicState, response: JoinGroupResponse) -> None:
+    """Handle the answer to JoinGroup: every member has joined, or this one was refused."""
     member.phase_request = None
     code = error_code(response.error_code)
     if code is ErrorCode.MEMBER_ID_REQUIRED:
-        # KIP-394: the first join only hands out an id, so a client whose answer was lost leaves no ghost member.
+        # KIP-394: the first join only hands out an ID, so a client whose answer was lost leaves no ghost member.
         member.member_id = response.member_id
         member.prepare(member.reason)
         return

@@ -1,21 +1,21 @@
-"""What the leader of a classic group does: from all subscriptions to all assignments, as bytes."""
+"""The leader's part of a classic group: compute all assignments from all subscriptions, and encode them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kohort.assignor import Assignor, RackAware
+from kohort.assignor import Assignor, RackAware, RebalanceProtocol
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, decode_subscription, encode_assignment
-from kohort.wire.join_group import JoinGroupResponse
-from kohort.wire.sync_group import SyncGroupRequestAssignment
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, decode_subscription, encode_assignment
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
 VERSION = 3
-"""Of the consumer protocol's bytes: with generation and rack. Older members read the part that they know."""
+"""Version of the consumer protocol's bytes: with generation and rack. Older members read the part they know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What the leader of a generation knows of its group."""
+    """Information on the group that the leader of a generation has."""
 
     assignor: Assignor
     subscriptions: Mapping[str, Subscription]
@@ -24,37 +24,57 @@ class Lead:
 
     @property
     def topics(self) -> frozenset[str]:
-        """All topics that anybody in the group wants."""
+        """All topics to which any member subscribes."""
         return frozenset(topic for subscription in self.subscriptions.values() for topic in subscription.topics)
 
     @property
     def knows_racks(self) -> bool:
-        """Whether where replicas are makes a difference to the assignment (KIP-881)."""
+        """Whether the location of replicas affects the assignment (KIP-881)."""
         return isinstance(self.assignor, RackAware)
 
-    def shares(
+    def assign(
         self, counts: Mapping[str, int | None], racks: Mapping[TopicPartition, frozenset[str]]
-    ) -> list[SyncGroupRequestAssignment]:
-        """What SyncGroup carries: an entry for every member, if an empty one. A count of None: no such topic."""
-        if self.skip_assignment:
-            # KIP-814: a static leader came back, the group keeps its assignment; the leader still watches the topics.
-            return []
+    ) -> Mapping[str, Assignment]:
+        """Return the assignor's assignment per member. A count of None means that the topic does not exist."""
         known = {topic: count for topic, count in counts.items() if count is not None}
         if racks and isinstance(self.assignor, RackAware):
-            shares = self.assignor.assign_near(known, self.subscriptions, self.instance_ids, racks)
-        else:
-            shares = self.assignor.assign(known, self.subscriptions, self.instance_ids)
+            return self.assignor.assign_near(known, self.subscriptions, self.instance_ids, racks)
+        return self.assignor.assign(known, self.subscriptions, self.instance_ids)
+
+    def encoded(self, given: Mapping[str, Assignment]) -> list[SyncGroupRequestAssignment]:
+        """Return the assignments for SyncGroup: one entry for every member, possibly empty."""
         nothing = Assignment()
         return [
             SyncGroupRequestAssignment(
-                member_id=member_id, assignment=encode_assignment(shares.get(member_id, nothing), VERSION)
+                member_id=member_id, assignment=encode_assignment(given.get(member_id, nothing), VERSION)
             )
             for member_id in self.subscriptions
         ]
 
+    def complaint(self, counts: Mapping[str, int | None], given: Mapping[str, Assignment]) -> str | None:
+        """Describe an error in an assignment; None if there is none. As in Kafka, a classic group uses it anyway.
+
+        A cooperative assignor omits partitions that move until their owner has given them up.
+        """
+        owners: dict[TopicPartition, str] = {}
+        for member_id in self.subscriptions.keys() & given.keys():
+            for partition in given[member_id].partitions:
+                other = owners.setdefault(partition, member_id)
+                if other != member_id:
+                    return f"it gives {partition} to both {other} and {member_id}, and both read it"
+        moving = set[TopicPartition]()
+        if self.assignor.protocol is RebalanceProtocol.COOPERATIVE:
+            moving.update(*(subscription.owned_partitions for subscription in self.subscriptions.values()))
+        wanted = (TopicPartition(topic, n) for topic in sorted(self.topics) for n in range(counts.get(topic) or 0))
+        left = [partition for partition in wanted if partition not in owners and partition not in moving]
+        if not left:
+            return None
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        return f"it gives {left[0]}{more} to nobody, and nobody reads what is left out"
+
 
 def lead_of(assignor: Assignor, response: JoinGroupResponse) -> Lead:
-    """From the answer that makes a member the leader. Raises DecodeError."""
+    """Return what a leader knows from the response that makes it one. Raises DecodeError."""
     return Lead(
         assignor,
         subscriptions={member.member_id: decode_subscription(member.metadata) for member in response.members},

@@ -1,4 +1,4 @@
-"""The member of a classic group as a state machine: which of its modules an event concerns."""
+"""The member of a classic group as a state machine: dispatch of events to the modules of this package."""
 
 from typing import assert_never
 
@@ -18,11 +18,11 @@ from kohort.member.classic.leaving import (
 )
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.classic.syncing import assign_if_possible, synced, topics_to_watch
 from kohort.member.events import (
     CallbackDone,
-    CommitAsked,
+    CommitRequested,
     CoordinatorFound,
     CoordinatorUnavailable,
     Event,
@@ -41,16 +41,16 @@ from kohort.member.phase import Phase
 from kohort.member.telling import tell_next, told
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.heartbeat import HeartbeatResponse
-from kohort.wire.join_group import JoinGroupResponse
-from kohort.wire.leave_group import LeaveGroupResponse
-from kohort.wire.offset_commit import OffsetCommitResponse
-from kohort.wire.sync_group import SyncGroupResponse
+from kohort.wire.messages.heartbeat import HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.sync_group import SyncGroupResponse
 
 _NEEDS_COORDINATOR = IN_REBALANCE | {Phase.PREPARING, Phase.STABLE, Phase.LEAVING}
 
 
-class ClassicMember(Standing):
+class ClassicMember(ClassicState):
     """One member of one classic group."""
 
     def _take(self, event: Event) -> None:
@@ -61,7 +61,7 @@ class ClassicMember(Standing):
             case Weigh():
                 raise AssertionError("a classic group knows nothing of weights")
             case Rejoin(reason):
-                # Every join tells what the assignor has to say, so without a reason there is nothing to do.
+                # Every join reports what the assignor needs, so without a reason there is nothing to do.
                 if reason is not None and self.generation is not None and self.phase is not Phase.PREPARING:
                     self.rejoin = reason
             case MetadataChanged():
@@ -84,7 +84,7 @@ class ClassicMember(Standing):
                 self.polled_at = self.now
             case CallbackDone():
                 callback_done(self, told(self))
-            case CommitAsked():
+            case CommitRequested():
                 commit_asked(self, event)
             case TimerFired(timer):
                 self._timer_fired(timer)
@@ -98,7 +98,7 @@ class ClassicMember(Standing):
         if self.phase in (Phase.UNSUBSCRIBED, Phase.FATAL):
             self.prepare("the member is new")
 
-    # -- answers
+    # -- responses
 
     def _responded(self, request: int, response: Message) -> None:
         sent = self.requests.pop(request, None)

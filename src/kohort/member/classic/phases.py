@@ -1,4 +1,4 @@
-"""Where a classic member may go from where."""
+"""Transitions between the phases of a classic member."""
 
 from kohort.member.phase import Phase
 
@@ -30,4 +30,4 @@ BEFORE: dict[Phase, frozenset[Phase]] = {
 """The phases from which each phase may be entered."""
 
 IN_REBALANCE = frozenset({Phase.JOINING, Phase.ASSIGNING, Phase.SYNCING})
-"""Between JoinGroup and the assignment: the coordinator takes no commits."""
+"""Phases between JoinGroup and the assignment, in which the coordinator accepts no commits."""

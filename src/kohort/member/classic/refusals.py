@@ -1,13 +1,13 @@
-"""What an error of the coordinator does to a member, whatever it answered."""
+"""Reactions of a member to errors of the coordinator, independent of the request."""
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 
 
-def refused(member: Standing, code: ErrorCode) -> None:
-    """Join anew, look for the coordinator, wait a while, or end: as the code says."""
+def refused(member: ClassicState, code: ErrorCode) -> None:
+    """Rejoin, look up the coordinator, back off or fail, depending on the code."""
     match code:
         case ErrorCode.REBALANCE_IN_PROGRESS if member.phase is Phase.ASSIGNING:
             member.prepare("another rebalance began before the assignment was computed")
@@ -22,7 +22,7 @@ def refused(member: Standing, code: ErrorCode) -> None:
             member.lose_generation("the coordinator does not know the member")
         case _ if code in COORDINATOR_GONE:
             member.link.known = False
-            member.heartbeat_at = member.now  # the session may be nearly over when the next one is found
+            member.heartbeat_at = member.now  # the session may almost be over when the next coordinator is found
             member.link.back_off(member.now)
         case _ if code.retriable:
             member.link.back_off(member.now)

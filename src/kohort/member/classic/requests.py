@@ -1,19 +1,19 @@
-"""The requests of a classic member, from what it knows."""
+"""The requests of a classic member."""
 
 from collections.abc import Collection
 
 from kohort.member.classic.leading import VERSION
 from kohort.member.config import MemberConfig
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.heartbeat import HeartbeatRequest
-from kohort.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
 NO_GENERATION = -1
-_LONGEST_REASON = 255  # KIP-800: a coordinator may refuse more
+_LONGEST_REASON = 255  # KIP-800: a coordinator may reject longer ones
 
 
 def join_request(
@@ -26,7 +26,10 @@ def join_request(
     generation: int,
     reason: str,
 ) -> JoinGroupRequest:
-    """`owned` is what the member goes on processing, `last` what it was last given, in `generation`."""
+    """Return a JoinGroup.
+
+    `owned` is what the member keeps processing, `last` its last assignment, received in `generation`.
+    """
     protocols = []
     for assignor in config.assignors:
         subscription = Subscription(
@@ -58,7 +61,7 @@ def sync_request(
     protocol_name: str,
     assignments: list[SyncGroupRequestAssignment],
 ) -> SyncGroupRequest:
-    """`assignments` is empty for all but the leader."""
+    """Return a SyncGroup; `assignments` is empty for all members but the leader."""
     return SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation,
@@ -71,14 +74,14 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> HeartbeatRequest:
-    """A sign of life."""
+    """Return a heartbeat."""
     return HeartbeatRequest(
         group_id=config.group_id, generation_id=generation, member_id=member_id, group_instance_id=config.instance_id
     )
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
-    """KIP-345's form, LeaveGroup v3 and later."""
+    """Return a LeaveGroup in the form of KIP-345 (version 3 and later)."""
     identity = MemberIdentity(
         member_id=member_id, group_instance_id=config.instance_id, reason=reason[:_LONGEST_REASON]
     )

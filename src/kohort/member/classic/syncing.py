@@ -1,4 +1,4 @@
-"""From a generation to its assignment: the leader computes it, every member gets its part by SyncGroup."""
+"""From a generation to its assignment: the leader computes it, and every member gets its share by SyncGroup."""
 
 from collections.abc import Collection
 
@@ -8,17 +8,17 @@ from kohort.member.callbacks import CallbackKind
 from kohort.member.classic.leading import Lead, lead_of
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import sync_request
-from kohort.member.classic.standing import Standing
+from kohort.member.classic.standing import ClassicState
 from kohort.member.phase import Phase
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
-from kohort.wire.consumer_protocol import decode_assignment
-from kohort.wire.join_group import JoinGroupResponse
-from kohort.wire.sync_group import SyncGroupRequestAssignment, SyncGroupResponse
+from kohort.wire.messages.consumer_protocol import decode_assignment
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequestAssignment, SyncGroupResponse
 
 
-def take_lead(member: Standing, assignor: Assignor, response: JoinGroupResponse) -> None:
-    """Compute the group's assignment, as soon as the partition counts of all its topics are known."""
+def take_lead(member: ClassicState, assignor: Assignor, response: JoinGroupResponse) -> None:
+    """Become the leader, which computes the assignment when the partition counts of all topics are known."""
     try:
         member.lead = lead_of(assignor, response)
     except DecodeError as problem:
@@ -29,38 +29,45 @@ def take_lead(member: Standing, assignor: Assignor, response: JoinGroupResponse)
     member.enter(Phase.ASSIGNING)
 
 
-def assign_if_possible(member: Standing) -> None:
-    """The leader's part of SyncGroup."""
+def assign_if_possible(member: ClassicState) -> None:
+    """Compute the group's assignment and send it with SyncGroup, if the metadata is complete."""
     lead = member.lead
     assert lead is not None
     topics = topics_to_watch(member, lead)
     if not topics <= member.asked or not member.link.ready(member.now):
         return
     member.counts = {topic: member.partitions.get(topic) for topic in topics}
-    # As Kafka's: a leader without a rack uses what is known of racks, but does not watch it for the others.
+    # As in Kafka, a leader without a rack uses known racks, but does not watch them for the other members.
     watches = member.config.rack_id is not None and lead.knows_racks
     member.near = racks_of(member, topics) if watches else None
+    if lead.skip_assignment:
+        # KIP-814: a static leader returned, and the group keeps its assignment; the leader still watches the topics.
+        sync(member, [])
+        return
     try:
-        shares = lead.shares(member.counts, member.racks)
+        given = lead.assign(member.counts, member.racks)
+        shares, complaint = lead.encoded(given), lead.complaint(member.counts, given)
     except Exception as problem:  # noqa: BLE001  a user's own assignor may fail in any way
         detail = f"the assignor {lead.assignor.name!r} failed: {type(problem).__name__}: {problem}"
         member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
         return
+    if complaint is not None:
+        member.actions.warning = f"the assignor {lead.assignor.name!r} is wrong: {complaint}"
     sync(member, shares)
 
 
-def racks_of(member: Standing, topics: Collection[str]) -> dict[TopicPartition, frozenset[str]]:
-    """Where the replicas of these topics are now."""
+def racks_of(member: ClassicState, topics: Collection[str]) -> dict[TopicPartition, frozenset[str]]:
+    """Return the racks of the replicas of these topics' partitions."""
     return {partition: racks for partition, racks in member.racks.items() if partition.topic in topics}
 
 
-def topics_to_watch(member: Standing, lead: Lead) -> frozenset[str]:
-    """A leader answers for what others subscribed to as well."""
+def topics_to_watch(member: ClassicState, lead: Lead) -> frozenset[str]:
+    """Return the topics to watch: a leader also watches the subscriptions of other members."""
     return lead.topics | member.topics
 
 
-def sync(member: Standing, shares: list[SyncGroupRequestAssignment]) -> None:
-    """Ask for the assignment; the leader brings everybody's."""
+def sync(member: ClassicState, shares: list[SyncGroupRequestAssignment]) -> None:
+    """Send SyncGroup; the leader's request carries the assignments of all members."""
     assert member.generation is not None and member.protocol_name is not None
     if not member.is_leader:
         member.counts, member.near = {}, None
@@ -69,12 +76,12 @@ def sync(member: Standing, shares: list[SyncGroupRequestAssignment]) -> None:
     member.enter(Phase.SYNCING)
 
 
-def synced(member: Standing, response: SyncGroupResponse) -> None:
-    """The assignment is there, or the group went on without it."""
+def synced(member: ClassicState, response: SyncGroupResponse) -> None:
+    """Handle the answer to SyncGroup: the assignment, or an error because the group moved on."""
     member.phase_request = None
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
-        # KAFKA-13891: the generation of the last assignment stays what it was, not the one that failed here.
+        # KAFKA-13891: keep the generation of the last assignment; the one that failed here does not count.
         member.prepare("the group began to rebalance again before the assignment arrived")
         refused(member, code)
         return
@@ -88,14 +95,14 @@ def synced(member: Standing, response: SyncGroupResponse) -> None:
     _apply(member, frozenset(one for one in assignment.partitions if one.topic in member.joined_topics))
 
 
-def _apply(member: Standing, assigned: frozenset[TopicPartition]) -> None:
+def _apply(member: ClassicState, assigned: frozenset[TopicPartition]) -> None:
     assert member.generation is not None
     member.last_assignment, member.last_generation = assigned, member.generation
-    if member.leave is None:  # who leaves was told to give everything up
+    if member.leave is None:  # a leaving member was told to give up everything
         if member.owned - assigned:
             member.callbacks.add(CallbackKind.REVOKE, member.owned - assigned)
         member.callbacks.add(CallbackKind.ASSIGN, assigned - member.owned)
     member.commits.rebalanced()
-    # At once: a coordinator that holds heartbeats can tell only a member that has one in flight.
+    # Send it at once: a coordinator that holds heartbeats can only notify a member with one in flight.
     member.heartbeat_at = member.assigned_at = member.now
     member.enter(Phase.STABLE)

@@ -1,2 +1,5 @@
-"""The member of a consumer group (KIP-848): the coordinator says what it should own, the member gets there step by
-step, and all of it goes by one request, ConsumerGroupHeartbeat."""
+"""The member of a consumer group (KIP-848).
+
+The coordinator sends the target assignment, and the member reaches it step by step. Both use a single
+request, ConsumerGroupHeartbeat.
+"""

@@ -1,4 +1,4 @@
-"""A member that computes its group's target by an assignor of its own: what KIP-848 planned and Kafka left out.
+"""A member that computes its group's target with its own assignor, which KIP-848 planned and Kafka omitted.
 
 The interface is that of classic groups, so one assignor works under both protocols (docs/decisions/005).
 """
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kohort.assignor import Assignor, RebalanceProtocol
-from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.consumer.standing import ConsumerState
 from kohort.model import UUID, TopicPartition
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     Computation,
     Computed,
     MemberTarget,
     OfferedAssignor,
     TopicPartitions,
 )
-from kohort.wire.consumer_protocol import Subscription
+from kohort.wire.messages.consumer_protocol import Subscription
 
 
-def offers(member: ConsumerStanding) -> list[OfferedAssignor] | None:
-    """The assignors that the member can compute by, in its order of preference; None for none."""
+def offers(member: ConsumerState) -> list[OfferedAssignor] | None:
+    """Return the assignors with which the member can compute, in order of preference; None if it has none."""
     generation = -1 if member.generation is None else member.generation
     return [
         OfferedAssignor(name=one.name, user_data=one.user_data(member.wish.topics, member.owned, generation))
@@ -30,7 +30,7 @@ def offers(member: ConsumerStanding) -> list[OfferedAssignor] | None:
 
 
 def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
-    """The target that the coordinator asks for, or why there is none."""
+    """Return the target that the coordinator requests, or an error."""
     assignor = next((one for one in assignors if one.name == asked.assignor), None)
     if assignor is None:
         return Computed(group_epoch=asked.group_epoch, error=f"the member has no assignor {asked.assignor!r}")
@@ -50,8 +50,8 @@ def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
     try:
         shares = assignor.assign(partitions, subscriptions, instance_ids)
         if assignor.protocol is RebalanceProtocol.COOPERATIVE:
-            # It leaves out what changes hands until a second rebalance. Here it is the coordinator that keeps a
-            # partition from its next owner until the last has given it up, so what that rebalance brings is told now.
+            # The first result omits partitions that move until a second rebalance. In a consumer group, the coordinator
+            # withholds a partition until its owner has given it up. So the result of that rebalance is computed now.
             for member_id, share in shares.items():
                 subscriptions[member_id] = replace(subscriptions[member_id], owned_partitions=share.partitions)
             shares = assignor.assign(partitions, subscriptions, instance_ids)

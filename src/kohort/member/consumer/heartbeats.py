@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: when one goes out, what it says, and what its answer means.
+"""ConsumerGroupHeartbeat: when it is sent, its contents, and the handling of its answer.
 
-What has not changed is left out. After an error, a lost answer or a new connection everything is said again, since
-nobody knows how much the coordinator took in.
+Unchanged fields are omitted. After an error, a lost answer or a new connection all fields are sent again,
+because the member does not know what the coordinator received.
 """
 
 from collections import defaultdict
@@ -11,10 +11,10 @@ from kohort.member.consumer.computing import compute, offers
 from kohort.member.consumer.phases import IN_GROUP
 from kohort.member.consumer.reconciling import is_reconciled, take_target
 from kohort.member.consumer.refusals import refused
-from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.consumer.standing import ConsumerState
 from kohort.member.phase import Phase
 from kohort.model import UUID, Millis
-from kohort.wire.consumer_group_heartbeat import (
+from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -28,15 +28,15 @@ _TAKES_NO_OFFERS = (
 _TAKES_NO_WEIGHTS = "the broker knows no weights of members, so this one gets as much as the others: it wanted"
 
 
-def send_heartbeat_if_due(member: ConsumerStanding) -> None:
-    """Send one when its time has come, or when there is something to say."""
+def send_heartbeat_if_due(member: ConsumerState) -> None:
+    """Send a heartbeat if it is due or there is something to report."""
     if not member.link.ready(member.now) or not _may_speak(member):
         return
     changed = member.said is not None and member.said != member.wish
     if member.heartbeats:
-        # A coordinator may hold a heartbeat that has nothing to say; a second one on the connection releases it.
-        # An acknowledgement needs no second one: no heartbeat of a member that owes one is held. Nor is a join, and a
-        # second one would be refused, as it does not say everything.
+        # A coordinator may hold a heartbeat without a report; a second one on the connection releases it.
+        # An acknowledgement needs no second one: heartbeats of a member that owes one are not held. Neither is a
+        # join, and a second one would be rejected because it does not contain all fields.
         if not changed or len(member.heartbeats) > 1 or member.generation is None:
             return
         member.owes_acknowledgement = True
@@ -56,15 +56,15 @@ def send_heartbeat_if_due(member: ConsumerStanding) -> None:
             member.enter(Phase.STABLE if is_reconciled(member) else Phase.RECONCILING)
 
 
-def next_heartbeat_at(member: ConsumerStanding) -> Millis | None:
-    """When the next is due; None while none may be sent."""
+def next_heartbeat_at(member: ConsumerState) -> Millis | None:
+    """Return when the next heartbeat is due; None if none may be sent."""
     if not _may_speak(member) or member.heartbeats or not member.link.known:
         return None
     return max(member.heartbeat_at, member.link.retry_at)
 
 
-def heartbeat_answered(member: ConsumerStanding, request: int, response: ConsumerGroupHeartbeatResponse) -> None:
-    """The coordinator says which epoch the member is at, and what it should own where that changed."""
+def heartbeat_answered(member: ConsumerState, request: int, response: ConsumerGroupHeartbeatResponse) -> None:
+    """Handle the coordinator's answer: the member's epoch, and its target assignment if that changed."""
     if request not in member.heartbeats:
         return
     config = member.config
@@ -95,33 +95,33 @@ def heartbeat_answered(member: ConsumerStanding, request: int, response: Consume
         member.actions.warning = f"what this member computed for its group does not count: {response.refused}"
 
 
-def heartbeat_failed(member: ConsumerStanding, request: int, code: ErrorCode, message: str | None = None) -> None:
-    """It was refused, or no answer will come."""
+def heartbeat_failed(member: ConsumerState, request: int, code: ErrorCode, message: str | None = None) -> None:
+    """Handle an error, or the loss of the answer."""
     _over(member, request)
     member.said = None
     member.heartbeat_at = member.now
     refused(member, code, message)
 
 
-def _over(member: ConsumerStanding, request: int) -> None:
+def _over(member: ConsumerState, request: int) -> None:
     member.heartbeats.discard(request)
     member.reports.discard(request)
     if request == member.saying:
         member.saying = None
 
 
-def _is_in(member: ConsumerStanding) -> bool:
+def _is_in(member: ConsumerState) -> bool:
     return member.phase in IN_GROUP or (member.phase is Phase.PREPARE_LEAVING and member.generation is not None)
 
 
-def _may_speak(member: ConsumerStanding) -> bool:
-    if member.phase is Phase.JOINING and member.generation is None:
-        # Epoch 0 says that the member owns nothing, so the application must have given everything up.
+def _may_speak(member: ConsumerState) -> bool:
+    if member.phase is Phase.JOINING:
+        # Epoch 0 states that the member owns nothing, so the application must have given up everything.
         return member.callbacks.idle
     return _is_in(member)
 
 
-def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
+def _heartbeat(member: ConsumerState) -> ConsumerGroupHeartbeatRequest:
     config, wish, said = member.config, member.wish, member.said
     request = ConsumerGroupHeartbeatRequest(
         group_id=config.group_id,
@@ -144,7 +144,7 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     if said is None or member.owes_acknowledgement:
         request.topic_partitions = _owned(member)
         member.owes_acknowledgement, member.acknowledged = False, True
-    # Always: a coordinator that has just loaded the group knows no offers, and must not take that for none.
+    # Sent always: a coordinator that just loaded the group knows no offers, and must not assume that none exist.
     request.offered_assignors = offers(member)
     request.computed, member.computed = member.computed, None
     request.asks_anew, member.asks_anew = member.asks_anew, None
@@ -152,8 +152,8 @@ def _heartbeat(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     return request
 
 
-def _owned(member: ConsumerStanding) -> list[TopicPartitions]:
-    """Whatever the application has, though it may only just have been told: nobody else may get that."""
+def _owned(member: ConsumerState) -> list[TopicPartitions]:
+    """Return all partitions of the application, even those it has just been given: no one else may get them."""
     numbers = defaultdict[UUID, list[int]](list)
     for topic, number in sorted(member.owned):
         numbers[member.ids[topic]].append(number)

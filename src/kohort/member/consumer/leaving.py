@@ -1,31 +1,32 @@
-"""Ways out of a consumer group: the application leaves, or it stopped polling and the member leaves for it."""
+"""Leaving a consumer group: the application leaves, or the member leaves because the application stopped polling."""
 
 from kohort.errors import ErrorCode
 from kohort.member.callbacks import CallbackKind
 from kohort.member.consumer.refusals import refused
-from kohort.member.consumer.standing import ConsumerStanding, Wish
+from kohort.member.consumer.standing import ConsumerState, WantedTopics
 from kohort.member.events import Leave
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _LEAVES, _LEAVES_FOR_A_WHILE = -1, -2
-"""Member epochs. A static member that leaves for a while keeps its partitions until its session is over."""
+"""Member epochs for leaving. A static member that leaves temporarily keeps its partitions for its session."""
 
 
-def begin_leaving(member: ConsumerStanding, event: Leave) -> None:
-    """First the application gives everything up, while heartbeats go on."""
+def begin_leaving(member: ConsumerState, event: Leave) -> None:
+    """Begin to leave; the application gives up all partitions first, while heartbeats continue."""
     staying = member.wish
     member.topics, member.expression = frozenset(), None
     if member.phase in (Phase.UNSUBSCRIBED, Phase.PREPARE_LEAVING, Phase.LEAVING):
         return
     member.leave, member.staying_wish = event, staying
-    member.callbacks.add(CallbackKind.LOST if member.generation is None else CallbackKind.REVOKE, member.owned)
+    # If the member is not in the group, LOST runs before, and no partition is left to revoke.
+    member.callbacks.add(CallbackKind.REVOKE, member.owned)
     member.enter(Phase.PREPARE_LEAVING)
 
 
-def leave_if_possible(member: ConsumerStanding) -> None:
-    """Once the callbacks are through and their commits answered: say goodbye, or be gone."""
+def leave_if_possible(member: ConsumerState) -> None:
+    """Leave once the callbacks are complete and their commits answered, with a last heartbeat if required."""
     if member.phase is Phase.PREPARE_LEAVING and member.callbacks.idle and not member.commits.blocks_rejoining:
         member.enter(Phase.LEAVING)
     if member.phase is not Phase.LEAVING or member.goodbye is not None:
@@ -37,34 +38,35 @@ def leave_if_possible(member: ConsumerStanding) -> None:
         member.goodbye = member.send(_goodbye(member))
 
 
-def goodbye_answered(member: ConsumerStanding, code: ErrorCode) -> None:
-    """The coordinator heard it, or another has to be told."""
+def goodbye_answered(member: ConsumerState, code: ErrorCode) -> None:
+    """Handle the answer to the last heartbeat; if the coordinator moved, look it up and repeat the request."""
     member.goodbye = None
     if code in COORDINATOR_GONE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         refused(member, code)
     else:
-        # Whatever else it says (unknown, fenced): the group does not count us.
+        # Any other error (unknown, fenced) means that the member is not in the group.
         _left(member)
 
 
-def leave_if_overdue(member: ConsumerStanding) -> None:
-    """An application that does not poll holds partitions that nobody processes."""
+def leave_if_overdue(member: ConsumerState) -> None:
+    """Leave if the application does not poll: nobody processes the partitions that it holds."""
     overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return
     member.warn_overdue()
     if member.may_be_counted and member.link.known:
-        # Whether it was heard, nobody waits to know.
+        # Nothing waits for the answer.
         member.send(_goodbye(member))
     member.forget_epoch(ErrorCode.UNKNOWN_MEMBER_ID)
     member.callbacks.add(CallbackKind.LOST, member.owned)
     member.enter(Phase.STALE)
 
 
-def rejoin_if_possible(member: ConsumerStanding) -> None:
-    """Who was fenced joins anew as soon as the application has given everything up; who was stale, once it polls.
+def rejoin_if_possible(member: ConsumerState) -> None:
+    """Rejoin once the application has given up everything and, if the member was stale, polls again.
 
-    One that is in a poll, or never polls, was stale because a callback took too long.
+    If the application is in a poll, or never polls, the member was stale because a callback took too
+    long; then it does not wait for a poll.
     """
     if not member.callbacks.idle:
         return
@@ -74,7 +76,7 @@ def rejoin_if_possible(member: ConsumerStanding) -> None:
         member.join("the application polls again after max.poll.interval.ms")
 
 
-def _goodbye(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
+def _goodbye(member: ConsumerState) -> ConsumerGroupHeartbeatRequest:
     for_good = member.leave is not None and member.leave.for_good
     return ConsumerGroupHeartbeatRequest(
         group_id=member.config.group_id,
@@ -84,9 +86,9 @@ def _goodbye(member: ConsumerStanding) -> ConsumerGroupHeartbeatRequest:
     )
 
 
-def _left(member: ConsumerStanding) -> None:
+def _left(member: ConsumerState) -> None:
     member.forget_epoch(ErrorCode.UNKNOWN_MEMBER_ID)
-    member.leave, member.staying_wish, member.polled_at = None, Wish(), None
+    member.leave, member.staying_wish, member.polled_at = None, WantedTopics(), None
     member.enter(Phase.UNSUBSCRIBED)
     if member.topics or member.expression:
         member.join("the member is new")

@@ -1,4 +1,4 @@
-"""The member of a consumer group as a state machine: which of its modules an event concerns."""
+"""The member of a consumer group as a state machine: dispatch of events to the modules of this package."""
 
 from typing import assert_never
 
@@ -20,10 +20,10 @@ from kohort.member.consumer.leaving import (
 from kohort.member.consumer.phases import IN_GROUP
 from kohort.member.consumer.reconciling import callback_done, reconcile, unresolved
 from kohort.member.consumer.refusals import refused
-from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.consumer.standing import ConsumerState
 from kohort.member.events import (
     CallbackDone,
-    CommitAsked,
+    CommitRequested,
     CoordinatorFound,
     CoordinatorUnavailable,
     Event,
@@ -42,11 +42,11 @@ from kohort.member.phase import Phase
 from kohort.member.telling import tell_next, told
 from kohort.model import UUID, Millis
 from kohort.wire.codec import Message
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kohort.wire.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 
 
-class ConsumerMember(ConsumerStanding):
+class ConsumerMember(ConsumerState):
     """One member of one consumer group."""
 
     def _take(self, event: Event) -> None:
@@ -77,7 +77,7 @@ class ConsumerMember(ConsumerStanding):
             case CallbackDone():
                 told(self)
                 callback_done(self)
-            case CommitAsked():
+            case CommitRequested():
                 commit_asked(self, event)
             case TimerFired(timer):
                 self._timer_fired(timer)
@@ -91,7 +91,7 @@ class ConsumerMember(ConsumerStanding):
         if self.phase in (Phase.UNSUBSCRIBED, Phase.FATAL):
             self.join("the member is new")
 
-    # -- answers
+    # -- responses
 
     def _responded(self, request: int, response: Message) -> None:
         sent = self.requests.pop(request, None)
@@ -131,9 +131,7 @@ class ConsumerMember(ConsumerStanding):
         send_heartbeat_if_due(self)
 
     def _wants_coordinator(self) -> bool:
-        if self.commits.head is not None or self.phase in IN_GROUP:
-            return True
-        return self.phase in (Phase.PREPARE_LEAVING, Phase.LEAVING) and self.may_be_counted
+        return self.commits.head is not None or self.phase in IN_GROUP or self.may_be_counted
 
     def _topics_to_watch(self) -> frozenset[str]:
         return self.topics

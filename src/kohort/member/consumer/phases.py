@@ -1,9 +1,9 @@
-"""Where a member of a consumer group may go from where (KIP-848's client; Kafka calls it MemberState)."""
+"""Transitions between the phases of a consumer group's member (KIP-848's client; Kafka calls it MemberState)."""
 
 from kohort.member.phase import Phase
 
 IN_GROUP = frozenset({Phase.JOINING, Phase.RECONCILING, Phase.ACKNOWLEDGING, Phase.STABLE})
-"""The member is in the group, or about to be, and wants to stay."""
+"""Phases in which the member is in the group or is joining it, and does not leave."""
 
 _OUT = frozenset({Phase.FENCED, Phase.STALE, Phase.FATAL})
 

@@ -1,21 +1,24 @@
-"""From what a member owns to what it should own (KIP-848), one step at a time, while heartbeats go on:
+"""Move a member from its partitions to its target assignment (KIP-848), step by step, while heartbeats continue:
 
     give up what the target lacks -> the application is done -> acknowledge
     take over what is new         -> the application is done -> acknowledge
 
-A step looks at the newest target, so one that comes while the application is busy is next. Partitions are told apart
-by topic id: of a topic that was made anew under its old name, the old partitions are lost and the new ones are won.
+Each step uses the latest target, so a target that arrives while the application is busy is next.
+Partitions are identified by topic ID: if a topic is recreated under its old name, the old partitions are
+lost and the new ones are assigned.
 """
 
+from collections.abc import Mapping
+
 from kohort.member.callbacks import CallbackKind
-from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.consumer.standing import ConsumerState
 from kohort.member.phase import Phase
 from kohort.model import UUID, TopicPartition
-from kohort.wire.consumer_group_heartbeat import Assignment
+from kohort.wire.messages.consumer_group_heartbeat import Assignment
 
 
-def take_target(member: ConsumerStanding, assignment: Assignment) -> None:
-    """Another target, or the same one once more, as after a full heartbeat."""
+def take_target(member: ConsumerState, assignment: Assignment) -> None:
+    """Record the target assignment, which may be unchanged, as after a full heartbeat."""
     target = {one.topic_id: frozenset(one.partitions) for one in assignment.topic_partitions if one.partitions}
     if target == member.target:
         return
@@ -25,73 +28,79 @@ def take_target(member: ConsumerStanding, assignment: Assignment) -> None:
         member.enter(Phase.RECONCILING)
 
 
-def reconcile(member: ConsumerStanding) -> None:
-    """Begin the next step, if the application is free."""
+def reconcile(member: ConsumerState) -> None:
+    """Begin the next step, if no callback runs."""
     if member.phase is not Phase.RECONCILING or not member.callbacks.idle:
         return
     give_up = member.owned - _kept(member)
     if give_up:
-        # What a deleted topic's partitions were read to must not be committed for a new topic of its name.
+        # The positions in a deleted topic's partitions must not be committed for a new topic with its name.
         gone = frozenset(one for one in give_up if member.ids[one.topic] not in member.names)
-        for kind, partitions in ((CallbackKind.LOST, gone), (CallbackKind.REVOKE, give_up - gone)):
-            if partitions:
-                member.callbacks.add(kind, partitions)
+        if gone:
+            member.callbacks.add(CallbackKind.LOST, gone, deleted=True)
+        if give_up - gone:
+            member.callbacks.add(CallbackKind.REVOKE, give_up - gone)
         return
     if member.reports or member.said is None:
-        # What a heartbeat on its way does not list as owned, the coordinator may give to another when it arrives.
+        # The coordinator may reassign partitions that a heartbeat in flight does not list as owned.
         return
     new = _resolved(member) - member.owned
-    if new or (member.owes_assign and not unresolved(member)):
+    if new or not unresolved(member):
         member.owes_assign = bool(unresolved(member))
         member.ids |= {name: topic_id for topic_id, name in _named(member).items()}
         member.callbacks.add(CallbackKind.ASSIGN, new)
     elif not member.acknowledged:
-        # Nothing to do before metadata names the rest; but the coordinator may wait to hear what is not owned.
+        # Nothing to do until metadata names the rest, but the coordinator may wait to learn what is not owned.
         _acknowledge(member)
 
 
-def callback_done(member: ConsumerStanding) -> None:
-    """A step is complete when the application is; both kinds of giving up are one."""
+def callback_done(member: ConsumerState) -> None:
+    """Complete a step when all its callbacks are complete; lost and revoked partitions are one step."""
     owned_topics = {partition.topic for partition in member.owned}
     member.ids = {name: topic_id for name, topic_id in member.ids.items() if name in owned_topics}
     if member.phase is Phase.RECONCILING and member.callbacks.idle:
         _acknowledge(member)
 
 
-def is_reconciled(member: ConsumerStanding) -> bool:
-    """Whether the member owns its target, and its application knows."""
-    return not (member.owes_assign or unresolved(member) or member.owned != _kept(member) | _resolved(member))
+def is_reconciled(member: ConsumerState) -> bool:
+    """Return whether the member owns its target and the application has been notified."""
+    return not member.owes_assign
 
 
-def unresolved(member: ConsumerStanding) -> frozenset[UUID]:
-    """The topics of the target that have no name yet."""
-    return frozenset(member.target or ()) - _named(member).keys()
+def unresolved(member: ConsumerState) -> frozenset[UUID]:
+    """Return the topics of the target that have no name yet."""
+    return frozenset(_target(member)) - _named(member).keys()
 
 
-def _acknowledge(member: ConsumerStanding) -> None:
+def _acknowledge(member: ConsumerState) -> None:
     member.owes_acknowledgement = True
     member.enter(Phase.ACKNOWLEDGING)
 
 
-def _kept(member: ConsumerStanding) -> frozenset[TopicPartition]:
-    target = member.target or {}
+def _target(member: ConsumerState) -> Mapping[UUID, frozenset[int]]:
+    assert member.target is not None
+    return member.target
+
+
+def _kept(member: ConsumerState) -> frozenset[TopicPartition]:
+    target = _target(member)
     return frozenset(one for one in member.owned if one.partition in target.get(member.ids[one.topic], ()))
 
 
-def _named(member: ConsumerStanding) -> dict[UUID, str]:
-    """The topics of the target whose names are known, if only because the member owns some of them.
+def _named(member: ConsumerState) -> dict[UUID, str]:
+    """Return the topics of the target whose names are known, from the metadata or from owned partitions.
 
-    A name that still stands for an older topic of the application's is not free yet.
+    A name that the application still uses for an older topic is not available yet.
     """
     owned = {topic_id: name for name, topic_id in member.ids.items()}
     found: dict[UUID, str] = {}
-    for topic_id in member.target or ():
+    for topic_id in _target(member):
         name = owned.get(topic_id) or member.names.get(topic_id)
         if name is not None and member.ids.get(name, topic_id) == topic_id:
             found[topic_id] = name
     return found
 
 
-def _resolved(member: ConsumerStanding) -> frozenset[TopicPartition]:
-    target = member.target or {}
+def _resolved(member: ConsumerState) -> frozenset[TopicPartition]:
+    target = _target(member)
     return frozenset(TopicPartition(name, n) for topic_id, name in _named(member).items() for n in target[topic_id])

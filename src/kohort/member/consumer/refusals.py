@@ -1,7 +1,7 @@
-"""What an error of the coordinator does to a member of a consumer group, whatever it answered."""
+"""Reactions of a consumer group's member to errors of the coordinator, independent of the request."""
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.member.consumer.standing import ConsumerStanding
+from kohort.member.consumer.standing import ConsumerState
 from kohort.member.link import COORDINATOR_GONE
 
 _TOO_OLD = (
@@ -10,8 +10,8 @@ _TOO_OLD = (
 )
 
 
-def refused(member: ConsumerStanding, code: ErrorCode, message: str | None = None) -> None:
-    """Join anew, look for the coordinator, wait a while, or end: as the code says. `message` is the broker's own."""
+def refused(member: ConsumerState, code: ErrorCode, message: str | None = None) -> None:
+    """Rejoin, look up the coordinator, back off or fail, depending on the code. `message` is the broker's."""
     match code:
         case ErrorCode.FENCED_MEMBER_EPOCH:
             member.fence("the coordinator is at another epoch")
@@ -21,7 +21,7 @@ def refused(member: ConsumerStanding, code: ErrorCode, message: str | None = Non
             member.fence("the group was deleted")
         case _ if code in COORDINATOR_GONE:
             member.link.known = False
-            member.heartbeat_at = member.now  # the session may be nearly over when the next one is found
+            member.heartbeat_at = member.now  # the session may almost be over when the next coordinator is found
             member.link.back_off(member.now)
         case _ if code.retriable:
             member.link.back_off(member.now)

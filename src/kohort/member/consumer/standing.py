@@ -1,7 +1,7 @@
-"""What a member of a consumer group knows of itself, and the few moves that all it does is made of.
+"""State of a consumer group's member, and the transitions that its other modules share.
 
-The modules beside it each hold one matter (heartbeats, reconciliation, commits, leaving) as functions over this state;
-`ConsumerMember` says which of them an event concerns.
+Each of the other modules handles one concern (heartbeats, reconciliation, commits, leaving) as
+functions over this state. `ConsumerMember` dispatches events to them.
 """
 
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ from kohort.member.config import ConsumerMemberConfig
 from kohort.member.consumer.phases import BEFORE, IN_GROUP
 from kohort.member.phase import Phase
 from kohort.model import UUID, Millis
-from kohort.wire.consumer_group_heartbeat import Computed
+from kohort.wire.messages.consumer_group_heartbeat import Computed
 
 
-class Wish(NamedTuple):
-    """What the application wants: topics by name, all whose names match an RE2 expression, and how much of them."""
+class WantedTopics(NamedTuple):
+    """Subscription of the application: topic names, an RE2 expression that matches topics, and a weight."""
 
     topics: frozenset[str] = frozenset()
     expression: str | None = None
     weight: float | None = None
-    """Beside other members; 0 for nothing, None to say nothing of it."""
+    """Share relative to other members; 0 for no partitions, None to send no weight."""
     offers: int = 0
-    """How often the application said that what its assignors tell has changed."""
+    """Number of changes of its assignors' user data that the application reported."""
 
 
-class ConsumerStanding(AnyMember):
-    """The state of a member of a consumer group. While `generation`, its member epoch, is None, it sends epoch 0."""
+class ConsumerState(AnyMember):
+    """State of a consumer group's member. While `generation`, its member epoch, is None, it sends epoch 0."""
 
     BEFORE = BEFORE
     config: ConsumerMemberConfig
@@ -41,74 +41,74 @@ class ConsumerStanding(AnyMember):
         self.weight = config.weight
         self.offers = 0
         self.asks_anew: str | None = None
-        """Why the members of the group are to compute their target once more, for the next heartbeat."""
-        self.staying_wish = Wish()
-        """While the member leaves: what it is still subscribed to."""
+        """Reason for which the next heartbeat requests a new target assignment; None if it requests none."""
+        self.staying_wish = WantedTopics()
+        """Subscription in force while the member leaves."""
         self.expressed = False
-        """Whether the coordinator may hold an expression of this member, which only an empty one takes back."""
+        """Whether the coordinator may have an expression of this member, which only an empty one removes."""
 
         self.heartbeats: set[int] = set()
-        """Heartbeats whose answers count: one, or two where something had to be said while the first was held."""
+        """Heartbeats in flight: one, or two if there was something to report while the first was held."""
         self.reports: set[int] = set()
-        """Those of them that say what is owned."""
+        """Heartbeats in flight that report the owned partitions."""
         self.interval_ms: Millis = 0
-        """As the coordinator last said."""
-        self.said: Wish | None = None
-        """What the coordinator knows of the wish; None: a full heartbeat has to tell it all again."""
+        """Heartbeat interval that the coordinator last sent."""
+        self.said: WantedTopics | None = None
+        """Subscription that the coordinator knows; None if the next heartbeat must contain all fields."""
         self.saying: int | None = None
-        """The heartbeat that told it, until that is answered."""
+        """Heartbeat in flight that reports it; None once it is answered."""
         self.may_be_counted = False
-        """Whether the coordinator may count this member, if only by a heartbeat whose answer was lost."""
+        """Whether the coordinator may have this member in the group, perhaps by a heartbeat with a lost answer."""
         self.goodbye: int | None = None
-        """The heartbeat that leaves."""
+        """Heartbeat with which the member leaves."""
         self.computed: Computed | None = None
-        """The group's target as this member computed it, for the next heartbeat."""
+        """The group's target as computed by this member, for the next heartbeat."""
         self.returned = False
         """Whether the application of a stale member polled again."""
 
         self.target: Mapping[UUID, frozenset[int]] | None = None
-        """The assignment that the coordinator wants the member to have; None before it said."""
+        """Target assignment from the coordinator; None before the first."""
         self.names: Mapping[UUID, str] = {}
-        """The topics of the cluster, as the metadata has them."""
+        """Names of the cluster's topics by ID, from the metadata."""
         self.ids: dict[str, UUID] = {}
-        """Of the owned topics."""
+        """IDs of the owned topics by name."""
         self.owes_assign = False
-        """The application has not been told of this target's end: what is new, or that nothing is."""
+        """Whether the last step of this target is open: an assign callback, even if with no partitions."""
         self.owes_acknowledgement = False
-        """The next heartbeat says what is owned."""
+        """Whether the next heartbeat reports the owned partitions."""
         self.acknowledged = False
-        """Whether a heartbeat has said what is owned since this target came."""
+        """Whether a heartbeat has reported the owned partitions since this target arrived."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether the member is stable in what the group made of its present subscription."""
+        """Whether the member is stable with an assignment that reflects its current subscription."""
         return self.phase is Phase.STABLE and self.said == self.wish and self.saying is None
 
     @property
-    def wish(self) -> Wish:
-        """The subscription that the coordinator should know of."""
+    def wish(self) -> WantedTopics:
+        """The subscription that the coordinator should know."""
         return (
             self.staying_wish
             if self.leave is not None
-            else Wish(self.topics, self.expression, self.weight, self.offers)
+            else WantedTopics(self.topics, self.expression, self.weight, self.offers)
         )
 
     def polls(self) -> None:
-        """The application is there, or back."""
+        """Record that the application polls, perhaps again."""
         super().polls()
         self.returned = self.phase is Phase.STALE
 
-    # -- moves
+    # -- transitions
 
     def join(self, reason: str) -> None:
-        """Ask to be let in, at epoch 0."""
+        """Ask to join, at epoch 0."""
         self.reason = reason
         self.returned = False
         self.heartbeat_at = self.now
         self.enter(Phase.JOINING)
 
     def fence(self, reason: str) -> None:
-        """The group no longer counts this member: what it owns is lost, and it joins anew."""
+        """Handle removal from the group: the member's partitions are lost, and it rejoins."""
         self.forget_epoch(ErrorCode.FENCED_MEMBER_EPOCH)
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase in IN_GROUP:
@@ -116,23 +116,21 @@ class ConsumerStanding(AnyMember):
             self.enter(Phase.FENCED)
 
     def forget_epoch(self, code: ErrorCode) -> None:
-        """Be nobody's member; commits that wait fail with `code`, and answers that are on their way mean nothing."""
+        """Leave the epoch; waiting commits fail with `code`, and answers in flight are ignored."""
         self.generation = None
         self.target = None
-        self.owes_assign = self.owes_acknowledgement = self.acknowledged = False
         self.said, self.may_be_counted, self.computed = None, False, None
         self.heartbeats.clear()
         self.reports.clear()
-        self.saying = None
         self.callbacks.forget_waiting()
         self.commits.drop_all(code)
 
     def fail(self, error: KafkaError) -> None:
-        """Be out of the group until the application subscribes again."""
+        """Fail: stay out of the group until the application subscribes again."""
         self.actions.error = error
         self.forget_epoch(error.code)
         if self.phase is Phase.UNSUBSCRIBED:
-            return  # a simple consumer's coordinator cannot be found: its commits fail, nothing else ends
+            return  # the coordinator of a simple consumer was not found: only its commits fail
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase in BEFORE[Phase.FATAL]:
             self.enter(Phase.FATAL)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from kohort.broker.idle_settings import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
-from kohort.wire import alter_configs as legacy
-from kohort.wire import incremental_alter_configs as incremental
-from kohort.wire.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kohort.wire.describe_cluster import DescribeClusterRequest
-from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kohort.wire.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from kohort.wire.describe_producers import DescribeProducersRequest
-from kohort.wire.describe_producers import TopicRequest as ProducersOf
-from kohort.wire.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from kohort.wire.elect_leaders import ElectLeadersRequest, TopicPartitions
-from kohort.wire.list_config_resources import ListConfigResourcesRequest
-from kohort.wire.offset_for_leader_epoch import (
+from kohort.broker.config.without_effect import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
+from kohort.wire.messages import alter_configs as legacy
+from kohort.wire.messages import incremental_alter_configs as incremental
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kohort.wire.messages.describe_producers import DescribeProducersRequest
+from kohort.wire.messages.describe_producers import TopicRequest as ProducersOf
+from kohort.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest
+from kohort.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kohort.wire.api_versions import ApiVersionsRequest
 from kohort.wire.codec import encode
-from kohort.wire.find_coordinator import FindCoordinatorRequest
-from kohort.wire.heartbeat import HeartbeatRequest
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.interop.conversation.stage import Stage, scene
 
 

@@ -6,9 +6,13 @@ import asyncio
 import functools
 from collections.abc import Mapping
 
-from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kohort.wire.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from kohort.wire.list_config_resources import ListConfigResourcesRequest
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.interop.conversation.stage import Stage, scene
 
 consumer = functools.partial(scene, part="consumer")

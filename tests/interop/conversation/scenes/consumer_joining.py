@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.list_groups import ListGroupsRequest
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest
 from tests.interop.conversation.consumer_members import ConsumerMember, described, settle, topic
 from tests.interop.conversation.members import UNKNOWN_ID
 from tests.interop.conversation.stage import Stage, scene

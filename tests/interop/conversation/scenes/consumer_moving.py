@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 
-from kohort.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from kohort.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kohort.wire.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.interop.conversation.consumer_members import PATIENCE_ROUNDS, ConsumerMember, described, settle, topic
 from tests.interop.conversation.stage import Stage, scene
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tests.interop.conversation.consumer_members import ConsumerMember, described, settle, topic
 from tests.interop.conversation.stage import Stage, scene
 

@@ -6,8 +6,8 @@ import asyncio
 import functools
 from collections.abc import Callable
 
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.interop.conversation.consumer_members import PATIENCE_ROUNDS, ConsumerMember, described, settle, topic
 from tests.interop.conversation.stage import Stage, scene
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kohort.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kohort.wire.delete_topics import DeleteTopicsRequest
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.interop.conversation.members import UNKNOWN_ID
 from tests.interop.conversation.scenes.records import batch, fetch, produce
 from tests.interop.conversation.stage import Client, Stage, scene

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from tests.interop.conversation.members import SUBSCRIPTION, Member, running
 from tests.interop.conversation.stage import Stage, scene
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from kohort.model import TopicPartition
 from kohort.wire.codec import encode
-from kohort.wire.consumer_protocol import (
+from kohort.wire.messages.consumer_protocol import (
     ConsumerProtocolPartitions,
     ConsumerProtocolSubscription,
     Subscription,
     encode_subscription,
 )
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.wire.sync_group import SyncGroupRequestAssignment
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 from tests.interop.conversation.members import Member, running
 from tests.interop.conversation.stage import Stage, scene
 

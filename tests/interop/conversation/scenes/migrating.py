@@ -6,10 +6,10 @@ import functools
 from typing import Any
 
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.list_groups import ListGroupsRequest
-from kohort.wire.sync_group import SyncGroupRequestAssignment
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 from tests.interop.conversation.consumer_members import ConsumerMember, described, settle, topic
 from tests.interop.conversation.members import Member
 from tests.interop.conversation.stage import Stage, scene

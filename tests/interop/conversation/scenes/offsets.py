@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.delete_groups import DeleteGroupsRequest
-from kohort.wire.delete_topics import DeleteTopicsRequest
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.list_groups import ListGroupsRequest
-from kohort.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
-from kohort.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from kohort.wire.offset_fetch import (
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from kohort.wire.batch import seal
-from kohort.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kohort.wire.delete_topics import DeleteTopicsRequest
-from kohort.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.init_producer_id import InitProducerIdRequest
-from kohort.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kohort.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kohort.wire.records import Codec, Record, encode_batch
+from kohort.wire.batches.batch import seal
+from kohort.wire.batches.records import Codec, Record, encode_batch
+from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.interop.conversation.members import UNKNOWN_ID
 from tests.interop.conversation.stage import Client, Stage, scene
 

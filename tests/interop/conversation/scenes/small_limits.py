@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.interop.conversation.members import Member
 from tests.interop.conversation.scenes.records import batch, fetch, produce
 from tests.interop.conversation.stage import Stage, scene

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kohort.wire.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.describe_groups import DescribeGroupsRequest
-from kohort.wire.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.interop.conversation.members import Member, running
 from tests.interop.conversation.stage import Stage, scene
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.model import NO_TOPIC_ID
-from kohort.wire.create_topics import (
+from kohort.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from kohort.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.interop.conversation.members import UNKNOWN_ID
 from tests.interop.conversation.stage import Stage, scene
 

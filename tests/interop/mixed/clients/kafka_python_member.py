@@ -76,6 +76,10 @@ def run(place: Place, said: Said) -> None:
     else:
         consumer.subscribe([place.topic], listener=Listener())
     while not said.stopping.is_set():
+        if consumer._coordinator.rejoining:
+            # Version 3.0.12 forgets a join that it began for new topics if its poll ends between the answers to
+            # JoinGroup and SyncGroup: it is never assigned anything then, with whatever broker.
+            consumer._coordinator.request_rejoin()
         try:
             polled = consumer.poll(timeout_ms=POLL_S * 1000)
         except NoOffsetForPartitionError:

@@ -1,6 +1,6 @@
-// One member of an experiment's group by the Java client: java -cp ... LabMember ORDER
-// ORDER is the JSON of kohort.lab.order; what it prints is told in kohort.lab.events. It leaves on SIGTERM.
-// It counts records per key in a store per partition, as clients/application.py does for the clients in Python.
+// Member of an experiment's group that uses the Java client: java -cp ... LabMember ORDER
+// ORDER is the JSON of kohort.lab.order; kohort.lab.events describes the output. It leaves on SIGTERM.
+// It counts records per key in a store per partition, as clients/application.py does for the Python clients.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -68,7 +68,7 @@ public class LabMember implements ConsumerRebalanceListener {
     }
 
     static void say(String event, String more) {
-        // One write per line, so that a kill leaves no half of one behind.
+        // One write per line, so that a killed process leaves no incomplete line.
         byte[] line = ("{\"event\":\"" + event + "\",\"at\":" + System.nanoTime() + more + "}\n").getBytes();
         System.out.write(line, 0, line.length);
         System.out.flush();
@@ -163,7 +163,7 @@ public class LabMember implements ConsumerRebalanceListener {
     }
 
     void settle(Collection<Integer> partitions) {
-        // The counts first: a crash in between counts some records twice, never too few.
+        // The counts are written first: a crash in between counts some records twice, but never too few.
         if (producer != null) {
             for (int one : partitions) {
                 Set<String> keys = changed.remove(one);
@@ -190,7 +190,7 @@ public class LabMember implements ConsumerRebalanceListener {
             offsets.forEach((one, end) -> told.add("[" + one.partition() + "," + end.offset() + "]"));
             say("committed", ",\"ends\":" + told);
         } catch (RebalanceInProgressException | CommitFailedException refused) {
-            // Committed again after the rebalance, or read again by whoever has them now.
+            // The offsets are committed after the rebalance, or the new owners read the records again.
         }
     }
 
@@ -236,7 +236,7 @@ public class LabMember implements ConsumerRebalanceListener {
         member.run();
     }
 
-    // Several members at once for a few seconds: whatever classes a member needs are loaded when this ends.
+    // Run several members at once for a few seconds, which loads all classes that a member needs.
     static void rehearse(ObjectMapper json, String[] orders) throws Exception {
         List<LabMember> members = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();

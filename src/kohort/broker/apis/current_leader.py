@@ -1,0 +1,33 @@
+"""The current leader of a partition that another broker leads, for Produce and Fetch responses (KIP-951)."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kohort.broker.logs.leadership import Leadership
+from kohort.log.api import Topic
+from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    leadership: Leadership
+
+
+def current_leader(broker: Parts, topic: Topic, partition: int) -> LeaderIdAndEpoch | None:
+    """Return the partition's leader; None if the partition does not exist."""
+    if not 0 <= partition < topic.partitions:
+        return None
+    leader = broker.leadership.leader(topic, partition)
+    return LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
+
+
+def endpoints(broker: Parts, leaders: Iterable[LeaderIdAndEpoch | None]) -> list[NodeEndpoint]:
+    """Return the addresses of the brokers that are among `leaders`, each once."""
+    named = dict.fromkeys(leader.leader_id for leader in leaders if leader is not None)
+    nodes = (broker.leadership.node(node_id) for node_id in named)
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in nodes
+        if node is not None
+    ]

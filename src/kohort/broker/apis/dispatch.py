@@ -1,0 +1,107 @@
+"""Dispatch of a frame to its handler: the request is decoded once, and its answer queued in order."""
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from kohort.broker.apis import api_versions
+from kohort.broker.apis.routes import Parts as HandlerParts
+from kohort.broker.apis.routes import route, routes
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.net.call import Call
+from kohort.broker.net.connection import BadFrame, ClientConnection
+from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
+from kohort.broker.net.route import Route
+from kohort.coordinator import WaitingRequest
+from kohort.errors import ErrorCode
+from kohort.wire.codec import Message
+from kohort.wire.codec.varint import skip_tags
+from kohort.wire.header import API_VERSIONS
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+
+
+class Parts(HandlerParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    fenced: Callable[[], bool] | None
+    groups: GroupCoordinator
+    max_elements: int
+
+
+log = logging.getLogger("kohort.broker")
+
+_head = struct.Struct(">hhih").unpack_from
+
+
+class Dispatch:
+    """The dispatcher of one broker."""
+
+    def __init__(self, broker: Parts) -> None:
+        self._broker = broker
+
+    def handle(self, connection: ClientConnection, frame: bytes) -> None:
+        """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""
+        try:
+            api_key, version, correlation_id, length = _head(frame)
+        except struct.error:
+            raise BadFrame("a request is too short for its header") from None
+        found = routes.get((api_key, version)) or route(api_key, version)
+        if found is None:
+            self._unserved(connection, api_key, version, correlation_id)
+            return
+        broker = self._broker
+        if broker.fenced is not None and broker.fenced():
+            raise BadFrame("this broker has no lease now")
+        last = connection.last_heartbeat
+        if last is not None and last.route is found and last.said == frame[8:]:
+            request = last.request
+        else:
+            request = self._decode(connection, found, frame, length)
+        call = Call(connection, correlation_id, found, request)
+        try:
+            if connection.held_heartbeat is not None:
+                self._release(connection, request)
+            found.handler(broker, call, request)
+            connection.place(call)
+        except Exception:  # a bug in the broker must affect only this connection
+            log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
+            connection.refuse("the request met an error of the broker's own")
+
+    def _decode(self, connection: ClientConnection, found: Route, frame: bytes, length: int) -> Message:
+        """Return the frame's request; `length` is that of its client ID."""
+        position = 10 + max(length, 0)
+        if connection.client_id_bytes != (raw := frame[10:position]):  # a null ID is treated as empty
+            connection.client_id_bytes = raw
+            connection.client_id = raw.decode("utf-8", "surrogateescape")
+            connection.last_heartbeat = None  # remembered for another client ID
+        if found.flexible_request:
+            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
+        request: Message = found.decode(frame, position, self._broker.max_elements)[0]
+        if found.repeats and len(frame) <= LARGEST:
+            connection.last_heartbeat = RepeatedHeartbeat(found, frame[8:], request)
+        return request
+
+    def _release(self, connection: ClientConnection, request: Message) -> None:
+        """Answer a held heartbeat now, because answers to later requests cannot be sent before its own."""
+        call, connection.held_heartbeat = connection.held_heartbeat, None
+        if call is not None and call.open:
+            held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
+            behind = WaitingRequest.REQUEST
+            if type(request) is type(held):
+                own = request.member_id == held.member_id
+                behind = WaitingRequest.OWN_HEARTBEAT if own else WaitingRequest.OTHERS_HEARTBEAT
+                connection.has_many_members |= not own
+            self._broker.groups.shard(held.group_id).release(call, behind)
+
+    def _unserved(self, connection: ClientConnection, api_key: int, version: int, correlation_id: int) -> None:
+        if api_key != API_VERSIONS:
+            raise BadFrame(f"request {api_key} version {version} is not served")
+        # KIP-511: answered in version 0, so that any client can read which versions it may use instead.
+        found = route(API_VERSIONS, 0)
+        assert found is not None
+        call = Call(connection, correlation_id, found, ApiVersionsRequest())
+        call.reply(api_versions.served(self._broker, ErrorCode.UNSUPPORTED_VERSION))
+        connection.place(call)

@@ -1,0 +1,149 @@
+"""The served requests, with their versions and handlers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kohort.broker.apis import (
+    alter_configs,
+    api_versions,
+    consumer_groups,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    groups,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    offsets,
+    produce,
+    reassignments,
+)
+from kohort.broker.net.call import Call
+from kohort.broker.net.route import Route, Served
+from kohort.wire.api import APIS
+from kohort.wire.codec import decoder, encoder
+from kohort.wire.header import flexible_header, flexible_response
+from kohort.wire.messages.api_key import ApiKey
+
+
+class Parts(
+    alter_configs.Parts,
+    api_versions.Parts,
+    consumer_groups.Parts,
+    create_partitions.Parts,
+    create_topics.Parts,
+    delete_groups.Parts,
+    delete_records.Parts,
+    describe_cluster.Parts,
+    describe_configs.Parts,
+    describe_log_dirs.Parts,
+    describe_producers.Parts,
+    describe_topic_partitions.Parts,
+    elect_leaders.Parts,
+    fetch.Parts,
+    find_coordinator.Parts,
+    groups.Parts,
+    init_producer_id.Parts,
+    list_config_resources.Parts,
+    list_offsets.Parts,
+    metadata.Parts,
+    offset_for_leader_epoch.Parts,
+    offsets.Parts,
+    produce.Parts,
+    reassignments.Parts,
+    Protocol,
+):
+    """The parts of the broker that all handlers together use."""
+
+
+_Handler = Callable[[Parts, Call, Any], None]
+
+_HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
+    ApiKey.PRODUCE: (produce.handle, 13),
+    ApiKey.FETCH: (fetch.handle, 17),
+    ApiKey.LIST_OFFSETS: (list_offsets.handle, 10),
+    ApiKey.METADATA: (metadata.handle, 13),
+    ApiKey.OFFSET_COMMIT: (offsets.commit, 10),
+    ApiKey.OFFSET_FETCH: (offsets.fetch, 10),
+    ApiKey.FIND_COORDINATOR: (find_coordinator.handle, 6),
+    ApiKey.JOIN_GROUP: (groups.member, 9),
+    ApiKey.HEARTBEAT: (groups.heartbeat, 4),
+    ApiKey.LEAVE_GROUP: (groups.member, 5),
+    ApiKey.SYNC_GROUP: (groups.member, 5),
+    ApiKey.DESCRIBE_GROUPS: (groups.describe, 6),
+    ApiKey.LIST_GROUPS: (groups.list_all, 5),
+    ApiKey.API_VERSIONS: (api_versions.handle, 4),
+    ApiKey.CREATE_TOPICS: (create_topics.create, 7),
+    ApiKey.DELETE_TOPICS: (create_topics.delete, 6),
+    ApiKey.DELETE_RECORDS: (delete_records.handle, 2),
+    ApiKey.INIT_PRODUCER_ID: (init_producer_id.handle, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (offset_for_leader_epoch.handle, 4),
+    ApiKey.DESCRIBE_CONFIGS: (describe_configs.handle, 4),
+    ApiKey.ALTER_CONFIGS: (alter_configs.replace_all, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: (describe_log_dirs.handle, 5),
+    ApiKey.CREATE_PARTITIONS: (create_partitions.handle, 3),
+    ApiKey.DELETE_GROUPS: (delete_groups.groups, 2),
+    ApiKey.ELECT_LEADERS: (elect_leaders.handle, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (alter_configs.incremental, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (reassignments.alter, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (reassignments.list_all, 0),
+    ApiKey.OFFSET_DELETE: (delete_groups.offsets, 0),
+    ApiKey.DESCRIBE_CLUSTER: (describe_cluster.handle, 2),
+    ApiKey.DESCRIBE_PRODUCERS: (describe_producers.handle, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (consumer_groups.heartbeat, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (consumer_groups.describe, 1),
+    ApiKey.LIST_CONFIG_RESOURCES: (list_config_resources.handle, 1),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (describe_topic_partitions.handle, 0),
+}
+"""Handler and highest served version of each API key."""
+
+_HEARTBEATS = {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT}
+
+SERVED: Served = [
+    (int(key), APIS[key].min_version, min(highest, APIS[key].max_version))
+    for key, (_, highest) in sorted(_HANDLERS.items())
+]
+
+_VERSIONS = {key: (low, high) for key, low, high in SERVED}
+
+
+def _compile(api_key: int, version: int) -> Route:
+    api = APIS[api_key]
+    handler, _ = _HANDLERS[ApiKey(api_key)]
+    decode = decoder(api.request, version)
+    encode: Any = encoder(api.response, version)
+    return Route(
+        api_key=api_key,
+        version=version,
+        decode=decode,
+        encode=encode,
+        handler=handler,
+        flexible_request=flexible_header(api_key, version),
+        flexible_answer=flexible_response(api_key, version),
+        repeats=api_key in _HEARTBEATS,
+    )
+
+
+routes: dict[tuple[int, int], Route] = {}
+"""Routes used so far; the dispatcher looks here first."""
+
+
+def route(api_key: int, version: int) -> Route | None:
+    """Return the route of a request, compiled on first use; None if it is not served."""
+    found = routes.get((api_key, version))
+    if found is None:
+        low, high = _VERSIONS.get(api_key, (0, -1))
+        if low <= version <= high:
+            found = routes[api_key, version] = _compile(api_key, version)
+    return found

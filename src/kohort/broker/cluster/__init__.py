@@ -1,0 +1,1 @@
+"""Several brokers that share one store: leadership, leases, and changes that other brokers make."""

@@ -1,0 +1,208 @@
+"""A broker's part in a cluster over any shared store: it follows the image, and gives and takes partitions."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from kohort.broker.config.static import BrokerConfig
+from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.logs.group_commit import Writer
+from kohort.broker.logs.leadership import Parts as LeadershipParts
+from kohort.broker.logs.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
+from kohort.log.api import Topic
+from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId, Placement, Replicas
+from kohort.log.cluster.image import Transition
+from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
+from kohort.log.cluster.store import SharedStore
+from kohort.log.kept_configs import AllConfigs
+
+
+class Parts(LeadershipParts, Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+    groups: GroupCoordinator
+    waiting_fetches: WaitingFetches
+    writer: Writer
+
+    def configs_changed(self, before: AllConfigs, now: AllConfigs) -> None: ...
+
+
+log = logging.getLogger("kohort.broker")
+
+_GIVE_AGAIN_S = 0.1
+"""Interval between two attempts to give partitions away, in seconds."""
+
+
+class ClusterFollower:
+    """The part of `Leadership` that all shared stores have in common; subclasses detect dead brokers and changes."""
+
+    def __init__(self, broker: Parts, store: SharedStore) -> None:
+        self._broker = broker
+        self._store = store
+        self._followed = store.image
+        """The image that the broker's topics, configs and coordinators reflect."""
+        self._giving: asyncio.Task[None] | None = None
+        self._leaving = False
+
+    # The view of the cluster
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return tuple(self._store.image.nodes.values())
+
+    def node(self, node_id: int) -> Node | None:
+        return self._store.image.nodes.get(node_id)
+
+    @property
+    def registered(self) -> Collection[int]:
+        return self._store.image.registered
+
+    @property
+    def controller_id(self) -> int:
+        return min(self._store.image.nodes, default=NOBODY)
+
+    def leads(self, topic: Topic, partition: int) -> bool:
+        return self._store.leads(PartitionId(topic.topic_id, partition))
+
+    def leader(self, topic: Topic, partition: int) -> Leader:
+        leaders = self._store.image.leaders.get(topic.topic_id)
+        # The image may be newer than the topic: another broker has deleted it, and this one has yet to follow.
+        return Leader(NOBODY, -1) if leaders is None else leaders[partition]
+
+    def replicas(self, topic: Topic, partition: int) -> Replicas:
+        image = self._store.image
+        if topic.topic_id not in image.leaders:
+            return Replicas()
+        # Every broker coordinates groups, so these topics have no replicas of their own and any broker may lead them.
+        internal = topic.name in INTERNAL_TOPICS
+        factor = self._broker.config.number("offsets.topic.replication.factor") if internal else 1
+        return told_replicas(image, PartitionId(topic.topic_id, partition), factor)
+
+    def create(self, topic: Topic, placement: Placement) -> None:
+        self._store.create_topic(topic, placement)
+
+    def grow(self, topic: Topic, placement: Placement) -> None:
+        self._store.alter_topic(topic, placement)
+
+    def reassign(self, wanted: Mapping[PartitionId, tuple[int, ...]], over: Iterable[PartitionId]) -> None:
+        over = list(over)
+        self._store.follow(self._store.home.change(lambda image: called_off(reassigned(image, wanted), over)))
+
+    def elect(self, ones: Iterable[PartitionId]) -> None:
+        ones = list(ones)
+        self._store.follow(self._store.home.change(lambda image: elected(image, ones)))
+
+    def catch_up(self) -> None:
+        image = self._store.home.read()
+        if image.version > self._store.image.version:
+            self._store.follow(image)
+            self._catch_up()
+
+    @property
+    def _me(self) -> Node:
+        broker = self._broker
+        return Node(broker.node_id, broker.host, broker.port, broker.rack)
+
+    # Following the image
+
+    def _catch_up(self, *, lead: bool = True) -> None:
+        """Update topics, configs and coordinators to the store's image."""
+        if self._store.image is self._followed:
+            return
+        before, image = self._followed, self._store.image
+        self._followed = image
+        broker = self._broker
+        if image.topics != before.topics or image.deleting != before.deleting:
+            gone = broker.topics.refresh()
+            if gone:
+                broker.groups.topics_deleted(gone)
+                broker.waiting_fetches.look_at_all()
+        elif any(node.rack for node in image.nodes.values()) and (
+            image.leaders != before.leaders or image.replicas != before.replicas
+        ):
+            broker.topics.changed()
+        if image.configs != before.configs:
+            broker.configs_changed(before.configs, image.configs)
+        if lead:
+            self._lead_more(before, image)
+        if any(one.topic_id in image.deleting for one, _ in image.led_by(broker.node_id)):
+            self._store.remove_deleted()
+            broker.writer.current()
+
+    def _lead_more(self, before: ClusterImage, image: ClusterImage) -> None:
+        topic = image.named(OFFSETS_TOPIC)
+        if topic is None or image.leaders[topic.topic_id] == before.leaders.get(topic.topic_id):
+            return
+        had = {one for one, _ in before.led_by(self._broker.node_id)}
+        has = [one for one, _ in image.led_by(self._broker.node_id) if one.topic_id == topic.topic_id]
+        self._broker.groups.lead(one.partition for one in has if one not in had)
+
+    # Giving partitions away
+
+    def _give_what_is_wanted(self) -> None:
+        """Begin to give away the partitions that others should lead, unless that is in progress."""
+        if self._giving is not None or self._leaving:
+            return
+        self._keep_what_is_not_wanted()
+        image = self._store.image
+        wanted = [
+            one
+            for one, leader in image.led_by(self._broker.node_id)
+            if leader.following != NOBODY and one.topic_id not in image.deleting
+        ]
+        if wanted:
+            self._giving = asyncio.get_running_loop().create_task(self._give(wanted))
+
+    def _keep_what_is_not_wanted(self) -> None:
+        """Lead partitions again whose move was cancelled, or whose new leader died."""
+        kept = self._store.kept
+        if not kept:
+            return
+        self._store.take_back(kept)
+        topic = self._store.image.named(OFFSETS_TOPIC)
+        self._broker.groups.lead(one.partition for one in kept if topic is not None and one.topic_id == topic.topic_id)
+        log.info("keep %d partitions that were to be given to other brokers", len(kept))
+
+    async def _give(self, ones: Collection[PartitionId]) -> None:
+        """Give partitions to their next leaders: refuse requests, sync, close the logs, and change the image."""
+        broker = self._broker
+        try:
+            offsets = broker.topics.named(OFFSETS_TOPIC)
+            assert offsets is not None
+            broker.groups.give_up(one.partition for one in ones if one.topic_id == offsets.topic_id)
+            self._store.stop_leading(ones)
+            logs = broker.topics.let_go(ones)
+            broker.waiting_fetches.moved(logs)
+            await broker.writer.drain()
+            closed = [one for one in ones if not self._store.compacts(one)]  # the next attempt gives the others
+            self._store.close_stopped(closed)
+            self._store.given_up(closed, await self._change(lambda image: image.given(closed)))
+            log.info("gave %d partitions to other brokers", len(closed))
+        except OSError as error:
+            log.warning("cannot give partitions to other brokers yet: %s", error)
+        finally:
+            self._giving = None
+            # Until it can be given, clients cannot use such a partition, and over a database nothing else tries again
+            # before the image changes.
+            asyncio.get_running_loop().call_later(_GIVE_AGAIN_S, self._give_what_is_wanted)
+
+    async def _change(self, transition: Transition) -> ClusterImage:
+        """Change the image and return it. Raise OSError."""
+        return self._store.home.change(transition)
+
+    async def _leave(self) -> None:
+        """Give all partitions away and leave the cluster."""
+        self._leaving = True
+        if self._giving is not None:
+            await self._giving
+        node_id = self._broker.node_id
+        led = [one for one, _ in self._store.image.led_by(node_id)]
+        self._store.stop_leading(led)
+        try:
+            self._store.close_stopped(led)
+            self._store.given_up(led, await self._change(lambda image: image.gone(node_id)))
+        except OSError as error:
+            log.warning("left the cluster without deregistering, the other brokers will notice: %s", error)

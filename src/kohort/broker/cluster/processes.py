@@ -1,0 +1,177 @@
+"""Several broker processes over one directory or database: start them, report their addresses, stop them together."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kohort.broker.cluster.orphans import starting_child
+from kohort.errors import KohortError
+from kohort.log.cluster import ClusterImage
+from kohort.log.cluster.directory import read_image
+
+log = logging.getLogger("kohort.cluster")
+
+_READY_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.02
+_STOP_WITHIN_S = 30.0
+_AGAIN_AFTER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How the brokers are started: one per address, with node IDs from 1."""
+
+    listen: Sequence[str]
+    """HOST:PORT of each broker; port 0 takes a free port."""
+    data: Path
+    arguments: Sequence[str] = ()
+    """Additional arguments of `kohort broker`, for all brokers."""
+    racks: Sequence[str] = ()
+    """Rack of each broker; as many as there are brokers, or none."""
+    restart: bool = False
+    """Restart brokers that exit."""
+    postgres: str | None = None
+    """Connection string of a database that the brokers share instead of `data`."""
+    advertise: Sequence[str] = ()
+    """HOST:PORT that clients are told for each broker; if empty, the addresses where they listen."""
+
+
+@dataclass(slots=True)
+class _Broker:
+    node_id: int
+    listen: str
+    process: Process | None = None
+    address: str = ""
+    watching: "asyncio.Task[None] | None" = None
+
+
+@dataclass(slots=True)
+class BrokerProcesses:
+    """The processes of one cluster: `async with BrokerProcesses(options) as cluster: cluster.bootstrap`."""
+
+    options: ClusterOptions
+    brokers: list[_Broker] = field(init=False)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last broker has exited and none is restarted."""
+
+    def __post_init__(self) -> None:
+        self.brokers = [_Broker(number + 1, listen) for number, listen in enumerate(self.options.listen)]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the brokers: HOST:PORT,HOST:PORT,..."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    async def __aenter__(self) -> "BrokerProcesses":
+        await self.start()
+        return self
+
+    async def start(self) -> None:
+        """Start all brokers, and wait until they answer. Raise KohortError after stopping those that were started."""
+        try:
+            async with asyncio.timeout(_READY_WITHIN_S):
+                for broker in self.brokers:
+                    await self._start(broker)
+                await self._settle()
+        except TimeoutError:
+            await self.stop()
+            raise KohortError(f"The cluster was not ready after {_READY_WITHIN_S:.0f} s; its log says why.") from None
+        except BaseException:
+            await self.stop()
+            raise
+        for broker in self.brokers:
+            broker.watching = asyncio.create_task(self._watch(broker))
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Send SIGTERM to all at once: giving partitions to a broker that also stops would only take time."""
+        watching = [broker.watching for broker in self.brokers if broker.watching is not None]
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.gather(*(self._stop(broker) for broker in self.brokers))
+
+    async def _stop(self, broker: _Broker) -> None:
+        process = broker.process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await process.wait()
+        except TimeoutError:
+            log.error("broker %d did not end within %.0f s: it is killed", broker.node_id, _STOP_WITHIN_S)
+            process.kill()
+            await process.wait()
+
+    async def _start(self, broker: _Broker) -> None:
+        options = self.options
+        command = ["-m", "kohort", "broker"]
+        # A connection string may hold a password, and other users can see command lines.
+        environment = {**os.environ}
+        if options.postgres is None:
+            command += ["--shared", "--data", str(options.data)]
+        else:
+            environment["KOHORT_POSTGRES"] = options.postgres
+        command += ["--listen", broker.listen, "--node-id", str(broker.node_id)]
+        if options.advertise:
+            command += ["--set", f"advertised.listeners={options.advertise[broker.node_id - 1]}"]
+        if options.racks:
+            command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
+        # In a process group of its own, because this process passes Ctrl-C on.
+        with starting_child(signal.SIGTERM) as prepare:
+            broker.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                *options.arguments,
+                stdout=PIPE,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+        assert broker.process.stdout is not None
+        line = (await broker.process.stdout.readline()).decode().split()
+        if line[:1] != ["ready"]:
+            raise KohortError(f"Broker {broker.node_id} did not start; what it said above tells why.")
+        broker.address = line[1]
+        if not options.advertise:  # then the address has the broker's port, which it keeps when it restarts
+            host = broker.listen.rpartition(":")[0]
+            broker.listen = f"{host}:{broker.address.rpartition(':')[2]}"
+
+    async def _settle(self) -> None:
+        """Wait until every partition is led by the broker that is to keep it."""
+        while True:
+            image = await asyncio.to_thread(self._image)
+            if len(image.nodes) == len(self.brokers) and image.settled:
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _image(self) -> ClusterImage:
+        if self.options.postgres is None:
+            return read_image(self.options.data)
+        from kohort.log.postgres.cluster_state import read_image as read_from_database
+
+        return read_from_database(self.options.postgres)
+
+    async def _watch(self, broker: _Broker) -> None:
+        while True:
+            assert broker.process is not None
+            code = await broker.process.wait()
+            log.warning("broker %d (%s) ended with code %d", broker.node_id, broker.address, code)
+            if not self.options.restart:
+                break
+            await asyncio.sleep(_AGAIN_AFTER_S)
+            try:
+                await self._start(broker)
+            except KohortError as problem:
+                log.error("%s", problem)
+        if all(one.process is None or one.process.returncode is not None for one in self.brokers):
+            self.over.set()

@@ -1,0 +1,1 @@
+"""Settings of the broker, of topics and of groups: static and dynamic."""

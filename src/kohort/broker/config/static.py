@@ -1,0 +1,479 @@
+"""The broker's configuration: Kafka's names and defaults, and settings of our own that Kafka does not have.
+
+Values are strings (`--set NAME=VALUE`, or lines of a file). They are checked once, here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort.broker.config.setting import INT32, INT64, Setting, Value, known_setting
+from kohort.broker.config.without_effect import IDLE
+from kohort.coordinator import MigrationPolicy
+from kohort.errors import ConfigError
+
+_DAY = 86_400_000
+
+ABSENT = "absent"
+"""Value of `Setting.kafka` for a setting that only this broker has."""
+
+CLEANUP_POLICIES = frozenset({"delete", "compact"})
+TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
+PROTOCOLS = frozenset({"classic", "consumer"})
+MIGRATION_POLICIES = frozenset(policy.value for policy in MigrationPolicy)
+COMPRESSIONS = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICA_SELECTORS = frozenset({"", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE})
+
+SECTIONS: Mapping[str, Mapping[str, Setting]] = {
+    "Listeners and connections": {
+        "advertised.listeners": Setting(
+            "",
+            "Address that clients are told to connect to, as HOST:PORT. Empty: the address that the broker listens on.",
+            kafka="a list of NAME://HOST:PORT",
+        ),
+        "broker.rack": Setting("", "Rack or zone of this broker (KIP-36). Empty: unknown."),
+        "connections.max.idle.ms": Setting(
+            600_000,
+            "Time without requests after which a connection is closed, in milliseconds.",
+            1,
+            INT64,
+            kafka="-1 keeps idle connections open",
+        ),
+        "frame.read.timeout.ms": Setting(
+            30_000,
+            "Time within which a request must arrive completely, in milliseconds. A later one closes its connection.",
+            1,
+            INT64,
+            kafka=ABSENT,
+        ),
+        "max.connections": Setting(
+            20_000,
+            "Maximum number of connections. Further connections are closed at once.",
+            1,
+            INT32,
+            live=True,
+            kafka="default 2147483647, at least 0; further connections wait until another one closes",
+        ),
+        "max.queued.requests.per.connection": Setting(
+            1_000,
+            "Number of unanswered requests of a connection at which the broker stops reading from it.",
+            1,
+            INT32,
+            kafka=ABSENT,
+        ),
+        "max.request.elements": Setting(
+            200_000,
+            "Maximum number of elements in all arrays of a request. A request with more closes its connection.",
+            1,
+            INT32,
+            kafka=ABSENT,
+        ),
+        "socket.request.max.bytes": Setting(
+            104_857_600, "Maximum size of a request, in bytes. A larger request closes its connection.", 1, INT32
+        ),
+    },
+    "Clusters and replication": {
+        "broker.lease.ms": Setting(
+            3_000,
+            "Time without a sign of life after which other brokers take over a broker's partitions, in milliseconds."
+            " Only in a cluster over PostgreSQL.",
+            500,
+            600_000,
+            kafka=ABSENT,
+        ),
+        "broker.session.timeout.ms": Setting(
+            9_000,
+            "Time without a sign of life after which the other brokers end a broker's process, in milliseconds."
+            " Only in a cluster over one directory.",
+            1,
+            INT32,
+            kafka="the controller fences the broker",
+        ),
+        "default.replication.factor": Setting(
+            1, "Replication factor of a topic that is created without one.", 1, 32_767
+        ),
+        "min.insync.replicas": Setting(
+            1,
+            "Number of replicas that must be in sync for a produce request with acks=all. If it is above a topic's"
+            " replication factor, all replicas must be in sync.",
+            1,
+            INT32,
+            live=True,
+            kafka="a number above the replication factor rejects these requests",
+        ),
+    },
+    "Topics and logs": {
+        "auto.create.topics.enable": Setting(
+            True, "Whether a request for the metadata of a topic that does not exist creates it."
+        ),
+        "compression.type": Setting(
+            "producer",
+            "Compression of stored batches; producer keeps the compression that the producer used.",
+            choices=COMPRESSIONS,
+            live=True,
+        ),
+        "log.cleanup.policy": Setting(
+            "delete",
+            "What happens to old records: delete removes whole segments by age and size, compact keeps the newest"
+            " record of each key. Both can be combined; an empty list keeps everything.",
+            choices=CLEANUP_POLICIES,
+            is_list=True,
+            live=True,
+        ),
+        "log.message.timestamp.type": Setting(
+            "CreateTime",
+            "Timestamp of records: CreateTime keeps the producer's, LogAppendTime sets the broker's time.",
+            choices=TIMESTAMP_TYPES,
+            live=True,
+        ),
+        "log.message.timestamp.after.max.ms": Setting(
+            3_600_000,
+            "How far a record's timestamp may be ahead of the broker's clock, in milliseconds.",
+            0,
+            INT64,
+            live=True,
+        ),
+        "log.message.timestamp.before.max.ms": Setting(
+            INT64,
+            "How far a record's timestamp may be behind the broker's clock, in milliseconds.",
+            0,
+            INT64,
+            live=True,
+        ),
+        "log.retention.bytes": Setting(
+            -1,
+            "Size of a partition above which its oldest segments are deleted, in bytes; -1 is unlimited.",
+            -1,
+            INT64,
+            live=True,
+        ),
+        "log.retention.check.interval.ms": Setting(
+            300_000, "Time between two checks for segments to delete, in milliseconds.", 1, INT64
+        ),
+        "log.retention.ms": Setting(
+            7 * _DAY,
+            "Age at which segments are deleted, in milliseconds; -1 is unlimited.",
+            -1,
+            INT64,
+            live=True,
+            kafka="default null, and log.retention.hours (168) applies",
+        ),
+        "log.roll.ms": Setting(
+            7 * _DAY,
+            "Age at which a new segment is begun, in milliseconds.",
+            1,
+            INT64,
+            live=True,
+            kafka="default null, and log.roll.hours (168) applies",
+        ),
+        "log.segment.bytes": Setting(
+            1 << 30,
+            "Size at which a new segment is begun, in bytes.",
+            1_024,
+            INT32,
+            live=True,
+            kafka="at least 1048576",
+        ),
+        "message.max.bytes": Setting(
+            1_048_588, "Maximum size of a record batch that a producer sends, in bytes.", 0, INT32, live=True
+        ),
+        "num.partitions": Setting(
+            1,
+            "Number of partitions of a topic that is created without one.",
+            1,
+            100_000,
+            kafka="no upper limit",
+        ),
+        "producer.id.expiration.ms": Setting(
+            _DAY,
+            "Time without a record after which the broker forgets an idempotent producer, in milliseconds.",
+            1,
+            INT32,
+            live=True,
+        ),
+        "store.queued.max.bytes": Setting(
+            128 << 20,
+            "Amount of data waiting for the disk at which the broker stops reading from producers, in bytes.",
+            1,
+            INT64,
+            kafka=ABSENT,
+        ),
+    },
+    "Compaction": {
+        "log.cleaner.backoff.ms": Setting(
+            15_000,
+            "Time between two searches for partitions to compact, in milliseconds.",
+            1,
+            INT64,
+            live=True,
+            kafka="at least 0",
+        ),
+        "log.cleaner.dedupe.buffer.size": Setting(
+            128 << 20,
+            "Memory for the keys of a compaction, in bytes. A partition with more keys takes several passes.",
+            1 << 20,
+            INT64,
+            live=True,
+        ),
+        "log.cleaner.delete.retention.ms": Setting(
+            _DAY, "Time that compaction keeps tombstones, in milliseconds.", 0, INT64, live=True
+        ),
+        "log.cleaner.enable": Setting(True, "Whether topics with cleanup.policy=compact are compacted."),
+        "log.cleaner.max.compaction.lag.ms": Setting(
+            INT64,
+            "Age of a record at which its partition is compacted whatever its ratio, in milliseconds.",
+            1,
+            INT64,
+            live=True,
+        ),
+        "log.cleaner.min.cleanable.ratio": Setting(
+            0.5, "Share of a partition that must be new since the last compaction for the next one.", 0, 1, live=True
+        ),
+        "log.cleaner.min.compaction.lag.ms": Setting(
+            0, "Age below which records are not compacted, in milliseconds.", 0, INT64, live=True
+        ),
+    },
+    "Fetch": {
+        "fetch.max.bytes": Setting(
+            57_671_680, "Maximum size of the answer to a fetch, in bytes, whatever the client asks for.", 1_024, INT32
+        ),
+        "max.incremental.fetch.session.cache.slots": Setting(
+            1_000, "Maximum number of fetch sessions that the broker keeps (KIP-227).", 0, INT32
+        ),
+        "replica.selector.class": Setting(
+            "",
+            "Which replica consumers read from. RackAwareReplicaSelector: a replica in the rack that they give as"
+            " client.rack (KIP-392). LeaderSelector or empty: the leader.",
+            choices=REPLICA_SELECTORS,
+            kafka="any class that implements ReplicaSelector",
+        ),
+    },
+    "Committed offsets": {
+        "offset.metadata.max.bytes": Setting(
+            4_096, "Maximum length of the metadata of a committed offset, in characters.", 0, INT32
+        ),
+        "offsets.retention.check.interval.ms": Setting(
+            600_000, "Time between two checks for expired offsets, in milliseconds.", 1, INT64
+        ),
+        "offsets.retention.minutes": Setting(
+            10_080, "Time after which the offsets of an empty group are deleted, in minutes.", 1, INT32
+        ),
+        "offsets.topic.num.partitions": Setting(
+            50,
+            "Number of partitions of __consumer_offsets. It takes effect when the topic is created.",
+            1,
+            10_000,
+            kafka="no upper limit",
+        ),
+        "offsets.topic.replication.factor": Setting(
+            3,
+            "Replication factor of __consumer_offsets, at most the number of brokers.",
+            1,
+            32_767,
+            kafka="the topic is created once there are enough brokers",
+        ),
+        "offsets.topic.segment.bytes": Setting(
+            104_857_600, "Segment size of __consumer_offsets, in bytes.", 1_024, INT32, kafka="at least 1"
+        ),
+    },
+    "Classic groups": {
+        "group.coordinator.rebalance.protocols": Setting(
+            "classic,consumer",
+            "Protocols that groups may use; classic is required.",
+            choices=PROTOCOLS,
+            is_list=True,
+            kafka="default classic,consumer,streams; also share",
+        ),
+        "group.initial.rebalance.delay.ms": Setting(
+            3_000,
+            "Time that an empty classic group waits for more members before its first rebalance, in milliseconds. While"
+            " heartbeats are held, a group whose earlier members are all back does not wait.",
+            0,
+            INT32,
+            kafka="every group waits",
+        ),
+        "group.max.session.timeout.ms": Setting(
+            1_800_000, "Longest session timeout that a classic member may ask for, in milliseconds.", 1, INT32
+        ),
+        "group.max.size": Setting(INT32, "Maximum number of members of a classic group.", 1, INT32),
+        "group.min.session.timeout.ms": Setting(
+            6_000, "Shortest session timeout that a classic member may ask for, in milliseconds.", 1, INT32
+        ),
+    },
+    "Consumer groups": {
+        "group.consumer.assignors": Setting(
+            "uniform,range,rack,lag,rate,weighted",
+            "Assignors for consumer groups, by name or as package.module:Class. The first one is the default.",
+            is_list=True,
+            kafka="default uniform,range; Java classes",
+        ),
+        "group.consumer.assignment.interval.ms": Setting(
+            1_000,
+            "Minimum time between two assignments of a consumer group, in milliseconds (KIP-1263). While heartbeats are"
+            " held, the broker waits only as long as changes keep arriving.",
+            0,
+            INT32,
+            live=True,
+            kafka="the whole time is waited for",
+        ),
+        "group.consumer.heartbeat.interval.ms": Setting(
+            5_000, "Time between heartbeats of a member of a consumer group, in milliseconds.", 1, INT32
+        ),
+        "group.consumer.load.interval.ms": Setting(
+            30_000,
+            "Time between two measurements of the lag and rate of partitions, in milliseconds. Only for groups whose"
+            " assignor uses them.",
+            1,
+            INT32,
+            kafka=ABSENT,
+        ),
+        "group.consumer.max.assignment.interval.ms": Setting(
+            15_000, "Upper limit for consumer.assignment.interval.ms of a group, in milliseconds.", 0, INT32
+        ),
+        "group.consumer.max.heartbeat.interval.ms": Setting(
+            15_000, "Upper limit for consumer.heartbeat.interval.ms of a group, in milliseconds.", 1, INT32
+        ),
+        "group.consumer.max.session.timeout.ms": Setting(
+            60_000, "Upper limit for consumer.session.timeout.ms of a group, in milliseconds.", 1, INT32
+        ),
+        "group.consumer.max.size": Setting(INT32, "Maximum number of members of a consumer group.", 1, INT32),
+        "group.consumer.migration.policy": Setting(
+            "bidirectional",
+            "Which change of protocol is allowed for a group with members: upgrade (classic to consumer), downgrade"
+            " (consumer to classic), bidirectional (both) or disabled (neither).",
+            choices=MIGRATION_POLICIES,
+        ),
+        "group.consumer.min.assignment.interval.ms": Setting(
+            0, "Lower limit for consumer.assignment.interval.ms of a group, in milliseconds.", 0, INT32
+        ),
+        "group.consumer.min.heartbeat.interval.ms": Setting(
+            5_000, "Lower limit for consumer.heartbeat.interval.ms of a group, in milliseconds.", 1, INT32
+        ),
+        "group.consumer.min.session.timeout.ms": Setting(
+            45_000, "Lower limit for consumer.session.timeout.ms of a group, in milliseconds.", 1, INT32
+        ),
+        "group.consumer.regex.refresh.interval.ms": Setting(
+            600_000,
+            "Maximum time between two evaluations of the regular expressions of subscriptions, in milliseconds.",
+            10_000,
+            INT32,
+        ),
+        "group.consumer.session.timeout.ms": Setting(
+            45_000,
+            "Time without a heartbeat after which a member of a consumer group is removed, in milliseconds.",
+            1,
+            INT32,
+        ),
+    },
+    "Prompt heartbeats": {
+        "group.disconnect.grace.ms": Setting(
+            -1,
+            "Time after which a dynamic member is removed if its connection closed and it does not reconnect, in"
+            " milliseconds. -1: one and a half times the member's own heartbeat interval plus 1000. 0: only the session"
+            " timeout applies, as in Apache Kafka.",
+            -1,
+            INT32,
+            kafka=ABSENT,
+        ),
+        "group.heartbeat.hold.ms": Setting(
+            9_000,
+            "Maximum time that a heartbeat without news is held, in milliseconds. 0: the broker answers at once, as"
+            " Apache Kafka does.",
+            0,
+            INT32,
+            kafka=ABSENT,
+        ),
+    },
+}
+"""Settings that have an effect, by section of docs/configuration.md."""
+
+SETTINGS: Mapping[str, Setting] = {
+    **{name: setting for section in SECTIONS.values() for name, setting in section.items()},
+    **IDLE,
+}
+
+BOUNDS: Mapping[str, tuple[str, str]] = {
+    f"group.{which}": (
+        f"group.{which.replace('consumer.', 'consumer.min.')}",
+        f"group.{which.replace('consumer.', 'consumer.max.')}",
+    )
+    for which in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+}
+"""Settings whose lower and upper bounds are settings themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """All settings by Kafka's name, with defaults filled in."""
+
+    values: Mapping[str, Value]
+
+    def number(self, name: str) -> int:
+        """Return the value of a whole number."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return the value of a boolean."""
+        value = self.values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def text(self, name: str) -> str:
+        """Return the value of a string."""
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """Return the parts of a list."""
+        return [part.strip() for part in self.text(name).split(",") if part.strip()]
+
+
+def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Check every setting and fill in the defaults; the ConfigError for an unknown name suggests the nearest one."""
+    values = {name: setting.default for name, setting in SETTINGS.items()}
+    for name, text in (settings or {}).items():
+        values[name] = known_setting(name, SETTINGS).parse(name, text)
+    config = BrokerConfig(values)
+    _check_order(config, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
+    for name, (low, high) in BOUNDS.items():
+        _check_order(config, low, name)
+        _check_order(config, name, high)
+    if config.number("group.consumer.heartbeat.interval.ms") >= config.number("group.consumer.session.timeout.ms"):
+        raise ConfigError("group.consumer.session.timeout.ms must be larger than group.consumer.heartbeat.interval.ms.")
+    if "classic" not in config.names("group.coordinator.rebalance.protocols"):
+        raise ConfigError("group.coordinator.rebalance.protocols must include classic.")
+    return config
+
+
+def _check_order(config: BrokerConfig, low: str, high: str) -> None:
+    if config.number(low) > config.number(high):
+        raise ConfigError(f"{low} ({config.number(low)}) must not be larger than {high} ({config.number(high)}).")
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Read a file of `name=value` lines, as in Kafka's server.properties; skip blank lines and comments (# or !).
+
+    Raise ConfigError if the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+    lines = (line.strip() for line in text.splitlines())
+    return parse_assignments((line for line in lines if line and not line.startswith(("#", "!"))), origin=str(path))
+
+
+def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
+    """Return `name=value` strings as a mapping; raise ConfigError for a string without '='."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"{origin}: {pair!r} must have the form NAME=VALUE.")
+        settings[name.strip()] = value.strip()
+    return settings

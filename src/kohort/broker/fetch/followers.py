@@ -1,0 +1,208 @@
+"""Reads from a replica in the consumer's rack (KIP-392): the parts of the leader and of the other brokers.
+
+The leader names such a replica to a consumer that has a rack. From then on it tells the other brokers the offset up to
+which the partition can be read. They serve it from the shared files while they are replicas, until another broker
+becomes its leader.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from kohort.broker.config.static import RACK_AWARE, BrokerConfig
+from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import Topics
+from kohort.log import ClusterStore, LogStore
+from kohort.log.api import PartitionLog, Topic
+from kohort.log.cluster import PartitionId
+from kohort.log.cluster.followed import FollowerLog
+from kohort.log.cluster.marks import PublishedOffsets, PublishedOffsetsWriter
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+    leadership: Leadership
+    node_id: int
+    waiting_fetches: WaitingFetches
+    rack: str | None
+    store: LogStore
+    topics: Topics
+
+
+log = logging.getLogger("kohort.broker")
+
+LEADER = -1
+"""The preferred replica in a Fetch response if it is the leader."""
+_IDLE_S = 60.0
+"""Time without fetches after which a log is closed, in seconds."""
+
+
+class FollowerReads:
+    """One broker's part in reads from replicas, as a leader and as a follower."""
+
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def __init__(self, broker: Parts) -> None:
+        self._broker = broker
+        self._store = broker.store if isinstance(broker.store, ClusterStore) else None
+        self._selects = broker.config.text("replica.selector.class") == RACK_AWARE
+        self._told: dict[PartitionId, tuple[PartitionLog, PublishedOffsetsWriter]] = {}
+        """Partitions that this broker leads and that others read, with their logs."""
+        self._of_log: dict[PartitionLog, PartitionId] = {}
+        self._followed: dict[PartitionId, FollowerLog] = {}
+        self._used: dict[PartitionId, float] = {}
+        """When each partition was last fetched from."""
+        self._closed: list[FollowerLog] = []
+        """Logs that were closed while fetches may still wait for them."""
+        self._troubled: dict[PartitionId, str] = {}
+        """The last error of each partition, so that it is logged once and not on each attempt."""
+        if self._selects and self._store is None:
+            log.warning(
+                "replica.selector.class has no effect: consumers read from replicas only where brokers share a"
+                " directory; all read from the leader"
+            )
+
+    @property
+    def following(self) -> Collection[PartitionId]:
+        """Partitions that other brokers lead and that clients read here."""
+        return self._followed.keys()
+
+    def _trouble(self, partition: PartitionId, sentence: str, error: OSError) -> None:
+        if self._troubled.get(partition) != str(error):
+            self._troubled[partition] = str(error)
+            log.warning(sentence, partition, error)
+
+    def _cured(self, partition: PartitionId) -> None:
+        if self._troubled.pop(partition, None) is not None:
+            log.info("%s can be read from its replicas again", partition)
+
+    # The leader's part
+
+    def preferred(self, topic: Topic, partition: int, one: PartitionLog, rack: str) -> int:
+        """Return the replica that a consumer in that rack should read from; LEADER if that is this broker."""
+        if not self._selects or self._store is None or not rack or rack == self._broker.rack:
+            return LEADER
+        leadership, here = self._broker.leadership, self._broker.node_id
+        nodes = [leadership.node(node_id) for node_id in leadership.replicas(topic, partition).in_sync]
+        near = [node.node_id for node in nodes if node is not None and node.rack == rack and node.node_id != here]
+        if not near or not self._tell(PartitionId(topic.topic_id, partition), one):
+            return LEADER
+        return near[partition % len(near)]
+
+    def _tell(self, partition: PartitionId, one: PartitionLog) -> bool:
+        """Publish how far the partition can be read, now and whenever that changes."""
+        assert self._store is not None
+        known = self._told.get(partition)
+        if known is not None and known[0] is one:
+            return True
+        if known is not None:
+            self._forget(partition)
+        try:
+            writer = self._store.mark_writer(partition)
+        except OSError as error:
+            self._trouble(partition, "%s cannot be read from its replicas, only from its leader: %s", error)
+            return False
+        self._told[partition], self._of_log[one] = (one, writer), partition
+        return self._write(partition)
+
+    def settled(self, logs: Iterable[PartitionLog]) -> None:
+        """Publish how far these logs can now be read, so that the other brokers know it before any client does."""
+        if self._of_log:
+            for one in logs:
+                partition = self._of_log.get(one)
+                if partition is not None:
+                    self._write(partition)
+
+    def _write(self, partition: PartitionId) -> bool:
+        one, writer = self._told[partition]
+        try:
+            writer.write(PublishedOffsets(partition.topic_id, one.leader_epoch, one.start_offset, one.stable_offset))
+        except OSError as error:
+            self._trouble(partition, "cannot tell the replicas of %s how far it can be read, trying again: %s", error)
+            return False
+        self._cured(partition)
+        return True
+
+    def _forget(self, partition: PartitionId) -> None:
+        one, writer = self._told.pop(partition)
+        del self._of_log[one]
+        writer.close()
+
+    # The other brokers' part
+
+    def log(self, topic: Topic, partition: int) -> FollowerLog | None:
+        """Return the readable log of a partition that another broker leads; None if only its leader can serve it."""
+        one = PartitionId(topic.topic_id, partition)
+        if self._store is None or not self._may_read(topic, one):
+            return None
+        found = self._refreshed(topic, one)
+        if found is not None:
+            self._used[one] = self.clock()
+        return found
+
+    def _refreshed(self, topic: Topic, one: PartitionId) -> FollowerLog | None:
+        assert self._store is not None
+        found = self._followed.get(one)
+        if found is not None and found.leader_epoch != self._broker.leadership.leader(topic, one.partition).epoch:
+            self._close(one)
+            found = None
+        try:
+            if found is None:
+                found = self._followed[one] = self._store.follow_log(one)
+                self._used[one] = self.clock()
+            if found.refresh():
+                self._cured(one)
+                return found
+        except FileNotFoundError:  # its leader has not published a mark yet
+            return None
+        except OSError as error:
+            self._trouble(one, "%s cannot be read here, only from its leader: %s", error)
+        self._close(one)
+        return None
+
+    def _may_read(self, topic: Topic, one: PartitionId) -> bool:
+        exists = 0 <= one.partition < topic.partitions
+        return exists and self._broker.node_id in self._broker.leadership.replicas(topic, one.partition).in_sync
+
+    def look(self) -> None:
+        """Publish changed offsets, wake the fetches that wait for them, and close unread logs. Called periodically."""
+        for one, (led, _) in list(self._told.items()):
+            if self._led(one) is led:
+                self._write(one)
+            else:
+                self._forget(one)
+        parked = self._broker.waiting_fetches
+        woken, self._closed = self._closed, []
+        for one, followed in list(self._followed.items()):
+            before = followed.stable_offset, followed.start_offset
+            topic = self._broker.topics.with_id(one.topic_id)
+            if topic is None or not self._may_read(topic, one) or self._refreshed(topic, one) is not followed:
+                self._close(one)
+            elif followed.is_behind or (followed.stable_offset, followed.start_offset) != before:
+                woken.append(followed)
+            elif self.clock() - self._used[one] > _IDLE_S and not parked.watches(followed):
+                self._close(one)
+        parked.moved([*woken, *self._closed])
+        self._closed = []
+
+    def _led(self, one: PartitionId) -> PartitionLog | None:
+        topic = self._broker.topics.with_id(one.topic_id)
+        return None if topic is None else self._broker.topics.log(topic, one.partition)
+
+    def _close(self, one: PartitionId) -> None:
+        found = self._followed.pop(one, None)
+        if found is not None:
+            found.close()
+            self._used.pop(one, None)
+            self._closed.append(found)
+
+    def close(self) -> None:
+        """Close all files."""
+        for one in list(self._told):
+            self._forget(one)
+        for one in list(self._followed):
+            self._close(one)

@@ -1,0 +1,1 @@
+"""The shell around the coordinator's shards: loading, timers, members' connections, the journal."""

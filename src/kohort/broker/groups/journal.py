@@ -1,0 +1,148 @@
+"""The broker's side of the rebalance journal: each record that the recorder completes is appended to its topic."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from kohort.broker.logs.group_commit import Writer
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import Topics
+from kohort.coordinator.events import GroupEvent, MemberRefused
+from kohort.errors import KafkaError
+from kohort.log.api import PartitionLog, Topic
+from kohort.model import Millis
+from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
+from kohort.wire.batches.records import Codec, Record, encode_batch
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    leadership: Leadership
+    node_id: int
+    topics: Topics
+    writer: Writer
+
+    def now(self) -> Millis: ...
+
+
+log = logging.getLogger("kohort.broker")
+
+_LOOK_AFTER_S = 1.0
+_LOOK_AT_LEAST_EVERY_S = 10.0
+"""Limit on the delay: a group that expires in an hour must not delay one whose record is due in a minute."""
+_MOST_UNWRITTEN = 1_000
+
+
+class BrokerJournal:
+    """Feed the recorder and append its records; nothing waits until they are durable."""
+
+    def __init__(self, broker: Parts) -> None:
+        self._broker = broker
+        self._journal = Journal()
+        self._timer: asyncio.TimerHandle | None = None
+        self._unwritten: list[RebalanceRecord] = []
+        """Records that wait until this broker leads a partition of the journal."""
+
+    @property
+    def watching(self) -> bool:
+        """Whether some partition is dark; only then does the recorder need to know about fetches."""
+        return self._journal.watching
+
+    def observe(self, event: GroupEvent, now: Millis) -> None:
+        """Pass an event of a group to the recorder."""
+        fresh = self._journal.observe(event, now)
+        if isinstance(event, MemberRefused) and fresh:
+            _warn_of(event)
+        self._write(fresh)
+        if self._timer is None:
+            # The timer checks whether anything is due: the check examines every group, and events arrive in bursts.
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_AFTER_S, self._look)
+
+    def fetched(self, client_id: str, client_host: str, topic: str, partition: int, now: Millis) -> None:
+        """Record that a client fetched from a partition, which may end the partition's dark period."""
+        self._write(self._journal.fetched(client_id, client_host, topic, partition, now))
+
+    def close(self) -> None:
+        """Write the unfinished records as they are."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._write(self._journal.close(self._broker.now()))
+        if self._unwritten:
+            log.warning("%d rebalances are not in the journal: no partition to write", len(self._unwritten))
+
+    def _look_later(self) -> None:
+        """Schedule the next check for when the recorder will complete a record, within the two limits on the delay."""
+        due = self._broker.now() if self._unwritten else self._journal.next_expiry
+        if due is not None:
+            delay = min(max(_LOOK_AFTER_S, (due - self._broker.now()) / 1000), _LOOK_AT_LEAST_EVERY_S)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._write(self._journal.expire(self._broker.now()))
+        self._look_later()
+
+    def _write(self, fresh: Sequence[RebalanceRecord]) -> None:
+        records, self._unwritten = [*self._unwritten, *fresh], []
+        if not records:
+            return
+        try:
+            partition = self._partition()
+            if partition is None:
+                self._keep(records)
+            else:
+                partition.append(_encoded(records, self._broker.now()), partition.leader_epoch)
+                self._broker.writer.current()
+        except (OSError, KafkaError) as error:  # the group that raised the event must go on
+            log.error("the journal of rebalances cannot be kept: %s", error)
+
+    def _partition(self) -> PartitionLog | None:
+        """Return a partition that this broker leads; readers of the journal read all partitions.
+
+        A broker that leads none, and is not about to be given one, adds partitions; the cluster gives them to the
+        brokers that lead the fewest.
+        """
+        topics, leadership, node_id = self._broker.topics, self._broker.leadership, self._broker.node_id
+        topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, len(leadership.nodes))
+        found = _first_log(topics, topic)
+        if found is not None:
+            return found
+        leaders = [leadership.leader(topic, index) for index in range(topic.partitions)]
+        if node_id in {leader.following for leader in leaders}:
+            return None
+        without = {node.node_id for node in leadership.nodes} - {leader.node_id for leader in leaders}
+        return _first_log(topics, topics.grow(topic, topic.partitions + len(without))) if node_id in without else None
+
+    def _keep(self, records: list[RebalanceRecord]) -> None:
+        """Keep the newest records until this broker leads a partition."""
+        self._unwritten = records[-_MOST_UNWRITTEN:]
+        if len(records) > _MOST_UNWRITTEN:
+            log.warning("%d rebalances are not in the journal: no partition to write", len(records) - _MOST_UNWRITTEN)
+
+
+def _warn_of(event: MemberRefused) -> None:
+    member = event.member
+    log.warning(
+        "a member cannot join group=%s: client=%s host=%s code=%s: %s",
+        event.group_id,
+        member.client_id,
+        member.client_host,
+        event.code,
+        event.reason,
+    )
+
+
+def _first_log(topics: Topics, topic: Topic) -> PartitionLog | None:
+    led = (topics.log(topic, index) for index in range(topic.partitions))
+    return next((found for found in led if found is not None), None)
+
+
+def _encoded(records: Sequence[RebalanceRecord], now: Millis) -> bytearray:
+    """Encode one batch. It is compressed: the record of a large group is hundreds of kilobytes of repetitive text."""
+    entries = [
+        Record(number, now, record.group_id.encode("utf-8", "surrogateescape"), record.to_json(), ())
+        for number, record in enumerate(records)
+    ]
+    return encode_batch(entries, Codec.ZSTD)

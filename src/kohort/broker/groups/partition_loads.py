@@ -1,0 +1,149 @@
+"""The extent of each partition's log and its rate of growth, measured every group.consumer.load.interval.ms.
+
+Only topics of groups whose assignor weighs partition loads are measured; without such groups, no log is examined. In a
+cluster, the broker asks the leaders of the other partitions for their offsets, as any client does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kohort.broker.config.static import BrokerConfig
+from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.groups.shard import Shard
+from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs.topics import Topics
+from kohort.coordinator import PartitionExtent
+from kohort.errors import KafkaError
+from kohort.model import UUID, Millis, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.net.cluster import Cluster
+    from kohort.client.net.offsets import FoundOffset
+    from kohort.client.offset_spec import OffsetSpec
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+    groups: GroupCoordinator
+    leadership: Leadership
+    topics: Topics
+
+    def now(self) -> Millis: ...
+
+
+log = logging.getLogger("kohort.broker")
+
+_PATIENCE_MS: Millis = 5_000
+"""Time limit for an answer from another broker."""
+
+
+class _Reach(NamedTuple):
+    """Start and end offset of a log."""
+
+    start: int
+    end: int
+
+
+class PartitionLoads:
+    """The measuring task of a running broker."""
+
+    def __init__(self, broker: Parts) -> None:
+        self._broker = broker
+        self.measured: dict[tuple[UUID, int], tuple[Millis, int]] = {}
+        """When each partition was last measured, and its end offset at that time."""
+        self._elsewhere: dict[TopicPartition, _Reach] = {}
+        """The last known offsets of partitions that other brokers lead."""
+        self._cluster: Cluster | None = None
+        """Client connections to the other brokers; created when they are first asked."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop measuring."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    def measure(self) -> None:
+        """Measure the loads once and pass them to the groups that weigh them."""
+        shards = self._weighing()
+        measured: dict[tuple[UUID, int], tuple[Millis, int]] = {}
+        extents = {name: self._extents(name, measured) for _, topics in shards for name in sorted(topics)}
+        self.measured = measured
+        for shard, topics in shards:
+            shard.loads_measured({name: extents[name] for name in topics})
+
+    def _weighing(self) -> list[tuple[Shard, Collection[str]]]:
+        return [(shard, topics) for shard in self._broker.groups if (topics := shard.weighed_topics)]
+
+    def _extents(self, name: str, measured: dict[tuple[UUID, int], tuple[Millis, int]]) -> list[PartitionExtent]:
+        topic = self._broker.topics.named(name)
+        extents: list[PartitionExtent] = []
+        for partition in range(0 if topic is None else topic.partitions):
+            assert topic is not None
+            found = self._broker.topics.log(topic, partition)
+            if found is not None:
+                reach: _Reach | None = _Reach(found.start_offset, found.stable_offset)
+            else:
+                reach = self._elsewhere.get(TopicPartition(name, partition))
+            if reach is None:  # its leader has not answered yet
+                extents.append(PartitionExtent(0, 0, None))
+                continue
+            here, now = (topic.topic_id, partition), self._broker.now()
+            measured[here] = (now, reach.end)
+            extents.append(PartitionExtent(reach.start, reach.end, self._rate(here, now, reach.end)))
+        return extents
+
+    def _rate(self, partition: tuple[UUID, int], now: Millis, end: int) -> float | None:
+        then, was = self.measured.get(partition, (now, end))
+        return None if then >= now else max(0, end - was) * 1_000 / (now - then)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._broker.config.number("group.consumer.load.interval.ms") / 1000)
+            await self._ask_others()
+            self.measure()
+
+    async def _ask_others(self) -> None:
+        topics = self._broker.topics
+        wanted = [
+            TopicPartition(topic.name, partition)
+            for name in sorted({name for _, names in self._weighing() for name in names})
+            if (topic := topics.named(name)) is not None
+            for partition in range(topic.partitions)
+            if topics.log(topic, partition) is None
+        ]
+        if not wanted:
+            self._elsewhere = {}
+            return
+        # Imported here because most brokers never ask another broker.
+        from kohort.client.offset_spec import OffsetSpec
+
+        starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
+        ends = await self._offsets(wanted, OffsetSpec.LATEST)
+        known = {one: _Reach(starts[one].offset, ends[one].offset) for one in wanted if one in starts and one in ends}
+        self._elsewhere = {one: self._elsewhere[one] for one in wanted if one in self._elsewhere} | known
+
+    async def _offsets(
+        self, wanted: Collection[TopicPartition], spec: "OffsetSpec"
+    ) -> "dict[TopicPartition, FoundOffset]":
+        from kohort.client.net.cluster import Cluster
+        from kohort.client.net.offsets import list_offsets
+
+        found: dict[TopicPartition, FoundOffset] = {}
+
+        def note(some: "Mapping[TopicPartition, FoundOffset | None]") -> None:
+            found.update({partition: one for partition, one in some.items() if one is not None})
+
+        if self._cluster is None:
+            brokers = ",".join(f"{node.host}:{node.port}" for node in self._broker.leadership.nodes)
+            self._cluster = Cluster.of(brokers, request_timeout_ms=_PATIENCE_MS)
+        try:
+            await list_offsets(self._cluster, dict.fromkeys(wanted, spec), timeout_ms=0, on_some=note)
+        except KafkaError as error:  # retried at the next measurement; known offsets stay in use
+            log.info("other brokers' loads are not known: %s", error)
+        return found

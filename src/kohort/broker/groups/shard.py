@@ -1,0 +1,386 @@
+"""One shard of the group coordinator and its partition of `__consumer_offsets`.
+
+Effects are always applied in one order: append the records, replay them, set the timers, and answer once the append
+is on disk. An answer that follows an append of the same shard waits for it too, so that nobody reads what a crash could
+undo. The exception is an answer without news for the member, for which the Java client may wait in a busy loop. If an
+append fails, the shard is discarded and loaded again from what the log holds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, cast
+
+from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.journal import BrokerJournal
+from kohort.broker.groups.loading import load
+from kohort.broker.groups.timers import Timers
+from kohort.broker.logs.group_commit import GroupCommit, Writer
+from kohort.coordinator import (
+    Effects,
+    GroupShard,
+    HeldHeartbeat,
+    HoldsEnd,
+    MetadataImage,
+    PartitionExtent,
+    Record,
+    RequestContext,
+    TargetRefused,
+    Timer,
+    WaitingRequest,
+    tells_nothing,
+)
+from kohort.errors import ErrorCode
+from kohort.log.api import PartitionLog
+from kohort.model import Millis
+from kohort.wire.batches.records import encode_pairs
+from kohort.wire.codec import Message
+from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    journal: BrokerJournal
+    timers: Timers
+    writer: Writer
+
+    def new_group_shard(self, partition: int) -> GroupShard: ...
+
+    def now(self) -> Millis: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+
+log = logging.getLogger("kohort.broker")
+
+_ALIVE = HeartbeatResponse()
+_BATCH_RECORDS = 4_000
+_LOAD_AGAIN_S = 0.2
+_TOLD_AT_ONCE = 64
+"""Number of slices of held heartbeats (`GroupShard.tell`) that are answered before other requests have their turn."""
+
+
+class Waiter(Protocol):
+    """The coordinator's token for a request: a `Call`, or an object that adds to the answer before passing it on."""
+
+    request: Message
+    version: int
+
+    def reply(self, response: Message, /) -> None:
+        """Send the answer."""
+
+
+class Shard:
+    """The shell around one `GroupShard`."""
+
+    _log: PartitionLog
+    _machine: GroupShard
+    # Both are set by `lead`.
+
+    def __init__(self, broker: Parts, partition: int) -> None:
+        self.partition = partition
+        self.ready = False
+        self._broker = broker
+        self._commit: GroupCommit | None = None
+        """The last commit that this shard appended to; None once it is known to be settled."""
+        self._pairs: list[tuple[bytes, bytes | None]] = []
+        self._loading: asyncio.Task[None] | None = None
+        self._deleted_meanwhile: dict[str, None] = {}
+        self._unready = ErrorCode.NOT_COORDINATOR
+        """Error code for requests while the shard is not ready."""
+        self._holds_end_at: Millis | None = None
+        """When the timer `HoldsEnd` fires."""
+        self._telling = False
+        """Whether news is being sent to members, in this turn of the event loop or the next."""
+        self._lost_at = -_LOAD_AGAIN_S
+        """Loop time of the last load that followed a failed append."""
+
+    # Requests
+
+    def handle(self, request: Message, waiter: Waiter, context: RequestContext) -> None:
+        """Pass one request to the coordinator; `waiter` gets the answer now, after a sync, or much later."""
+        if not self.ready:
+            waiter.reply(refusal(request, waiter.version, self._unready))
+            return
+        now = self._broker.now()
+        self._apply(self._machine.handle(request, context, now), now)
+
+    def heartbeat(self, request: HeartbeatRequest, waiter: Waiter, token: Hashable | None) -> None:
+        """Handle a Heartbeat, the most frequent request: its only effect is an answer; with a token it may be held."""
+        if not self.ready:
+            # As in Kafka: while a group loads, its members are unknown; afterwards each has a full session timeout.
+            code = ErrorCode.NONE if self._loads else self._unready
+            waiter.reply(HeartbeatResponse(error_code=code))
+            return
+        answer = self._machine.heartbeat(request, self._broker.now(), token)
+        if isinstance(answer, HeldHeartbeat):
+            self._held()
+        else:
+            self._answer(waiter, _ALIVE if answer is ErrorCode.NONE else HeartbeatResponse(error_code=answer))
+
+    def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, token: Hashable | None) -> bool:
+        """Answer a consumer group heartbeat that carries no change and gets no news; with a token, it may be held.
+
+        Return False if `handle` must take the request.
+        """
+        if not self.ready:
+            return False
+        answer = self._machine.quiet_heartbeat(request, self._broker.now(), token)
+        if isinstance(answer, HeldHeartbeat):
+            self._held()
+        elif answer is not None:
+            self._answer(waiter, answer)
+        return answer is not None
+
+    def _held(self) -> None:
+        """Update the timer after a heartbeat was held without Effects, and send news that waited for this heartbeat."""
+        at = self._machine.holds_end_at
+        if at is not None and (self._holds_end_at is None or at < self._holds_end_at):
+            self._set_timer(HoldsEnd(), at)
+        if self._machine.has_news and not self._telling:
+            self._tell()
+
+    def release(self, token: Hashable, behind: WaitingRequest) -> None:
+        """Tell the coordinator that a request waits behind one that may be a held heartbeat."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.release(token, behind, now), now)
+
+    @property
+    def waiting(self) -> Collection[Hashable]:
+        """The requests that the coordinator has parked or holds."""
+        return {*self._machine.parked, *self._machine.held} if self.ready else ()
+
+    def abandoned(self, token: Hashable) -> None:
+        """Tell the coordinator that the connection of a parked request was closed."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.disconnected(token, now), now)
+
+    def members(self, group_id: str) -> Collection[str]:
+        """Return the member IDs of a group."""
+        return self._machine.members(group_id) if self.ready else ()
+
+    def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
+        """Return how long a member may be without a connection, or None if only its session timeout applies."""
+        return self._machine.grace_ms(group_id, member_id) if self.ready else None
+
+    def connection_lost(self, group_id: str, member_id: str) -> None:
+        """Remove a member whose connection was closed and whose grace period has ended."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.connection_lost(group_id, member_id, now), now)
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Delete the offsets that groups committed for these topics; a shard that is loading does so when loaded."""
+        if not self.ready:
+            self._deleted_meanwhile.update(dict.fromkeys(names))
+            return
+        now = self._broker.now()
+        self._apply(self._machine.topics_deleted(names, now), now)
+
+    def topics_changed(self, image: MetadataImage) -> None:
+        """Replace the topic metadata; a shard that is loading checks its groups when it has loaded."""
+        if self.ready or self._loads:
+            now = self._broker.now()
+            self._apply(self._machine.metadata_changed(image, now), now)
+
+    def settings_changed(self, group_id: str) -> None:
+        """Apply a group's changed configs; a shard that is loading has nothing that depends on the old ones."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.settings_changed([group_id], now), now)
+
+    @property
+    def weighed_topics(self) -> frozenset[str]:
+        """Topics of groups whose assignor weighs the loads of partitions."""
+        return self._machine.weighed_topics if self.ready else frozenset()
+
+    def loads_measured(self, extents: Mapping[str, Sequence[PartitionExtent]]) -> None:
+        """Pass the measured extents of the logs of weighed topics to the coordinator, by topic and partition."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.loads_measured(extents, now), now)
+
+    def _fire(self, timer: Timer, now: Millis) -> None:
+        if isinstance(timer, HoldsEnd):
+            self._holds_end_at = None
+        self._apply(self._machine.fire(timer, now), now)
+
+    def _apply(self, effects: Effects, now: Millis) -> None:
+        self._take_effect(effects, now)
+        if self._machine.has_news and not self._telling:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Answer held heartbeats for which there is news; many members take several turns of the event loop."""
+        self._telling = True
+        now = self._broker.now()
+        for _ in range(_TOLD_AT_ONCE):
+            self._take_effect(self._machine.tell(now), now)
+            if not self._machine.has_news:
+                self._telling = False
+                return
+        asyncio.get_running_loop().call_soon(self._tell_on)
+
+    def _tell_on(self) -> None:
+        if self.ready:
+            self._tell()
+        else:
+            self._telling = False
+
+    def _take_effect(self, effects: Effects, now: Millis) -> None:
+        if effects.records:
+            self._append(effects.records, now)
+            self._machine.replay_all(effects.records)
+        for timer, at in effects.timers.items():
+            self._set_timer(timer, at)
+        for event in effects.events:
+            if isinstance(event, TargetRefused):
+                _warn_of_refused_target(event)
+            self._broker.journal.observe(event, now)
+        for token, response in effects.replies.items():
+            self._answer(cast("Waiter", token), response)
+
+    def _set_timer(self, timer: Timer, at: Millis | None) -> None:
+        if isinstance(timer, HoldsEnd):
+            self._holds_end_at = at
+        self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
+
+    def _answer(self, waiter: Waiter, response: Message) -> None:
+        commit = self._commit
+        if commit is None or commit.done:
+            self._commit = None
+            waiter.reply(response)
+        elif tells_nothing(waiter.request, response):
+            waiter.reply(response)
+        else:
+            commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))
+
+    def _refuse(self, waiter: Waiter) -> None:
+        waiter.reply(refusal(waiter.request, waiter.version, ErrorCode.NOT_COORDINATOR))
+
+    # The log
+
+    def _append(self, records: list[Record], now: Millis) -> None:
+        commit = self._broker.writer.current_first()
+        if commit is not self._commit:
+            self._commit = commit
+            commit.then(_nothing, lambda: self._lost(commit))
+        if not self._pairs:
+            self._broker.writer.before_take(self._flush)
+        self._pairs += encode_records(records)
+        if len(self._pairs) > _BATCH_RECORDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pairs:
+            pairs, self._pairs = self._pairs, []
+            self._log.append(encode_pairs(pairs, self._broker.now()), self._log.leader_epoch)
+
+    def _lost(self, commit: GroupCommit) -> None:
+        """Discard the machine's state after `commit` failed: the log has nothing that was replayed since."""
+        if self._commit is commit:
+            self._commit = None
+            if not self.leads:
+                return  # another broker takes the shard over, so this one need not reload it
+            # A broker that stops does not load again, so clients must not wait for it.
+            self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._machine = self._broker.new_group_shard(self.partition)
+            if self._log.stopped is None and not self._broker.stopping:
+                self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                loop = asyncio.get_running_loop()
+                # On a full disk the next append fails too, and a load is costly, so loads have a minimum interval.
+                wait_s = max(0.0, self._lost_at + _LOAD_AGAIN_S - loop.time())
+                self._lost_at = loop.time() + wait_s
+                self._loading = loop.create_task(self._load(wait_s))
+
+    # Loading and stopping
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker coordinates the groups of this shard, even if it is still loading them."""
+        return self._unready is not ErrorCode.NOT_COORDINATOR
+
+    @property
+    def _loads(self) -> bool:
+        return self._unready is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def lead(self, partition_log: PartitionLog) -> None:
+        """Replay the partition, in slices that let other work run; if it is empty, become ready at once."""
+        self._log = partition_log
+        self._log.sync_first()
+        self._machine = self._broker.new_group_shard(self.partition)
+        self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if self._log.stable_offset == self._log.start_offset:
+            self._loaded()
+        else:
+            self._loading = asyncio.get_running_loop().create_task(self._load(0))
+
+    def resign(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """Stop coordinating: parked requests get NOT_COORDINATOR, later ones `code`."""
+        self._unready = code
+        if self._loading is not None:
+            self._loading.cancel()
+            self._loading = None
+        if self.ready:
+            self.ready = False
+            effects = self._machine.resign()
+            for timer in effects.timers:
+                self._broker.timers.set((self.partition, timer), None, _never)
+            self._holds_end_at = None  # otherwise, holds after the next `lead` would rely on a timer that never fires
+            for token, response in effects.replies.items():
+                cast("Waiter", token).reply(response)
+
+    async def _load(self, wait_s: float) -> None:
+        while True:
+            await asyncio.sleep(wait_s)
+            try:
+                count = await load(self.partition, self._log, self._machine.replay_all)
+                break
+            except OSError as error:
+                log.error("cannot load shard=%d, trying again: %s", self.partition, error)
+                self._machine = self._broker.new_group_shard(self.partition)
+                wait_s = _LOAD_AGAIN_S
+        log.info("loaded shard=%d records=%d", self.partition, count)
+        self._loading = None
+        self._loaded()
+
+    def _loaded(self) -> None:
+        self.ready = True
+        now = self._broker.now()
+        self._apply(self._machine.loaded(now), now)
+        if self._deleted_meanwhile:
+            names, self._deleted_meanwhile = self._deleted_meanwhile, {}
+            self.topics_deleted(names)
+
+
+def _warn_of_refused_target(event: TargetRefused) -> None:
+    refused = event.refused
+    who, until = "the coordinator", ""
+    if refused.member_id is not None:
+        who = f"member={refused.member_id}"
+        until = " until the broker's own assignor computes one, at the latest after the rebalance timeout"
+    log.warning(
+        "no new assignment for group=%s epoch=%d: %s, by assignor=%s: %s; members keep the last target%s, and what it"
+        " gives to nobody is not read: correct the assignor",
+        event.group_id,
+        event.epoch,
+        who,
+        refused.assignor,
+        refused.reason,
+        until,
+    )
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(now: Millis) -> None:
+    raise AssertionError("a cancelled timer fired")

@@ -1,0 +1,1 @@
+"""Topics and their logs: creation, group commit, leadership."""

@@ -1,0 +1,1 @@
+"""Background work on logs: retention and compaction."""

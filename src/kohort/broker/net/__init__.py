@@ -1,0 +1,1 @@
+"""Client connections: frames are read and passed to request handlers, and the answers are written in order."""

@@ -1,0 +1,330 @@
+"""One client connection: it reads frames and sends answers in the order of the requests, within memory limits.
+
+Small frames are cut out of a buffer that all connections share. Reading is synchronous, so the buffer is free again
+when `buffer_updated` returns. A frame larger than that buffer is received directly into its own.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from kohort.broker.net.flushes import FlushQueue
+from kohort.broker.net.large_frame import FIRST_ROOM, LargeFrame
+from kohort.broker.net.outbox import Outbox
+from kohort.broker.net.repeated_heartbeats import RepeatedHeartbeat
+from kohort.coordinator import ClientKind
+from kohort.wire.codec import Buffer, DecodeError, Message
+
+log = logging.getLogger("kohort.broker")
+
+_READ_SIZE = 1 << 16  # a larger read buffer costs an mmap and its page faults per read
+_MOST_HELD = 1 << 20  # bytes of large answers that may wait here before reading pauses
+FEW_MEMBERS = 16
+_HELD_ANSWERS = "answers behind one that is not ready"
+_SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
+_UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
+_shared = bytearray(_READ_SIZE)
+_shared_view = memoryview(_shared)
+_frame_size = struct.Struct(">i").unpack_from
+
+
+class BadFrame(Exception):
+    """The peer does not follow the Kafka protocol; its connection is closed and the reason logged."""
+
+
+class PendingAnswer(Protocol):
+    """A request of this connection and its answer, which is None until it is ready; see `Call`."""
+
+    answer: list[Buffer] | None
+    queued: bool
+    request: Message
+
+    @property
+    def open(self) -> bool: ...
+
+    def abandon(self) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """The protocol of the transport. `dispatch(connection, frame)` handles one request and creates its `Call`.
+
+    `half_read` is called when an incomplete request begins to arrive; see `mid_frame_since`.
+    """
+
+    def __init__(
+        self,
+        dispatch: Callable[["ClientConnection", bytes], None],
+        opened: Callable[["ClientConnection"], None],
+        closed: Callable[["ClientConnection"], None],
+        flushes: FlushQueue,
+        half_read: Callable[["ClientConnection"], None],
+        *,
+        max_frame: int,
+        max_waiting: int,
+    ) -> None:
+        self._dispatch = dispatch
+        self._opened = opened
+        self._closed = closed
+        self._flushes = flushes
+        self._half_read = half_read
+        self._max_frame = max_frame
+        self._max_waiting = max_waiting
+        self._waiting: deque[PendingAnswer] = deque()
+        self._rest = b""
+        self._frame: LargeFrame | None = None
+        self._room = FIRST_ROOM
+        """Initial buffer size of a large frame: the size of the largest so far. This saves a quarter of a produce."""
+        self._outbox = Outbox(flushes.loop, self._files_sent)
+        self._corked = False
+        self._paused_for: set[str] = set()
+        self.transport: asyncio.Transport | None = None
+        self.peer = ""
+        self.host = ""
+        self.client_id = ""
+        self.client_id_bytes = b""
+        self.client = ClientKind.OTHER
+        self.held_heartbeat: PendingAnswer | None = None
+        """The last heartbeat, which may be held until there is news; see `Dispatch._release`."""
+        self.members: dict[str, str] = {}
+        """Members that last used this connection: member ID to group ID."""
+        self.check_members_at = FEW_MEMBERS
+        """Number of members at which `MemberConnections` checks which of them have left."""
+        self.new_partitions_seen = 0
+        """Value of `NewPartitions.count` when the peer was last told of topics with more partitions."""
+        self.has_many_members = False
+        """Whether several members send their heartbeats here: holding one would delay the others."""
+        self.last_heartbeat: RepeatedHeartbeat | None = None
+        """The last heartbeat, which is likely to be repeated."""
+        self._is_busy = False
+        """Whether bytes were received or sent since the last `is_idle`. Reading the clock for each would cost more."""
+        self._busy_at = flushes.loop.time()
+        self.mid_frame_since: float | None = None
+        """Loop time at which a request that is still incomplete began to arrive."""
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Host and client ID, which all connections of one client have in common."""
+        return self.host, self.client_id
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        # None: the peer reset the connection before it was accepted, and connection_lost follows.
+        address = transport.get_extra_info("peername") or ("unknown", 0)
+        self.host, self.peer = f"/{address[0]}", f"{address[0]}:{address[1]}"
+        self._opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._outbox.close()
+        waiting, self._waiting = self._waiting, deque()
+        for call in waiting:
+            call.abandon()
+        self._closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _shared_view if self._frame is None else self._frame.rest
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._corked = True
+        try:
+            if self._frame is not None:
+                self._fill(self._frame, nbytes)
+            else:
+                self._cut(self._rest + _shared_view[:nbytes] if self._rest else bytes(_shared_view[:nbytes]))
+        except (BadFrame, DecodeError) as error:
+            self.refuse(str(error))
+        self._corked = False
+        self._is_busy = True
+        if self._paused_for or (self._frame is None and not self._rest):
+            self.mid_frame_since = None
+        elif self.mid_frame_since is None:
+            self._wait_for_rest()
+        if self._outbox.ready:
+            # Not at once: answers that are written back to back find the peer awake, and waking it is the larger cost.
+            self._flushes.add(self)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._pause(_SLOW_READER)
+
+    def resume_writing(self) -> None:
+        self._is_busy = True
+        self._resume(_SLOW_READER)
+
+    # Framing
+
+    def _fill(self, frame: LargeFrame, nbytes: int) -> None:
+        if frame.fill(nbytes):
+            self._frame = None
+            self._room = max(self._room, frame.next_room)
+            # The codec reads a bytearray like bytes, and the log may write a batch's base offset into it.
+            self._handle(cast("bytes", frame.data))
+
+    def _cut(self, data: bytes) -> None:
+        position, end = 0, len(data)
+        while end - position >= 4 and not self._paused_for:
+            (size,) = _frame_size(data, position)
+            if not 0 <= size <= self._max_frame:
+                raise BadFrame(
+                    f"a request of {size} bytes is outside 0 to {self._max_frame} (socket.request.max.bytes)"
+                )
+            if end - position - 4 < size:
+                if size > _READ_SIZE:
+                    self._frame = LargeFrame(size, memoryview(data)[position + 4 :], self._room)
+                    self._rest = b""
+                    return
+                break
+            position += 4
+            self._handle(data[position : position + size])
+            position += size
+            if self.transport is None:
+                return
+        self._rest = data[position:] if position < end else b""
+
+    def _handle(self, frame: bytes) -> None:
+        self.mid_frame_since = None  # frame.read.timeout.ms starts anew with each request
+        self._dispatch(self, frame)
+        if self._outbox.held > _MOST_HELD:
+            # 64 KiB of requests can ask for gigabytes: send what is ready; the transport pauses if it cannot take it.
+            self.flush()
+            if self._outbox.held > _MOST_HELD:
+                self._pause(_HELD_ANSWERS)
+
+    def _handle_rest(self) -> None:
+        """Handle requests that were read before the connection was paused."""
+        if self._rest and self._frame is None and not self._paused_for and self.transport is not None:
+            self.buffer_updated(0)
+
+    def _wait_for_rest(self) -> None:
+        self.mid_frame_since = self._flushes.loop.time()
+        self._half_read(self)
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests without an answer."""
+        return len(self._waiting)
+
+    @property
+    def sending_files(self) -> bool:
+        """Whether records in files wait until the peer takes more."""
+        return self._outbox.blocked
+
+    # Answers
+
+    def place(self, call: PendingAnswer) -> None:
+        """Send the call's answer, or queue the call behind those that are not answered yet."""
+        if call.answer is not None and not self._waiting:
+            self._outbox.add(call.answer)
+            return
+        call.queued = True
+        self._waiting.append(call)
+        if len(self._waiting) > self._max_waiting:
+            self._pause("too many requests")
+
+    def advance(self) -> None:
+        """Send every answer that is ready and has no unanswered request before it."""
+        waiting = self._waiting
+        while waiting and (answer := waiting[0].answer) is not None:
+            waiting.popleft()
+            self._outbox.add(answer)
+        if self._paused_for and len(waiting) <= self._max_waiting // 2:
+            self._resume("too many requests")
+        if self._outbox.ready and not self._corked:
+            self._flushes.add(self)
+
+    def hold(self, size: int) -> None:
+        """Count a large answer of `size` bytes as held until the transport has it."""
+        self._outbox.hold(size)
+
+    def flush(self) -> None:
+        """Give the transport all ready answers in one write; records in files bypass it."""
+        outbox = self._outbox
+        if outbox.ready and self.transport is not None:
+            self._is_busy = True
+        try:
+            outbox.send(self.transport)
+        except OSError as error:
+            self._broken(error)
+        if self._paused_for and outbox.held <= _MOST_HELD:
+            self._resume(_HELD_ANSWERS)
+        if outbox.blocked:
+            self._pause(_SLOW_READER_OF_FILES)
+
+    def _files_sent(self, error: OSError | None) -> None:
+        self._is_busy = True
+        if error is not None:
+            self._broken(error)
+        self._resume(_SLOW_READER_OF_FILES)
+
+    def _broken(self, error: OSError) -> None:
+        """Abort the connection: an answer was sent in part and cannot be completed."""
+        if self.transport is not None:
+            log.info("closing connection peer=%s reason=%s", self.peer, error)
+            self.transport.abort()
+
+    # Closing and pausing
+
+    def refuse(self, reason: str) -> None:
+        """Close without an answer and log the reason, once."""
+        if self.transport is not None:
+            log.warning("closing connection peer=%s reason=%s", self.peer, reason)
+            self.close()
+
+    def close(self) -> None:
+        """Send what is ready, then close."""
+        if self._outbox.ready:
+            self.flush()
+        if self.transport is not None:
+            transport, self.transport = self.transport, None
+            if self.sending_files:
+                transport.abort()  # it cannot wait for the rest, which bypasses it
+            else:
+                transport.close()
+
+    def is_idle(self, seconds: float, now: float) -> bool:
+        """Return whether nothing was received or sent for `seconds`; detected late, by the time between two calls."""
+        if self._is_busy:
+            self._is_busy = False
+            self._busy_at = now
+        return now - self._busy_at > seconds
+
+    def expire(self) -> None:
+        """Close an idle connection. A peer that has not read its answers by now is not going to."""
+        if self._paused_for & _UNREAD and self.transport is not None:
+            transport, self.transport = self.transport, None
+            transport.abort()
+        else:
+            self.close()
+
+    def throttle(self) -> None:
+        """Stop reading until `unthrottle`, because the log has too much to write."""
+        self._pause("full log queue")
+
+    def unthrottle(self) -> None:
+        """Read again."""
+        self._resume("full log queue")
+
+    def _pause(self, why: str) -> None:
+        if not self._paused_for and self.transport is not None:
+            self.transport.pause_reading()
+            self.mid_frame_since = None  # the rest of a frame is late because of the broker
+        self._paused_for.add(why)
+
+    def _resume(self, why: str) -> None:
+        if why in self._paused_for:
+            self._paused_for.discard(why)
+            if not self._paused_for and self.transport is not None:
+                self.transport.resume_reading()
+                if self._frame is not None:
+                    self._wait_for_rest()
+                elif self._rest:
+                    self._flushes.loop.call_soon(self._handle_rest)

@@ -1,0 +1,216 @@
+"""The broker's listening sockets and connections: their number, idle timeouts, and throttling by the log."""
+
+import asyncio
+import errno
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from kohort.broker.config.static import BrokerConfig
+from kohort.broker.net.connection import ClientConnection
+from kohort.broker.net.flushes import FlushQueue
+from kohort.errors import KohortError
+
+
+class GrowthCount(Protocol):
+    """The number of times that topics got more partitions."""
+
+    @property
+    def count(self) -> int: ...
+
+
+class ConnectionLoss(Protocol):
+    """The component that reacts to a closed connection."""
+
+    def lost(self, connection: ClientConnection) -> None: ...
+
+
+class Parts(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+
+    @property
+    def new_partitions(self) -> GrowthCount: ...
+
+    @property
+    def member_connections(self) -> ConnectionLoss: ...
+
+
+_SWEEP_EVERY_S = 1.0
+"""Shortest interval between sweeps; a frame that is never completed is found at most this late."""
+_NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+_LOOKS = 8
+"""Checks of a connection within connections.max.idle.ms; it is closed late by at most one interval."""
+
+
+class Sockets:
+    """The sockets of one broker, from `listen` on."""
+
+    def __init__(self, broker: Parts, dispatch: Callable[[ClientConnection, bytes], None]) -> None:
+        self._broker = broker
+        self._dispatch = dispatch
+        self._loop = asyncio.get_running_loop()
+        self._flushes = FlushQueue(self._loop)
+        self._connections: OrderedDict[ClientConnection, float] = OrderedDict()
+        """When each connection is checked next, the earliest first; the interval between checks is the same for all."""
+        self._throttled: dict[ClientConnection, None] = {}
+        self._mid_frame: dict[ClientConnection, None] = {}
+        """Connections on which an incomplete request arrived since their last check."""
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeps_at = 0.0
+        self._closing = False
+        self._servers: list[asyncio.Server] = []
+        self.port = 0
+        """The port on which it listens."""
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        return iter(self._connections)
+
+    async def listen(self, host: str, port: int) -> None:
+        """Listen on `port`, or a free one if 0, on all interfaces if `host` is empty. Raise KohortError."""
+        try:
+            await self._listen(host or "0.0.0.0", port)
+            if not host:
+                await self._listen_on_ipv6()
+        except OSError as error:
+            for server in self._servers:
+                server.close()
+            raise KohortError(_listen_failure(host, port, error)) from error
+
+    async def _listen(self, host: str, port: int) -> None:
+        server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+        self._servers.append(server)
+        self.port = server.sockets[0].getsockname()[1]
+
+    async def _listen_on_ipv6(self) -> None:
+        """Listen on the same port of all IPv6 interfaces, if the machine has IPv6."""
+        try:
+            await self._listen("::", self.port)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+
+    def stop_listening(self) -> None:
+        """Accept no more connections."""
+        self._closing = True
+        for server in self._servers:
+            server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    async def close(self) -> None:
+        """Send what is ready and close all connections."""
+        self._flushes.run()
+        for connection in list(self._connections):
+            connection.close()
+        for server in self._servers:
+            await server.wait_closed()
+
+    # Connections
+
+    def _new_connection(self) -> ClientConnection:
+        config = self._broker.config
+        return ClientConnection(
+            self._dispatch,
+            self._opened,
+            self._closed,
+            self._flushes,
+            self._half_read,
+            max_frame=config.number("socket.request.max.bytes"),
+            max_waiting=config.number("max.queued.requests.per.connection"),
+        )
+
+    def _opened(self, connection: ClientConnection) -> None:
+        self._connections[connection] = self._loop.time() + self._look_every_s
+        connection.new_partitions_seen = self._broker.new_partitions.count
+        if self._closing:
+            connection.close()
+        elif len(self._connections) > self._broker.config.number("max.connections"):
+            connection.refuse("there are max.connections connections already")
+        else:
+            self._sweep_within(self._look_every_s)
+
+    def _closed(self, connection: ClientConnection) -> None:
+        self._connections.pop(connection, None)
+        self._mid_frame.pop(connection, None)
+        if connection.members and not self._closing:
+            self._broker.member_connections.lost(connection)
+        self._throttled.pop(connection, None)
+
+    # Throttling
+
+    def throttle(self, connection: ClientConnection) -> None:
+        """Stop reading from the connection until `unthrottle`."""
+        connection.throttle()
+        self._throttled[connection] = None
+
+    @property
+    def throttled(self) -> bool:
+        """Whether any connection is throttled."""
+        return bool(self._throttled)
+
+    def unthrottle(self) -> None:
+        """Read again from all throttled connections."""
+        throttled, self._throttled = self._throttled, {}
+        for connection in throttled:
+            connection.unthrottle()
+
+    # Sweeps: examining every connection each second would be expensive
+
+    @property
+    def _look_every_s(self) -> float:
+        return self._broker.config.number("connections.max.idle.ms") / 1000 / _LOOKS
+
+    def _half_read(self, connection: ClientConnection) -> None:
+        self._mid_frame[connection] = None
+        self._sweep_within(_SWEEP_EVERY_S)
+
+    def _sweep_within(self, seconds: float) -> None:
+        at = self._loop.time() + max(seconds, _SWEEP_EVERY_S)
+        if self._sweeper is not None:
+            if self._sweeps_at <= at:
+                return
+            self._sweeper.cancel()
+        if not self._closing:
+            self._sweeper, self._sweeps_at = self._loop.call_at(at, self._sweep), at
+
+    def _sweep(self) -> None:
+        now, self._sweeper = self._loop.time(), None
+        self._refuse_half_requests(now)
+        self._expire_idle(now)
+        if self._mid_frame:
+            self._sweep_within(_SWEEP_EVERY_S)
+        elif self._connections:
+            self._sweep_within(next(iter(self._connections.values())) - now)
+
+    def _refuse_half_requests(self, now: float) -> None:
+        frame_s = self._broker.config.number("frame.read.timeout.ms") / 1000
+        for connection in list(self._mid_frame):
+            if connection.mid_frame_since is None:
+                del self._mid_frame[connection]
+            elif now - connection.mid_frame_since > frame_s:
+                connection.refuse("a request did not arrive whole within frame.read.timeout.ms")
+
+    def _expire_idle(self, now: float) -> None:
+        idle_s, again_at = self._look_every_s * _LOOKS, now + self._look_every_s
+        due = []
+        for connection, at in self._connections.items():
+            if at > now:
+                break
+            due.append(connection)
+        for connection in due:
+            self._connections[connection] = again_at
+            self._connections.move_to_end(connection)
+            if connection.is_idle(idle_s, now) and not connection.waiting:
+                connection.expire()
+
+
+def _listen_failure(host: str, port: int, error: OSError) -> str:
+    host = host or "all interfaces"
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken: choose another with --listen, or port 0 for a free one."
+    return f"Cannot listen on port {port} of {host}: {error.strerror or error}."

@@ -1,0 +1,327 @@
+"""Admin client for topics, groups, offsets, configs and logs."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self, TypeVar, Unpack
+
+from kohort.client.admin.configs import ConfigKind, ConfigValue, alter_configs, describe_configs, list_config_resources
+from kohort.client.admin.elections import elect_leaders
+from kohort.client.admin.group_changes import alter_offsets, remove_all_members
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.groups import (
+    GroupListing,
+    GroupOffset,
+    delete_group,
+    delete_offsets,
+    describe_group,
+    group_lag,
+    list_groups,
+    remove_members,
+)
+from kohort.client.admin.logs import LogDirectory, delete_records, describe_log_dirs
+from kohort.client.admin.producers import ActiveProducer, describe_producers
+from kohort.client.arguments import whole
+from kohort.client.keywords import AdminKeywords
+from kohort.client.loops import warn_unclosed
+from kohort.client.membership.committed import committed_offsets
+from kohort.client.net.checks import check
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.metadata import ClusterMetadata, TopicMetadata
+from kohort.client.net.offsets import FoundOffset, list_offsets
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.options import AdminOptions, read_options
+from kohort.errors import ErrorCode, KafkaError
+from kohort.member import OffsetAndMetadata
+from kohort.model import UUID, Millis, TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+__all__ = ["Admin", "GroupDescription", "GroupListing", "GroupOffset", "NewTopic"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R", bound=Message)
+
+_BROKER_DEFAULT = -1
+_DELETE_BY_STATE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """Topic to create. None selects the broker's default."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Admin:
+    """Client for administering a cluster.
+
+    Use it as an async context manager, or call `close`. Methods raise KafkaError if the cluster
+    rejects a request.
+
+    All methods belong to the event loop in which the client was created; any of its tasks may use
+    it. Another thread, another loop or a forked process needs its own admin client; otherwise
+    ConcurrentUseError is raised. A client that is not closed emits a ResourceWarning when it is
+    garbage collected.
+    """
+
+    def __init__(self, **options: Unpack[AdminKeywords]) -> None:
+        self._options = read_options(AdminOptions, options)
+        self._cluster = Cluster(self._options)
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            warn_unclosed(self)
+
+    async def close(self) -> None:
+        """Close all connections. Closing twice is allowed."""
+        self._closed = True
+        await self._cluster.close()
+
+    # -- cluster and topics
+
+    async def describe_cluster(self) -> ClusterMetadata:
+        """Return the brokers, the controller and the cluster ID."""
+        return await self._metadata([])
+
+    async def list_topics(self, *, internal: bool = False) -> list[str]:
+        """Return the names of all topics, sorted; internal topics only if `internal`."""
+        known = await self._metadata(None)
+        return sorted(name for name, topic in known.topics.items() if internal or not topic.internal)
+
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """Return the metadata of these topics, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        known = await self._metadata(None if names is None else list(names))
+        for topic in known.topics.values():
+            if topic.error is not ErrorCode.NONE and not topic.exists:
+                raise KafkaError(topic.error, f"{topic.name}: {topic.error.sentence}")
+        return dict(known.topics)
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: Millis | None = None
+    ) -> dict[str, UUID]:
+        """Create topics and return their IDs once all of them can be used. Raises the first error."""
+        wanted = list(topics)
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in wanted],
+            timeout_ms=self._patience(timeout_ms),
+            validate_only=validate_only,
+        )
+        response = await self._controller(request, CreateTopicsResponse)
+        for one in response.topics:
+            check(one.error_code, one.name, one.error_message)
+        if not validate_only:
+            await self._until_led([topic.name for topic in wanted])
+        return {one.name: one.topic_id for one in response.topics}
+
+    async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
+        """Delete topics with all their records, and wait until they are gone. Raises the first error."""
+        listed = list(names)
+        timeout = self._patience(timeout_ms)
+
+        def question(connection: BrokerConnection) -> Message:
+            if connection.version_of(DeleteTopicsRequest) >= _DELETE_BY_STATE:
+                return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in listed], timeout_ms=timeout)
+            return DeleteTopicsRequest(topic_names=listed, timeout_ms=timeout)
+
+        response = await self._controller(question, DeleteTopicsResponse)
+        for one in response.responses:
+            check(one.error_code, one.name or "", one.error_message)
+        await self._until_gone(listed)
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """Return the offset of each partition's start, end, or first record at or after a timestamp.
+
+        The value is None if all records are older than the timestamp.
+        """
+        return await list_offsets(self._cluster, wanted, read_committed=read_committed)
+
+    async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
+        """Increase a topic's partition count to `total`. Keys then map anew, and consumers rebalance."""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=whole("total", total, None), assignments=None)],
+            timeout_ms=self._options.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._controller(request, CreatePartitionsResponse)
+        for one in response.results:
+            check(one.error_code, one.name, one.error_message)
+        if not validate_only:
+            await self._until_led([topic], total)
+
+    # -- logs
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete records before these offsets (-1: all records) and return the new start offsets.
+
+        Raises the first error, such as OFFSET_OUT_OF_RANGE, after the other partitions are done.
+        """
+        return await delete_records(self._cluster, before)
+
+    async def describe_log_dirs(self, topics: Collection[str] | None = None) -> list[LogDirectory]:
+        """Return each broker's log directories.
+
+        Each has the sizes of the partitions of these topics, or of all, in bytes.
+        """
+        return await describe_log_dirs(self._cluster, topics)
+
+    async def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        """Return the active producers of each partition: IDs, last sequence numbers and open transactions."""
+        return await describe_producers(self._cluster, partitions)
+
+    async def elect_leaders(
+        self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Elect the preferred leaders of these partitions, or of all, and return the result for each.
+
+        ELECTION_NOT_NEEDED means that the preferred leader already leads. `unclean` elects any
+        replica, which may lose records.
+        """
+        return await elect_leaders(self._cluster, partitions, unclean=unclean)
+
+    # -- configs
+
+    async def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
+        """Return the resources that have configs (topics, brokers, groups), of these kinds or of all."""
+        return await list_config_resources(self._cluster, kinds)
+
+    async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
+        """Return the configs of a topic, a broker (node ID as text; "" for cluster-wide defaults) or a group."""
+        return await describe_configs(self._cluster, kind, name)
+
+    async def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set configs, or reset them to their defaults (None). Other configs remain unchanged."""
+        await alter_configs(self._cluster, kind, name, changes)
+
+    # -- groups
+
+    async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by name.
+
+        `states` and `types` select groups; empty ones select all.
+        """
+        return await list_groups(self._cluster, states, types)
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Return the state and members of each group, in the given order."""
+        return {group_id: await describe_group(self._cluster, group_id) for group_id in group_ids}
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups and their offsets. Raises NON_EMPTY_GROUP if a group has members."""
+        for group_id in group_ids:
+            await delete_group(self._cluster, group_id)
+
+    async def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
+        """Remove members by member ID, or static members by instance ID. They may join again."""
+        await remove_members(self._cluster, group_id, list(members), list(instances))
+
+    async def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
+        """Remove all current members, including static ones, and return them."""
+        return await remove_all_members(self._cluster, group_id)
+
+    async def group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets, in these partitions or in all."""
+        return await committed_offsets(self._cluster, group_id, partitions)
+
+    async def group_lag(self, group_id: str) -> list[GroupOffset]:
+        """Return committed offset, end and lag of each partition with a committed offset or an assignment."""
+        return await group_lag(self._cluster, group_id)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Commit offsets for a group without members. Raises UNKNOWN_MEMBER_ID if it has members."""
+        await alter_offsets(self._cluster, group_id, offsets)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """Delete committed offsets. Raises GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic."""
+        await delete_offsets(self._cluster, group_id, partitions)
+
+    # -- requests
+
+    async def _metadata(self, names: list[str] | None) -> ClusterMetadata:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+        async def attempt() -> ClusterMetadata:
+            return ClusterMetadata().merged(await self._cluster.ask_any(request, MetadataResponse))
+
+        return await self._retrying(attempt)
+
+    async def _controller(self, request: "Message | Callable[[BrokerConnection], Message]", answer: type[_R]) -> _R:
+        """Send a controller request to any broker, which forwards it (KIP-590)."""
+
+        async def attempt() -> _R:
+            return await self._cluster.ask_any(request, answer)
+
+        return await self._retrying(attempt)
+
+    async def _until_led(self, names: list[str], least: int = 1) -> None:
+        async def attempt() -> None:
+            known = await self._metadata(names)
+            for name in names:
+                topic = known.topics.get(name)
+                if (
+                    topic is None
+                    or len(topic.leaders) < least
+                    or None in {one.node_id for one in topic.leaders.values()}
+                ):
+                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} has no leaders yet")
+
+        await self._retrying(attempt)
+
+    async def _until_gone(self, names: list[str]) -> None:
+        async def attempt() -> None:
+            known = await self._metadata(names)
+            for name in names:
+                if name in known.topics and known.topics[name].exists:
+                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} is not gone yet")
+
+        await self._retrying(attempt)
+
+    def _patience(self, timeout_ms: Millis | None) -> Millis:
+        return self._options.request_timeout_ms if timeout_ms is None else whole("timeout_ms", timeout_ms)
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
+        return await self._cluster.retrying(attempt)
+
+
+def _or_default(name: str, given: int | None) -> int:
+    return _BROKER_DEFAULT if given is None else whole(name, given, None)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=_or_default("partitions", topic.partitions),
+        replication_factor=_or_default("replication_factor", topic.replication_factor),
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )

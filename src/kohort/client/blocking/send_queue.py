@@ -1,0 +1,202 @@
+"""Queue of records from the sending threads to the event loop, which takes them in bulk."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Union
+
+from kohort.client.blocking.loop import LoopThread
+from kohort.client.failures import BufferFullError
+from kohort.client.produce import unclosed
+from kohort.client.produce.batches import Delivery, RecordMetadata
+from kohort.client.produce.failed_deliveries import Failure
+from kohort.client.produce.producer_core import ProducerCore
+from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.model import Millis
+from kohort.wire.batches.records import Header
+
+
+class PendingDelivery:
+    """Result of one record: not queued yet, queued in the event loop, or rejected."""
+
+    __slots__ = ("delivery", "failure", "place")
+
+    def __init__(self) -> None:
+        self.delivery: Delivery | None = None
+        self.failure: Failure | None = None
+        self.place = 0
+        """Index of this record among those of `failure`."""
+
+    def done(self) -> bool:
+        """Return whether the record is written or has failed."""
+        return self.failure is not None or (self.delivery is not None and self.delivery.done())
+
+    def refuse(self, failure: Failure, place: int) -> None:
+        """Record that the event loop could not queue the record."""
+        self.failure, self.place = failure, place
+
+    def outcome(self) -> RecordMetadata:
+        """Return the metadata or raise the error. Requires `done`."""
+        if self.failure is not None:
+            raise self.failure.see(self.place)
+        assert self.delivery is not None
+        return self.delivery.result()
+
+
+_Record = tuple[PendingDelivery, str, bytes | None, bytes | None, Millis, Sequence[Header], int | None, int]
+_Item = Union[_Record, "asyncio.Future[None]"]
+"""Record, or a marker future that is done once all records sent before it are queued."""
+
+
+class SendQueue:
+    """Queue of records for the event loop. Any thread may call `put`; the other methods belong to the loop."""
+
+    def __init__(self, thread: LoopThread, core: ProducerCore) -> None:
+        self.loop: asyncio.AbstractEventLoop = thread.loop
+        self._core = core
+        self._queue: deque[_Item] = deque()
+        self._woken = False
+        self._handing: asyncio.Task[None] | None = None
+        self._remembered = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, record: _Record) -> None:
+        """Add a record, which the loop queues soon."""
+        if not self._remembered:
+            self._remembered = True
+            unclosed.remember(self)
+        self._queue.append(record)
+        if not self._woken:
+            self._woken = True
+            self.loop.call_soon_threadsafe(self._wake)
+
+    async def done(self) -> None:
+        """Wait until all records sent so far are queued or rejected."""
+        if self._queue:
+            mark: asyncio.Future[None] = self.loop.create_future()
+            self._queue.append(mark)
+            self._wake()
+            await mark
+
+    async def decided(self, record: PendingDelivery) -> RecordMetadata:
+        """Wait until the record is written or has failed."""
+        if record.delivery is None and record.failure is None:
+            await self.done()
+        if record.delivery is not None:
+            return await record.delivery
+        return record.outcome()
+
+    async def flush(self, patience: float | None) -> None:
+        """Queue all records sent so far, then flush the core."""
+        began = self.loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                await self.done()
+        except TimeoutError:
+            detail = f"{self.unwritten()} records are not written after {patience:g} s; the producer still tries"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+        await self._core.flush(None if patience is None else max(0.0, began + patience - self.loop.time()))
+
+    async def close(self, patience: float | None) -> None:
+        """Queue all records sent so far, then close the core. Records not queued in time fail."""
+        began = self.loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                await self.done()
+        except TimeoutError:
+            pass
+        finally:
+            await self._refuse_all()
+            await self._core.close(None if patience is None else max(0.0, began + patience - self.loop.time()))
+            unclosed.forget(self)
+
+    # -- producers that are not closed
+
+    def unwritten(self) -> int:
+        """Return the number of records that are neither written nor failed."""
+        return self._core.unwritten() + sum(isinstance(one, tuple) for one in list(self._queue))
+
+    async def finish(self, patience: float) -> int:
+        """Write for up to `patience` seconds, close, and return the number of unwritten records."""
+        if self._core.closed:
+            return 0
+        began = self.loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                await self.done()
+        except TimeoutError:
+            pass
+        left = sum(isinstance(one, tuple) for one in self._queue)
+        lost = await self._core.finish(max(0.0, began + patience - self.loop.time()))
+        await self._refuse_all()
+        unclosed.forget(self)
+        return lost + left
+
+    # -- moving records to the core
+
+    def _wake(self) -> None:
+        self._woken = False
+        if self._handing is None and self._queue:
+            self._handing = self.loop.create_task(self._hand(), name="kohort-hand-over")
+
+    async def _hand(self) -> None:
+        queue, append = self._queue, self._core.append
+        try:
+            while queue:
+                item = queue[0]
+                if isinstance(item, asyncio.Future):
+                    if not item.done():
+                        item.set_result(None)
+                    queue.popleft()
+                    continue
+                pending, topic, value, key, timestamp, headers, partition, size = item
+                try:
+                    pending.delivery = append(topic, value, key, timestamp, headers, partition, size)
+                except BufferFullError:
+                    try:
+                        await self._core.ready(topic)
+                    except KohortError as problem:
+                        if self._core.topics.count(topic) is None:
+                            self._refuse(problem, topic)
+                        else:  # this record has no room, but the next may have
+                            pending.refuse(self._core.failures.add(topic, 1, problem), 0)
+                            queue.popleft()
+                    continue
+                except Exception as problem:  # noqa: BLE001  the delivery raises it
+                    pending.refuse(self._core.failures.add(topic, 1, problem), 0)
+                queue.popleft()
+                if not len(queue) % 1000:
+                    await asyncio.sleep(0)
+        finally:
+            self._handing = None
+
+    def _refuse(self, problem: KohortError, topic: str | None = None) -> None:
+        """Fail the records sent to the topic so far, or to all topics.
+
+        Otherwise each of them would wait for max_block_ms.
+        """
+        kept: list[_Item] = []
+        refused: dict[str, list[PendingDelivery]] = {}
+        for _ in range(len(self._queue)):
+            item = self._queue.popleft()
+            if isinstance(item, tuple) and topic in (None, item[1]):
+                refused.setdefault(item[1], []).append(item[0])
+            else:
+                kept.append(item)
+        self._queue.extendleft(reversed(kept))
+        for name, records in refused.items():
+            failure = self._core.failures.add(name, len(records), problem)
+            for place, one in enumerate(records):
+                one.refuse(failure, place)
+
+    async def _refuse_all(self) -> None:
+        if self._handing is not None:
+            self._handing.cancel()
+            await asyncio.gather(self._handing, return_exceptions=True)
+        why = "the producer was closed before the record was written"
+        self._refuse(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, why))
+        for mark in self._queue:
+            if isinstance(mark, asyncio.Future) and not mark.done():
+                mark.set_result(None)

@@ -1,0 +1,1 @@
+"""Consumer: fetches, positions, commits and callbacks."""

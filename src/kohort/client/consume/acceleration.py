@@ -1,0 +1,112 @@
+"""Selection between compiled and plain-Python unpacking of records.
+
+The compiled code needs the extra `kohort[fast]`. Loading it takes a few tenths of a second;
+compiling it, once per machine, takes some seconds. A process therefore loads it in a separate
+thread when a consumer receives its first large response. Until then, and for small responses, plain
+Python unpacks the records. KOHORT_FAST=0 in the environment disables the compiled code;
+KOHORT_FAST=1 loads it with the first consumer that fetches.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kohort.client.consume.unpacking import Chunk, PlainChunk
+from kohort.errors import ConfigError
+from kohort.model import TopicPartition
+from kohort.wire.batches.records import Buffer
+from kohort.wire.messages.fetch import AbortedTransaction
+
+if TYPE_CHECKING:
+    from kohort.client.consume.compiled import ColumnChunk
+    from kohort.columns.page import BufferPool
+
+_log = logging.getLogger(__name__)
+
+_LARGE_BYTES = 64 * 1024
+"""Response size from which more data is likely to follow, so that loading the compiled code pays off."""
+_WORTH_BYTES = 4 * 1024
+"""Response size below which calls into compiled code cost more than they save."""
+
+_NEEDED = ("numba", "numpy", "pyarrow")
+_HINT = "it needs the extra of compiled code: pip install 'kohort[fast]'."
+
+
+class _Loading:
+    """State of loading the compiled code, one per process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Future[type[ColumnChunk]] | None = None
+
+    def loaded(self) -> "type[ColumnChunk] | None":
+        """Return the compiled chunk class, or None while it is not loaded."""
+        begun = self._begun
+        return begun.result() if begun is not None and begun.done() and begun.exception() is None else None
+
+    def begin(self) -> "Future[type[ColumnChunk]]":
+        """Start loading the compiled code unless that has already started."""
+        with self._lock:
+            if self._begun is None:
+                self._begun = Future()
+                threading.Thread(target=self._load, args=(self._begun,), name="kohort-load").start()
+            return self._begun
+
+    def _load(self, begun: "Future[type[ColumnChunk]]") -> None:
+        try:
+            from kohort.client.consume.compiled import ColumnChunk
+        except Exception as problem:  # noqa: BLE001  plain Python takes over after any failure
+            _log.warning("records are unpacked by plain Python: %s", problem)
+            begun.set_exception(ConfigError(f"the compiled code of kohort[fast] cannot be loaded: {problem}"))
+        else:
+            begun.set_result(ColumnChunk)
+
+
+_loading = _Loading()
+
+
+def installed() -> bool:
+    """Return whether the extra is installed and not disabled."""
+    return os.environ.get("KOHORT_FAST") != "0" and all(find_spec(name) is not None for name in _NEEDED)
+
+
+def columns_loading(what: str) -> "Future[type[ColumnChunk]]":
+    """Load the compiled code for `what`, which requires it.
+
+    Raises ConfigError if the extra is not installed.
+    """
+    if not all(find_spec(name) is not None for name in _NEEDED):
+        raise ConfigError(f"{what}: {_HINT}")
+    return _loading.begin()
+
+
+class Unpacker:
+    """Factory of one consumer that turns fetched bytes into chunks."""
+
+    def __init__(self, *, check_crc: bool) -> None:
+        self._check_crc = check_crc
+        self._possible = installed()
+        self._pages: BufferPool | None = None
+        if self._possible and os.environ.get("KOHORT_FAST") == "1":
+            _loading.begin().result()
+
+    def chunk(self, partition: TopicPartition, data: Buffer, aborted: Sequence[AbortedTransaction]) -> Chunk:
+        """Return a chunk of the bytes that one fetch returned for a partition. Raises BatchError."""
+        if self._possible and len(data) >= _WORTH_BYTES:
+            compiled = _loading.loaded()
+            if compiled is not None:
+                return compiled(partition, data, aborted, check_crc=self._check_crc, pages=self._page_pool())
+            if len(data) >= _LARGE_BYTES:
+                _loading.begin()
+        return PlainChunk(partition, data, aborted, check_crc=self._check_crc)
+
+    def _page_pool(self) -> "BufferPool":
+        if self._pages is None:
+            from kohort.columns.page import BufferPool
+
+            self._pages = BufferPool()
+        return self._pages

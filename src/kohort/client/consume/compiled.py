@@ -1,0 +1,171 @@
+"""Unpacking of fetched bytes into records through Arrow columns (`kohort[fast]`); see `acceleration`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+from typing import Any
+
+import pyarrow as pa
+
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.columns import kernels
+from kohort.columns.decoder import Batches, Decoder, index_batches
+from kohort.columns.page import BufferPool
+from kohort.columns.schema import SCHEMA
+from kohort.model import TopicPartition
+from kohort.wire.batches.records import BatchError, Buffer, Header
+from kohort.wire.messages.fetch import AbortedTransaction
+
+_KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = (
+    SCHEMA.get_field_index(name) for name in ("key", "value", "offset", "timestamp", "headers")
+)
+_UNTIL = 1 << 62
+_MADE_AT_ONCE = 200
+"""Minimum number of rows whose fields are decoded at once, even if a poll asks for fewer."""
+
+_Epochs = list[tuple[int, int | None]]
+"""Runs of consecutive batches with the same leader epoch: last offset and epoch of each run."""
+
+
+class ColumnChunk:
+    """Chunk that is unpacked page by page. The chunks of one consumer share `pages`."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        data: Buffer,
+        aborted: Sequence[AbortedTransaction],
+        *,
+        check_crc: bool,
+        pages: BufferPool,
+    ) -> None:
+        batches = index_batches(data, partition)
+        self.size = len(data)
+        self.next_offset = batches[-1][kernels.LAST_OFFSET] + 1 if batches else None
+        self._partition = partition
+        self._data = data
+        self._batches = batches
+        self._aborted = [(one.producer_id, one.first_offset) for one in aborted]
+        self._decoder = Decoder(SCHEMA, read_committed=bool(aborted), check_crc=check_crc, pages=pages)
+        self._epochs = _epochs(batches)
+        self.last_epoch = self._epochs[-1][1] if batches else None
+        self._unpacking: Iterator[pa.RecordBatch] | None = None
+        self._problem: BatchError | None = None
+
+    def unpack(self, position: int) -> ColumnRecords | None:
+        if self._unpacking is None:
+            fed = self._decoder.feed(
+                self._data, self._batches, self._partition, first=position, until=_UNTIL, aborted=self._aborted
+            )
+            self._unpacking = chain(fed, self._decoder.finish())
+        try:
+            page = next(self._unpacking, None)
+        except BatchError as problem:
+            # Hand out the records before the damaged batch first.
+            self._problem = problem
+            self._unpacking = self._decoder.finish()
+            page = next(self._unpacking, None)
+        if page is None and self._problem is not None:
+            raise self._problem
+        return None if page is None else ColumnRecords(self._partition, page, self._epochs)
+
+
+class ColumnRecords:
+    """One page of records."""
+
+    __slots__ = (
+        "_at",
+        "_batch",
+        "_epochs",
+        "_headers",
+        "_keys",
+        "_made",
+        "_offsets",
+        "_partition",
+        "_times",
+        "next_offset",
+    )
+
+    def __init__(self, partition: TopicPartition, batch: pa.RecordBatch, epochs: _Epochs) -> None:
+        self._partition = partition
+        self._batch = batch
+        self._epochs = epochs
+        self._at = 0
+        self._offsets: Any = batch.column(_OFFSET).to_numpy()
+        self._times: Any = batch.column(_TIMESTAMP).view(pa.int64()).to_numpy() // 1000
+        keys, headers = batch.column(_KEY), batch.column(_HEADERS)
+        self._keys = None if keys.null_count == len(keys) else keys
+        self._headers = None if headers.null_count == len(headers) else headers
+        self._made: Iterator[ConsumerRecord] = iter(())
+        """Iterator over the next records, created lazily; empty until their fields are decoded."""
+        self.next_offset = int(self._offsets[0])
+
+    @property
+    def left(self) -> int:
+        return self._batch.num_rows - self._at
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return next(epoch for last, epoch in self._epochs if last >= self.next_offset - 1)
+
+    def records(self, most: int) -> list[ConsumerRecord]:
+        some = list(islice(self._made, most))
+        while len(some) < most and self.left > len(some):
+            start, wanted = self._at + len(some), most - len(some)
+            if wanted >= _MADE_AT_ONCE:
+                some += self._make(start, wanted)
+            else:
+                self._made = self._make(start, _MADE_AT_ONCE)
+                some += islice(self._made, wanted)
+        self._at += len(some)
+        self.next_offset = some[-1].offset + 1
+        return some
+
+    def _make(self, start: int, count: int) -> Iterator[ConsumerRecord]:
+        """Return an iterator over up to `count` records from row `start`.
+
+        Fields are decoded in bulk. Records are created one by one, because the garbage collector
+        traverses them.
+        """
+        end = min(start + count, self._batch.num_rows)
+        topic, partition = self._partition
+        keys = repeat(None) if self._keys is None else _blobs(self._keys, start, end)
+        values = _blobs(self._batch.column(_VALUE), start, end)
+        headers: Iterable[Sequence[Header]] = repeat(())
+        if self._headers is not None:
+            headers = map(_headers_of, self._headers[start:end].to_pylist())
+        offsets, times = self._offsets[start:end].tolist(), self._times[start:end].tolist()
+        rows = zip(repeat(topic), repeat(partition), offsets, times, keys, values, headers)
+        return map(tuple.__new__, repeat(ConsumerRecord), rows)
+
+    def columns(self, most: int) -> pa.RecordBatch:
+        start, self._at = self._at, min(self._at + most, self._batch.num_rows)
+        self._made = iter(())
+        self.next_offset = int(self._offsets[self._at - 1]) + 1
+        return self._batch if self._at - start == self._batch.num_rows else self._batch.slice(start, self._at - start)
+
+
+def _blobs(column: pa.Array[Any], start: int, end: int) -> list[bytes | None]:
+    """Return the column's values as a list of bytes objects.
+
+    Arrow creates the objects in C. Slicing bytes for each value would cost more than the rest of
+    the record.
+    """
+    found: list[bytes | None] = column[start:end].to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _headers_of(entry: list[dict[str, Any]] | None) -> Sequence[Header]:
+    return () if entry is None else [(one["key"], one["value"]) for one in entry]
+
+
+def _epochs(batches: Batches) -> _Epochs:
+    runs: _Epochs = []
+    for batch in batches:
+        epoch = batch[kernels.LEADER_EPOCH]
+        known = None if epoch < 0 else epoch
+        if runs and runs[-1][1] == known:
+            runs.pop()
+        runs.append((batch[kernels.LAST_OFFSET], known))
+    return runs

@@ -1,0 +1,398 @@
+"""Prefetching of assigned partitions from each broker, within the configured size limits."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kohort.client.consume.acceleration import Unpacker
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.fetch_errors import FetchErrors
+from kohort.client.consume.fetch_session import FetchRequestPartition, FetchSession
+from kohort.client.consume.partition import PartitionState
+from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.read_replicas import ReadReplicas
+from kohort.client.net.alarm import EarliestTimer
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.leaders import leader_epoch
+from kohort.client.net.metadata import ClusterMetadata
+from kohort.client.options import ConsumerOptions
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.model import NO_TOPIC_ID, TopicPartition
+from kohort.wire.batches.records import BatchError
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+_SLOTS = 2
+"""Maximum number of concurrent fetches per broker.
+
+With only one, a partition that was just assigned or just drained would wait until a fetch of the
+idle partitions returns empty after fetch_max_wait_ms.
+"""
+
+_Slot = tuple[int, int]
+"""Broker ID and index of a fetch connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Partition in a Fetch request and its turn. The response is discarded if the turn has changed since."""
+
+    state: PartitionState
+    turn: int
+    offset: int
+    leader_epoch: int
+    """Epoch of the leader known to have the records fetched so far.
+
+    A later leader must be checked first (KIP-320).
+    """
+
+
+class Fetcher:
+    """Fetcher of one consumer's partitions.
+
+    Call `go_on` whenever something changes; it never waits. `on_news` is called when `take` has
+    records or errors. `on_lost` is called when a partition loses its position or its position must
+    be checked. `on_renewed` is called when a topic was replaced by another one of the same name, so
+    that records read from the old one no longer count.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        on_news: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_renewed: Callable[[TopicPartition], None],
+    ) -> None:
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self._cluster = cluster
+        self._options = options
+        self._on_news = on_news
+        self._on_lost = on_lost
+        self._on_renewed = on_renewed
+        self._loop = asyncio.get_running_loop()
+        self._fetches: dict[_Slot, asyncio.Task[None]] = {}
+        self._sessions: dict[_Slot, FetchSession] = {}
+        self._later = EarliestTimer(self._fill)
+        self._unpacker = Unpacker(check_crc=options.check_crcs)
+        self._isolation = 1 if options.isolation_level == "read_committed" else 0
+        self._replicas = ReadReplicas(cluster, self._loop.time)
+        self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
+        self._closed = False
+        self._damage: tuple[PartitionState, int, BatchError] | None = None
+        """State and turn of a damaged batch that followed records of other partitions, with its error."""
+        self._changes = 0
+        """Counter of events that may change what to fetch.
+
+        While it is unchanged, an empty fetch is repeated as is.
+        """
+
+    def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Add partitions, which have no position yet, and return their states."""
+        added = [PartitionState(partition) for partition in sorted(partitions)]
+        self.states.update((state.partition, state) for state in added)
+        # A topic known only by its ID (the broker resolves the pattern) also has leaders that
+        # change.
+        self._keep_metadata()
+        return added
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching these partitions and drop their fetched records."""
+        self._changes += 1
+        for partition in partitions:
+            state = self.states.pop(partition, None)
+            if state is not None:
+                state.lose(None)
+                self._replicas.forget(state)
+                self._errors.forget([partition])
+        self._keep_metadata()
+
+    def _keep_metadata(self) -> None:
+        self._cluster.keep_metadata(self, {partition.topic for partition in self.states})
+
+    async def close(self) -> None:
+        """Stop fetching."""
+        self._closed = True
+        self.remove(list(self.states))
+        self._later.cancel()
+        tasks = list(self._fetches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- handing out records
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Return up to `most` records, one partition after another.
+
+        Raises BatchError for bytes that are not valid records, KafkaError for an error that a
+        broker returned for a partition.
+        """
+        return self._take(most, PartitionState.take, len)
+
+    def take_columns(self, most: int) -> list[PartitionBatch]:
+        """Return up to `most` records as Arrow batches."""
+
+        def named(state: PartitionState, left: int) -> list[PartitionBatch]:
+            return [PartitionBatch(state.partition, batch) for batch in state.take_columns(left)]
+
+        return self._take(most, named, lambda some: sum(one.records.num_rows for one in some))
+
+    def _take(
+        self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
+    ) -> list[_T]:
+        self._errors.raise_error()
+        self._raise_damage()
+        taken: list[_T] = []
+        left, freed = most, False
+        for state in list(self.states.values()):
+            if state.paused or not state.has_records:
+                continue
+            buffered = state.buffered
+            try:
+                some = of(state, left)
+            except BatchError as problem:
+                # Move the damaged partition to the end, so that it does not block those behind it.
+                self.states[state.partition] = self.states.pop(state.partition)
+                if not taken:
+                    raise
+                self._damage = state, state.turn, problem  # raised by the next call, after these records
+                break
+            taken = taken + some if taken else some
+            drained = state.buffered < buffered
+            freed |= drained
+            left -= count(some)
+            # Move a partition behind the others once one of its fetches is handed out. Otherwise a
+            # partition whose next fetch arrives in time would keep the others waiting until its
+            # backlog is gone.
+            if drained or left > 0:
+                self.states[state.partition] = self.states.pop(state.partition)
+            if left <= 0:
+                break
+        if freed:  # checking a thousand partitions for every few records would cost more than the records do
+            self._fill()
+        if not taken:
+            self._errors.raise_error()
+        return taken
+
+    def _raise_damage(self) -> None:
+        damage, self._damage = self._damage, None
+        if damage is not None:
+            state, turn, error = damage
+            if state.turn == turn and not state.paused:  # else a seek or a removal made it obsolete
+                raise error
+
+    # -- fetching
+
+    def pause(self, state: PartitionState) -> None:
+        """Stop fetching the partition; a fetch in flight still completes."""
+        self._changes += 1
+        state.paused = True
+
+    def go_on(self) -> None:
+        """Fetch what may be fetched now, after something has changed."""
+        self._changes += 1
+        self._fill()
+
+    def _fill(self) -> None:
+        if self._closed:
+            return
+        now = self._loop.time()
+        wanted: dict[int, list[PartitionState]] = defaultdict(list)
+        unchecked = False
+        room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
+        for state in self.states.values():
+            if state.in_fetch or state.paused or state.position is None or self._errors.waits_to_be_told(state):
+                continue
+            if self._was_renewed(state):
+                unchecked = True
+                continue
+            if state.buffered and (room <= 0 or state.buffered >= self._options.max_partition_fetch_bytes):
+                continue
+            if state.retry_at > now:
+                self._later.by(state.retry_at)
+                continue
+            if self.must_check(state):
+                unchecked = True
+                continue
+            try:
+                wanted[self._replicas.source(state)].append(state)
+            except KafkaError as problem:
+                self._errors.leaderless(state, problem)
+        for node, states in wanted.items():
+            slot = next(((node, n) for n in range(_SLOTS) if (node, n) not in self._fetches), None)
+            if slot is not None:
+                self._start(slot, states)
+            else:  # end a fetch that only repeats an empty one, to free its slot
+                self._changes += 1
+        self._replicas.log_changes()
+        if unchecked:
+            self._on_lost()
+
+    def must_check(self, state: PartitionState) -> bool:
+        """Return whether the leader's log must be checked before more is fetched (KIP-320)."""
+        return state.must_check(self._epoch(state))
+
+    def _was_renewed(self, state: PartitionState) -> bool:
+        """Return whether the topic was deleted and created again; if so, reset the position."""
+        known = self._cluster.metadata.topic_id(state.partition.topic)
+        if known is None or state.topic_id in (None, known):
+            return False
+        _log.warning("reset: partition=%s position=%s is of a topic that was deleted", state.partition, state.position)
+        state.lose(None)
+        self._on_renewed(state.partition)
+        return True
+
+    def _epoch(self, state: PartitionState) -> int | None:
+        leader = self._cluster.metadata.leader(state.partition)
+        return None if leader is None else leader.epoch
+
+    def _start(self, slot: _Slot, states: list[PartitionState]) -> None:
+        for state in states:
+            state.in_fetch = True
+        asked = self._asked(states)
+        # Pass the current counter, so that a seek before the task starts is not missed.
+        fetch = self._fetch(slot, asked, self._changes, self._cluster.metadata)
+        task = self._loop.create_task(fetch, name=f"kohort-fetch {slot}")
+        self._fetches[slot] = task
+
+    def _asked(self, states: list[PartitionState]) -> dict[TopicPartition, _Asked]:
+        return {
+            state.partition: _Asked(state, state.turn, state.fetch_at, leader_epoch(self._cluster, state.partition))
+            for state in states
+        }
+
+    async def _fetch(
+        self, slot: _Slot, asked: dict[TopicPartition, _Asked], changes: int, metadata: ClusterMetadata
+    ) -> None:
+        node, number = slot
+        session = self._sessions.setdefault(slot, FetchSession(self._options))
+        try:
+            connection = await self._cluster.connection(node, f"fetch {number}")
+            states = [one.state for one in asked.values()]
+            rack = self._options.client_rack
+            rack_id = self._replicas.rack_id(states, rack)
+            request = session.request({partition: self._wanted(one) for partition, one in asked.items()}, rack_id)
+            # While no data arrives and nothing changes, only the session's epoch advances.
+            while await self._brings_nothing(connection, session, request, asked):
+                if self._changes != changes or self._cluster.metadata is not metadata:
+                    break
+                if rack_id != rack and rack_id != self._replicas.rack_id(states, rack):
+                    break  # the leader may choose a follower again
+                request = session.again()
+        except KafkaError as problem:
+            session.failed()
+            self._cluster.want_metadata()
+            self._errors.unreachable([one.state for one in asked.values() if one.turn == one.state.turn], problem)
+        except asyncio.CancelledError:
+            session.failed()
+            raise
+        finally:
+            for one in asked.values():
+                one.state.in_fetch = False
+            del self._fetches[slot]
+        self._fill()
+
+    async def _brings_nothing(
+        self,
+        connection: BrokerConnection,
+        session: FetchSession,
+        request: FetchRequest,
+        asked: dict[TopicPartition, _Asked],
+    ) -> bool:
+        """Fetch once. Return whether the response, in the requested session, brought nothing."""
+        timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
+        response = await connection.request(request, FetchResponse, timeout)
+        code = error_code(response.error_code)
+        if code is not ErrorCode.NONE:
+            if not session.refused(code):
+                raise KafkaError(code)
+            return False
+        session.succeeded(response.session_id)
+        missing = self._missing(asked, response) if request.session_epoch == 0 else frozenset()
+        if missing:
+            session.failed()  # this session would not request them again
+            left_out = [asked[partition] for partition in missing]
+            self._errors.left_out([one.state for one in left_out if one.turn == one.state.turn])
+            asked = {partition: one for partition, one in asked.items() if partition not in missing}
+        if self._arrived(asked, response) or missing:
+            self._on_news()
+            return False
+        return True
+
+    def _missing(self, asked: Mapping[TopicPartition, _Asked], response: FetchResponse) -> Set[TopicPartition]:
+        """Return the partitions missing from a response that must contain all of them.
+
+        A full request, in a new session or without one, requires an entry for every partition.
+        """
+        if sum(len(topic.partitions) for topic in response.responses) >= len(asked):
+            return frozenset()
+        answered = ((self._name_of(topic, asked), topic.partitions) for topic in response.responses)
+        there = {TopicPartition(name, data.partition_index) for name, some in answered for data in some}
+        return asked.keys() - there
+
+    def _wanted(self, one: _Asked) -> FetchRequestPartition:
+        state, metadata = one.state, self._cluster.metadata
+        if state.topic_id is None:
+            state.topic_id = metadata.topic_id(state.partition.topic)
+        return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, one.offset, one.leader_epoch)
+
+    def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
+        """Store the results of a fetch. Return whether they contain more than new log end offsets."""
+        news = False
+        codes: dict[PartitionState, tuple[ErrorCode, int]] = {}
+        for topic in response.responses:
+            name = self._name_of(topic, asked)
+            for data in topic.partitions:
+                one = asked.get(TopicPartition(name, data.partition_index))
+                if one is None or one.turn != one.state.turn:
+                    continue
+                if data.error_code != ErrorCode.NONE:
+                    codes[one.state] = error_code(data.error_code), one.offset
+                else:
+                    news |= self._take_in(one, data)
+        self._errors.succeeded(partition for partition, one in asked.items() if one.state not in codes)
+        if codes:
+            self._errors.refused(codes)
+        return news or bool(codes)
+
+    def _name_of(self, topic: FetchableTopicResponse, asked: Mapping[TopicPartition, _Asked]) -> str:
+        """Return the topic's name.
+
+        Since version 13 the response has IDs, which metadata may have dropped meanwhile.
+        """
+        name = topic.topic or self._cluster.metadata.names.get(topic.topic_id)
+        if name is None:
+            of_id = (partition.topic for partition, one in asked.items() if one.state.topic_id == topic.topic_id)
+            name = next(of_id, "")
+        return name
+
+    def _take_in(self, one: _Asked, data: PartitionData) -> bool:
+        state = one.state
+        state.failures = 0
+        state.end = data.high_watermark if self._isolation == 0 else data.last_stable_offset
+        if data.log_start_offset >= 0:
+            state.start = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            self._replicas.prefer(state, data.preferred_read_replica)
+        if not data.records:
+            return data.preferred_read_replica >= 0
+        assert not isinstance(data.records, list)
+        aborted = (data.aborted_transactions or ()) if self._isolation else ()
+        where = f"{state.partition} at offset {one.offset}"
+        try:
+            state.add(self._unpacker.chunk(state.partition, data.records, aborted))
+        except BatchError as problem:
+            self._errors.damaged(state, problem.code, f"{where}: {problem.sentence}")
+            return True
+        if state.fetch_at == one.offset:  # the next fetch would return the same bytes
+            detail = f"{where}: the broker sent {len(data.records)} bytes without a whole batch behind it"
+            self._errors.damaged(state, ErrorCode.CORRUPT_MESSAGE, detail)
+        return True

@@ -1,0 +1,53 @@
+"""End offsets of leader epochs, which reveal that records before a consumer's position were lost."""
+
+from collections.abc import Mapping
+
+from kohort.client.net.checks import check
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.leaders import Answer, leader_epoch
+from kohort.errors import KafkaError
+from kohort.model import TopicPartition
+from kohort.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+
+async def ask_epoch_ends(
+    cluster: Cluster, connection: BrokerConnection, epochs: Mapping[TopicPartition, int]
+) -> Answer[int | None]:
+    """Return the end offset of each epoch in the current leader's log (KIP-320).
+
+    The end offset is the offset after the epoch's last record; None if the leader does not know the
+    epoch. Raises KafkaError for an error of the whole request.
+    """
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for partition, epoch in epochs.items():
+        topic = topics.setdefault(partition.topic, OffsetForLeaderTopic(topic=partition.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=partition.partition,
+                current_leader_epoch=leader_epoch(cluster, partition),
+                leader_epoch=epoch,
+            )
+        )
+    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+    return _read(await connection.request(request, OffsetForLeaderEpochResponse))
+
+
+def _read(response: OffsetForLeaderEpochResponse) -> Answer[int | None]:
+    found: dict[TopicPartition, int | None] = {}
+    refused: dict[TopicPartition, KafkaError] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.topic, one.partition)
+            try:
+                check(one.error_code, str(partition))
+            except KafkaError as problem:
+                refused[partition] = problem
+            else:
+                found[partition] = None if one.end_offset < 0 else one.end_offset
+    return found, refused

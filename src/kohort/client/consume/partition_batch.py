@@ -1,0 +1,18 @@
+"""Records of one partition as columns."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class PartitionBatch(NamedTuple):
+    """Records of one partition in offset order, including all that the application may see.
+
+    `kohort.columns.schema.SCHEMA` defines the columns.
+    """
+
+    partition: TopicPartition
+    records: "pa.RecordBatch"

@@ -1,0 +1,85 @@
+"""The client's options as keyword arguments, for editors and static type checkers.
+
+A TypedDict cannot be derived from a dataclass, so names and types are repeated here. A test
+compares them with `options.py`, which has each option's description and default.
+"""
+
+from collections.abc import Sequence
+from typing import Required, TypedDict
+
+from kohort.assignor import Assignor
+from kohort.client.options import Bytes
+from kohort.model import Millis
+
+
+class ClientKeywords(TypedDict, total=False):
+    """Keywords of ClientOptions. `Cluster.of` takes bootstrap_servers as an argument."""
+
+    client_id: str
+    request_timeout_ms: Millis
+    default_api_timeout_ms: Millis
+    retry_backoff_ms: Millis
+    retry_backoff_max_ms: Millis
+    reconnect_backoff_ms: Millis
+    reconnect_backoff_max_ms: Millis
+    metadata_max_age_ms: Millis
+    socket_connection_setup_timeout_ms: Millis
+    allow_auto_create_topics: bool
+
+
+class MembershipKeywords(ClientKeywords, total=False):
+    """Keywords of GroupOptions.
+
+    `Membership.join` takes group_id as an argument, and bootstrap_servers from its Cluster.
+    """
+
+    group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
+    group_local_assignors: str | Sequence[str | Assignor]
+    group_member_weight: float | None
+    session_timeout_ms: Millis
+    heartbeat_interval_ms: Millis
+    max_poll_interval_ms: Millis
+    partition_assignment_strategy: str | Sequence[str | Assignor]
+    client_rack: str
+
+
+class ConsumerKeywords(MembershipKeywords, total=False):
+    """Keywords of ConsumerOptions."""
+
+    bootstrap_servers: Required[str | Sequence[str]]
+    group_id: str | None
+    auto_offset_reset: str
+    exclude_internal_topics: bool
+    enable_auto_commit: bool
+    auto_commit_interval_ms: Millis
+    max_poll_records: int
+    fetch_min_bytes: Bytes
+    fetch_max_bytes: Bytes
+    fetch_max_wait_ms: Millis
+    max_partition_fetch_bytes: Bytes
+    check_crcs: bool
+    isolation_level: str
+
+
+class ProducerKeywords(ClientKeywords, total=False):
+    """Keywords of ProducerOptions."""
+
+    bootstrap_servers: Required[str | Sequence[str]]
+    acks: str | int
+    enable_idempotence: bool
+    compression_type: str
+    batch_size: Bytes
+    linger_ms: Millis
+    buffer_memory: Bytes
+    max_request_size: Bytes
+    max_block_ms: Millis
+    delivery_timeout_ms: Millis
+    max_in_flight_requests_per_connection: int
+
+
+class AdminKeywords(ClientKeywords, total=False):
+    """Keywords of AdminOptions."""
+
+    bootstrap_servers: Required[str | Sequence[str]]

@@ -1,0 +1,225 @@
+"""Committed offsets of a group, requested from its coordinator."""
+
+from collections.abc import Collection, Mapping
+
+from kohort.client.arguments import partition_of, whole
+from kohort.client.error_table import Operation, Reaction, reaction
+from kohort.client.failures import CommitFailedError
+from kohort.client.net.checks import check
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.leaders import Answer
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.member import OffsetAndMetadata
+from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseTopics,
+)
+
+_MANY_GROUPS = 8  # KIP-709: since this version OffsetFetch takes a list of groups
+
+
+async def committed_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    timeout_ms: Millis | None = None,
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return the committed offset of each partition, or None where nothing is committed.
+
+    If `partitions` is None, return all committed offsets of the group. The call waits for offsets of
+    an open transaction. A deleted topic has no committed offsets. Raises KafkaError.
+    """
+    topics = {partition[0] for partition in partitions or ()}
+
+    async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
+        ids = {topic: cluster.metadata.topic_id(topic) for topic in topics}
+        found, refused = await ask_committed(cluster, group_id, partitions, ids)
+        if refused:
+            raise min(refused.values(), key=lambda problem: problem.retriable)
+        return found if partitions is None else {one: found[TopicPartition(*one)] for one in partitions}
+
+    if partitions is not None and not partitions:
+        return {}
+    return await cluster.retrying(attempt, timeout_ms)
+
+
+async def ask_committed(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    ids: Mapping[str, UUID | None],
+) -> Answer[OffsetAndMetadata | None]:
+    """Send one request to the coordinator, with topic IDs if its version allows.
+
+    A deleted topic has no committed offsets. Raises KafkaError for an error of the whole group.
+    """
+    connection = await cluster.coordinator(group_id, "offsets")
+    response = await connection.request(_request(connection, ids, group_id, partitions), OffsetFetchResponse)
+    # Use the IDs of the request, because metadata may have changed meanwhile.
+    names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
+    found, refused = _read(response, names)
+    for name, number in partitions or ():
+        partition = TopicPartition(name, number)
+        if partition not in found and partition not in refused:
+            detail = f"{partition}: the coordinator's answer leaves this partition out"
+            refused[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+    unknown = [partition for partition, problem in refused.items() if problem.code is ErrorCode.UNKNOWN_TOPIC_ID]
+    deleted = await _deleted(cluster, {partition.topic for partition in unknown}, ids) if unknown else ()
+    for partition in unknown:
+        if partition.topic in deleted:
+            del refused[partition]
+            found[partition] = None
+    return found, refused
+
+
+async def _deleted(cluster: Cluster, topics: Collection[str], ids: Mapping[str, UUID | None]) -> set[str]:
+    """Return those of these topics that do not exist. The coordinator does not know their IDs in `ids`.
+
+    If a topic exists, its ID is outdated, or the coordinator does not know a new topic yet. In both
+    cases the caller asks by ID again: until the coordinator knows the new topic, the offsets under
+    its name are those of a deleted topic that had the name before. Raises KafkaError.
+    """
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic) for topic in sorted(topics)], allow_auto_topic_creation=False
+    )
+    answer = await cluster.ask_any(request, MetadataResponse)
+    known = {topic.name: topic for topic in answer.topics}
+    existing = [topic for topic in topics if topic in known and known[topic].error_code == ErrorCode.NONE]
+    if renewed := [topic for topic in existing if known[topic].topic_id != ids.get(topic)]:
+        await cluster.refresh(renewed)
+    return {name for name, topic in known.items() if name and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def commit_outside(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    timeout_ms: Millis | None = None,
+) -> None:
+    """Commit for a group without being a member, which works while it has none. Raises CommitFailedError."""
+    left = identified(cluster, positions_of(offsets))
+    names = {position.topic_id: partition.topic for partition, position in left.items()}
+
+    refused: dict[TopicPartition, ErrorCode] = {}
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        connection = await cluster.coordinator(group_id, "offsets")
+        request = commit_request(Commit(0, left, 0), group_id, "", None, None)
+        response = await connection.request(request, OffsetCommitResponse)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in response.topics:
+            name = topic.name or names.get(topic.topic_id, "")
+            for one in topic.partitions:
+                partition = TopicPartition(name, one.partition_index)
+                code = error_code(one.error_code)
+                if code is ErrorCode.NONE:
+                    left.pop(partition, None)
+                elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE or (
+                    code in UNKNOWN_TOPIC and attempts >= ATTEMPTS_AT_UNKNOWN
+                ):
+                    left.pop(partition, None)
+                    refused[partition] = code
+                else:
+                    errors[partition] = code
+        if errors:
+            raise CommitFailedError(errors)
+
+    try:
+        if left:
+            await cluster.retrying(attempt, timeout_ms)
+    except CommitFailedError as problem:
+        raise CommitFailedError({**refused, **problem.errors}) from None
+    if refused:
+        raise CommitFailedError(refused)
+
+
+def positions_of(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets as OffsetAndMetadata, wrapping plain integers.
+
+    Raises ConfigError for invalid offsets.
+    """
+    return {(wanted := partition_of(partition)): _position(wanted, at) for partition, at in offsets.items()}
+
+
+def _position(partition: TopicPartition, at: object) -> OffsetAndMetadata:
+    position = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)  # type: ignore[arg-type]
+    offset = whole(f"the offset of {partition}", position.offset)
+    return position if offset is position.offset else position._replace(offset=offset)
+
+
+def identified(
+    cluster: Cluster, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets with the topics' current IDs, if known, where a position has none."""
+    metadata = cluster.metadata
+    return {
+        partition: position
+        if position.topic_id is not None
+        else position._replace(topic_id=metadata.topic_id(partition.topic))
+        for partition, position in offsets.items()
+    }
+
+
+def _request(
+    connection: BrokerConnection,
+    ids: Mapping[str, UUID | None],
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+) -> Message:
+    by_topic: dict[str, list[int]] | None = None
+    if partitions is not None:
+        by_topic = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+    version = connection.version_of(OffsetFetchRequest)
+    if version >= _MANY_GROUPS:
+        topics = None
+        if by_topic is not None:
+            topics = [
+                OffsetFetchRequestTopics(name=name, topic_id=ids.get(name) or NO_TOPIC_ID, partition_indexes=some)
+                for name, some in by_topic.items()
+            ]
+        return OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True
+        )
+    old = None
+    if by_topic is not None:
+        old = [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in by_topic.items()]
+    return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
+
+
+def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> Answer[OffsetAndMetadata | None]:
+    group = response.groups[0] if response.groups else response
+    check(group.error_code)
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    refused: dict[TopicPartition, KafkaError] = {}
+    for topic in group.topics:
+        name = topic.name
+        if isinstance(topic, OffsetFetchResponseTopics) and not name:
+            name = names.get(topic.topic_id, "")
+        for one in topic.partitions:
+            partition = TopicPartition(name, one.partition_index)
+            try:
+                check(one.error_code, str(partition))
+            except KafkaError as problem:
+                refused[partition] = problem
+                continue
+            epoch = None if one.committed_leader_epoch < 0 else one.committed_leader_epoch
+            position = OffsetAndMetadata(one.committed_offset, one.metadata or "", epoch)
+            found[partition] = position if one.committed_offset >= 0 else None
+    return found, refused

@@ -1,0 +1,1 @@
+"""Connections to a cluster, and its metadata as the client knows it."""

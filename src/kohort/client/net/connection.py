@@ -1,0 +1,331 @@
+"""Connection to one broker: requests and their responses, in the order of the requests.
+
+It does not retry and does not know other brokers. When it breaks, all pending requests fail at
+once, and its owner opens another connection.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from struct import Struct
+from typing import Any, TypeVar, cast
+
+from kohort.client.net.alarm import EarliestTimer
+from kohort.client.net.not_kafka import NotKafkaError, copied, garbled, stranger
+from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
+from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.model import Millis
+from kohort.wire.api import APIS
+from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encoder
+from kohort.wire.header import read_response_header, request_header
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_log = logging.getLogger(__name__)
+
+_SIZE = Struct(">i")
+_LARGEST_ANSWER = 1 << 30
+_SLOW = 0.25
+"""Fraction of request.timeout.ms after which a response is logged as slow."""
+_READ_BYTES = 1 << 16  # asyncio's default of 256 KiB costs an mmap and its page faults for each read
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Request without a response so far."""
+
+    correlation_id: int
+    key: int
+    version: int
+    decode: Callable[[bytes, int], tuple[Message, int]]
+    answer: "asyncio.Future[Any]"
+    deadline_at: float
+    slow_at: float
+    """Loop time from which the response is logged as slow."""
+
+
+class BrokerConnection(asyncio.Protocol):
+    """Connection to one broker, opened with `connect`. `closed` resolves when it ends for any reason."""
+
+    def __init__(self, client_id: str, request_timeout_ms: Millis) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client_id = client_id
+        self._request_timeout = request_timeout_ms / 1000
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._last_correlation_id = 0
+        self._versions: Mapping[int, int] = {}
+        self._alarm = EarliestTimer(self._check_deadlines)
+        self._chunks: list[bytes] = []
+        self._waiting_bytes = 0
+        self._wanted = _SIZE.size
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.address = "?"
+        self.peer: tuple[str, int] = ("", 0)
+        self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
+        self.used_at = self._loop.time()
+        self._answered_nothing = True
+        self.received = 0
+        """Number of bytes received so far."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a request can be sent."""
+        return self._transport is not None and not self.closed.done()
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests that wait for a response."""
+        return len(self._waiting)
+
+    def version_of(self, kind: type[Message]) -> int:
+        """Return the version in which requests of this kind are sent.
+
+        Raises UNSUPPORTED_VERSION if the broker and the client have no version in common.
+        """
+        try:
+            return self._versions[kind.KEY]
+        except KeyError:
+            name = APIS[kind.KEY].name
+            detail = (
+                f"the broker at {self.address} and this client have no version of {name} in common: a broker older"
+                " than Apache Kafka 2.1 must be upgraded."
+            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail) from None
+
+    def speaks(self, kind: type[Message]) -> bool:
+        """Return whether the broker supports requests of this kind."""
+        return kind.KEY in self._versions
+
+    # -- requests
+
+    def send(self, request: Message, timeout_ms: Millis | None = None) -> "asyncio.Future[Any]":
+        """Queue a request for this turn of the loop, and return a future with its response or KafkaError.
+
+        Responses arrive in order, so a request that the broker holds delays those behind it.
+        """
+        version = version_for(request, self.version_of(type(request)))
+        return self._send(request, version, timeout_ms)
+
+    async def request(self, request: Message, answer: type[_M], timeout_ms: Millis | None = None) -> _M:
+        """Send a request and return its response."""
+        response = await self.send(request, timeout_ms)
+        assert isinstance(response, answer)
+        return response
+
+    def post(self, request: Message) -> None:
+        """Send a request that has no response (Produce with acks=0)."""
+        version = self.version_of(type(request))
+        if self._transport is None or self.closed.done():
+            raise self._why_closed()
+        self._write(self._transport, request, version)
+
+    async def drained(self) -> None:
+        """Wait until the peer has received most of the data sent."""
+        await self._writable.wait()
+
+    def _send(self, request: Message, version: int, timeout_ms: Millis | None) -> "asyncio.Future[Any]":
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        transport = self._transport
+        if transport is None or self.closed.done():
+            answer.set_exception(self._why_closed())
+            return answer
+        api = APIS[request.KEY]
+        correlation_id = self._write(transport, request, version)
+        now = self._loop.time()
+        timeout, slow_at = self._request_timeout, now + self._request_timeout * _SLOW
+        if timeout_ms is not None:  # the broker may hold the request: a long poll, a rebalance
+            timeout, slow_at = timeout_ms / 1000, inf
+        decode = decoder(api.response, version)
+        waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
+        self._waiting.append(waiting)
+        self.used_at = now
+        self._alarm.by(waiting.deadline_at)
+        return answer
+
+    def _write(self, transport: asyncio.Transport, request: Message, version: int) -> int:
+        self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
+        parts: list[Buffer] = [b"", request_header(request.KEY, version, correlation_id, self._client_id)]
+        encoder(type(request), version)(request, parts)
+        parts[0] = _SIZE.pack(sum(map(len, parts)))
+        transport.writelines(parts)
+        return correlation_id
+
+    # -- opening and closing
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, *, client_id: str, request_timeout_ms: Millis, setup_timeout_ms: Millis
+    ) -> "BrokerConnection":
+        """Connect and negotiate API versions. Raises KafkaError with a sentence that explains the problem."""
+        loop = asyncio.get_running_loop()
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        connection: BrokerConnection | None = None
+        try:
+            async with asyncio.timeout(setup_timeout_ms / 1000):
+                _, connection = await loop.create_connection(lambda: cls(client_id, request_timeout_ms), host, port)
+                connection.address, connection.peer = address, (host, port)
+                await connection._agree()
+        except TimeoutError as problem:
+            detail = f"{address} did not answer within {setup_timeout_ms} ms"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
+        except OSError as problem:
+            why = problem.strerror or problem
+            detail = f"cannot connect to {address}: {why}; does a broker run there, and is bootstrap_servers right?"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail) from problem
+        finally:
+            if connection is not None and not connection._versions:
+                connection.abort("the connection was given up before it was ready")
+        return connection
+
+    async def _agree(self) -> None:
+        """Negotiate API versions (KIP-35, KIP-511).
+
+        ApiVersions is sent in our newest version; a broker that does not support it returns its
+        versions.
+        """
+        version = NEWEST_SPOKEN[ApiVersionsRequest.KEY]
+        request = ApiVersionsRequest(client_software_name="kohort", client_software_version="0.1.0")
+        response: ApiVersionsResponse = await self._send(request, version, None)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            known = [one.max_version for one in response.api_keys if one.api_key == ApiVersionsRequest.KEY]
+            response = await self._send(request, min([version, *known]) if known else 0, None)
+        if response.error_code:
+            raise KafkaError(error_code(response.error_code), f"{self.address} refused to say what it supports")
+        self._versions = common_versions(response.api_keys)
+
+    async def close(self) -> None:
+        """Close after the data sent has been transmitted. Pending requests fail. Closing twice is allowed."""
+        if self._transport is not None and not self.closed.done():
+            self._transport.close()
+            self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed"))
+
+    def abort(self, why: str, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
+        """Close immediately."""
+        self._end(KafkaError(code, why))
+
+    def _end(self, error: KafkaError) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._break(error)
+
+    def _break(self, error: KafkaError) -> None:
+        if self.closed.done():
+            return
+        self.closed.set_result(error)
+        self._alarm.cancel()
+        self._writable.set()
+        self._chunks.clear()
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if not one.answer.done():
+                one.answer.set_exception(copied(error))
+
+    def _why_closed(self) -> KafkaError:
+        why = self.closed.result() if self.closed.done() else None
+        if isinstance(why, NotKafkaError):
+            return copied(why)
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence if why else "the connection is not open")
+
+    # -- deadlines, with one timer that is rescheduled lazily
+
+    def _check_deadlines(self) -> None:
+        now = self._loop.time()
+        for one in self._waiting:
+            if one.deadline_at <= now:
+                # A late response could not be attributed, so the connection ends, as in Java's
+                # client.
+                name = APIS[one.key].name
+                _log.warning("no answer in time: request=%s broker=%s", name, self.address)
+                self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
+                return
+        if self._waiting:
+            self._alarm.by(min(one.deadline_at for one in self._waiting))
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = f": {exc}" if exc else ""
+        if self._answered_nothing:
+            why += ", before it said anything: does it stop, or expect TLS?"
+        if self._waiting and not self.closed.done():
+            asked = ", ".join(APIS[one.key].name for one in self._waiting)
+            _log.info("connection lost: %s closed the connection%s; it owed answers to %s", self.address, why, asked)
+        self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self.received += len(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes < self._wanted:
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        at, end = 0, len(data)
+        if self._answered_nothing and (problem := stranger(self.address, data)) is not None:
+            self._end(problem)
+            return
+        self._wanted = _SIZE.size
+        while end - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(data, at)
+            if not 0 < size <= _LARGEST_ANSWER:
+                self._end(garbled(self.address))
+                return
+            if end - at < _SIZE.size + size:
+                self._wanted = _SIZE.size + size
+                break
+            at += _SIZE.size
+            if not self._answer(data, at):
+                return
+            at += size
+        rest = data[at:] if at else data
+        self._chunks = [rest] if rest else []
+        self._waiting_bytes = len(rest)
+
+    def _answer(self, data: bytes, at: int) -> bool:
+        """Deliver the response at `at` to its request. Return False if the connection has ended."""
+        if not self._waiting:
+            self.abort(f"{self.address} answered what was not asked")
+            return False
+        one = self._waiting.popleft()
+        try:
+            correlation_id, body = read_response_header(data, one.key, one.version, at)
+            if correlation_id != one.correlation_id:
+                raise DecodeError(f"the answer is to request {correlation_id}, not {one.correlation_id}")
+            response = self._decode(one, data, body)
+        except DecodeError as problem:
+            self._waiting.appendleft(one)
+            self.abort(f"{self.address} sent a malformed answer to {APIS[one.key].name}: {problem}")
+            return False
+        self._answered_nothing = False
+        if (now := self._loop.time()) > one.slow_at:
+            took = now - one.slow_at + self._request_timeout * _SLOW
+            _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[one.key].name)
+        if not one.answer.done():
+            one.answer.set_result(response)
+        return not self.closed.done()
+
+    def _decode(self, one: _Waiting, data: bytes, body: int) -> Message:
+        # KIP-511: the response to an ApiVersions request of a version unknown to the broker has a
+        # v0 body.
+        if one.key == ApiVersionsRequest.KEY and data[body : body + 2] == _UNSUPPORTED_VERSION:
+            return decoder(ApiVersionsResponse, 0)(data, body)[0]
+        return one.decode(data, body)[0]
+
+
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)

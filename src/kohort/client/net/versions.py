@@ -1,0 +1,61 @@
+"""Request versions: the highest that both sides support and that can express the request."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kohort.model import NO_TOPIC_ID
+from kohort.wire.api import APIS
+from kohort.wire.codec import Message
+from kohort.wire.messages.api_versions import ApiVersion
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest
+
+NEWEST_SPOKEN: Mapping[int, int] = {key: api.max_version for key, api in APIS.items()}
+"""Newest version of each request that this client sends."""
+
+_TOPIC_IDS_FROM = 10
+
+
+def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
+    """Return the common version of each API key, omitting requests without one."""
+    agreed = {}
+    for one in offered:
+        api = APIS.get(one.api_key)
+        if api is None:
+            continue
+        version = min(one.max_version, NEWEST_SPOKEN[one.api_key])
+        if version >= max(one.min_version, api.min_version):
+            agreed[one.api_key] = version
+    return agreed
+
+
+def version_for(request: Message, newest: int) -> int:
+    """Return the version in which to send the request.
+
+    If the newest version requires topic IDs that are not known, it is the last version with names.
+    """
+    identified = _IDENTIFIED.get(request.KEY)
+    if identified is None or newest < _TOPIC_IDS_FROM or identified(request):
+        return newest
+    return _TOPIC_IDS_FROM - 1
+
+
+def _commit_has_ids(request: OffsetCommitRequest) -> bool:
+    return all(topic.topic_id != NO_TOPIC_ID for topic in request.topics)
+
+
+def _fetch_has_ids(request: OffsetFetchRequest) -> bool:
+    """Return whether all topics have IDs.
+
+    A request for all topics (None) would return IDs that may be unknown.
+    """
+    return all(
+        group.topics is not None and all(topic.topic_id != NO_TOPIC_ID for topic in group.topics)
+        for group in request.groups
+    )
+
+
+_IDENTIFIED: Mapping[int, Callable[[Any], bool]] = {
+    OffsetCommitRequest.KEY: _commit_has_ids,
+    OffsetFetchRequest.KEY: _fetch_has_ids,
+}

@@ -1,0 +1,1 @@
+"""Producer: batches, partitioning, sending and deliveries."""

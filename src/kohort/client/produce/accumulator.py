@@ -1,0 +1,166 @@
+"""A producer's unacknowledged records: the partitions that have some, and the memory that they use."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.loops import check_loop
+from kohort.client.options import ProducerOptions
+from kohort.client.produce.batches import Batch, Delivery, PartitionQueue
+from kohort.client.produce.buffer_memory import BufferMemory
+from kohort.client.produce.failed_deliveries import Failures
+from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.model import Millis
+from kohort.wire.batches.records import Header
+
+_BATCH_OVERHEAD = 80
+
+
+class Accumulator:
+    """Accumulator of a producer's records.
+
+    `on_full` is called when a batch may be sent before it has lingered; `on_open` is called with
+    the loop time at which a new batch is due.
+    """
+
+    def __init__(
+        self,
+        options: ProducerOptions,
+        failures: Failures,
+        on_full: Callable[[], None],
+        on_open: Callable[[float], None],
+    ) -> None:
+        self.queues: dict[PartitionQueue, None] = {}
+        """Queues that hold a batch, in the order in which they were added."""
+        self._options = options
+        self._failures = failures
+        self._on_full = on_full
+        self._on_open = on_open
+        self._loop = asyncio.get_running_loop()
+        self._memory = BufferMemory(options.buffer_memory)
+        self._limits = (("max_request_size", options.max_request_size), ("buffer_memory", options.buffer_memory))
+        self._batch_size, self._request_size = options.batch_size, options.max_request_size
+        self._closed = False
+
+    def append(
+        self,
+        queue: PartitionQueue,
+        timestamp: Millis,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        size: int,
+    ) -> Delivery:
+        """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for a record that can never be sent."""
+        if size > self._memory.free:
+            self.check_size(size)
+            raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
+        batch = queue.open
+        if batch is not None and batch.builder.size + size > self._request_size:
+            queue.waiting.append(batch)
+            batch = queue.open = None
+        if batch is None:
+            batch = self._open(queue, size)
+        builder = batch.builder
+        try:
+            builder.append(timestamp, key, value, headers)
+        except Exception:
+            # A batch that was opened for a record that cannot be encoded must not be sent empty.
+            if not builder.count:
+                queue.open = None
+                self._release(queue, batch)
+            raise
+        batch.size += size
+        self._memory.free -= size
+        if builder.size >= self._batch_size and queue.in_flight is None:
+            self._on_full()
+        return Delivery(batch, builder.count - 1)
+
+    def _open(self, queue: PartitionQueue, size: int) -> Batch:
+        if self._closed:
+            raise ClosedError("the producer is closed.")
+        check_loop(self._loop, "producer")
+        self.check_size(size)
+        now = self._loop.time()
+        batch = Batch(
+            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000
+        )
+        queue.open = batch
+        self.queues[queue] = None
+        self._on_open(batch.lingers_until)
+        return batch
+
+    def check_size(self, size: int) -> None:
+        """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""
+        for name, largest in self._limits:
+            if size > largest - _BATCH_OVERHEAD:
+                detail = f"a record of {size} bytes does not fit into {name} ({largest})"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+
+    async def room(self) -> None:
+        """Wait until a quarter of the buffer is free."""
+        await self._memory.room()
+
+    def pending(self) -> "list[asyncio.Future[None]]":
+        """Return the futures of all current batches. Each is done when its batch is written or has failed."""
+        return [batch.done for queue in self.queues for batch in queue.batches()]
+
+    def unwritten(self) -> int:
+        """Return the number of records that are neither written nor failed."""
+        return sum(batch.count for queue in self.queues for batch in queue.batches())
+
+    # -- completion
+
+    def succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
+        """Complete the in-flight batch as written."""
+        batch = queue.in_flight
+        assert batch is not None
+        queue.in_flight = queue.problem = None
+        self._release(queue, batch)
+        batch.succeed(base_offset, log_append_time)
+
+    def fail(self, queue: PartitionQueue, batch: Batch, problem: KohortError) -> None:
+        """Fail a batch that has been removed from the queue."""
+        self._release(queue, batch)
+        self._fail(batch, problem)
+
+    def fail_all(self, queue: PartitionQueue, problem: KohortError) -> None:
+        """Fail all waiting batches. The response to an in-flight batch decides that one."""
+        for batch in queue.take_waiting():
+            self._memory.free += batch.size
+            self._fail(batch, problem)
+        if queue.in_flight is None:
+            self.queues.pop(queue, None)
+        self._memory.wake()
+
+    def _fail(self, batch: Batch, problem: KohortError) -> None:
+        if not batch.done.done():
+            batch.fail(self._failures.add(batch.partition.topic, batch.count, problem))
+
+    def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:
+        """Remove and return batches that waited for delivery_timeout_ms; the caller fails them."""
+        found: list[Batch] = []
+        if queue.open is not None and queue.open.deadline_at <= now:
+            queue.waiting.append(queue.open)
+            queue.open = None
+        while queue.waiting and queue.waiting[0].deadline_at <= now:
+            found.append(queue.waiting.popleft())
+        return found
+
+    def close(self) -> None:
+        """Fail the remaining batches and reject new records."""
+        self._closed = True
+        error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
+        for queue in list(self.queues):
+            for batch in queue.batches():
+                self._fail(batch, error)
+            queue.take_waiting()
+            queue.in_flight = None
+        self.queues.clear()
+        self._memory.close()
+
+    def _release(self, queue: PartitionQueue, batch: Batch) -> None:
+        self._memory.free += batch.size
+        if not queue.waiting and queue.open is None and queue.in_flight is None:
+            self.queues.pop(queue, None)
+        self._memory.wake()

@@ -1,0 +1,157 @@
+"""Producer of records: batched per partition, sent to the leaders and retried until delivery_timeout_ms."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Self, Unpack
+
+from kohort.client.arguments import seconds
+from kohort.client.failures import BufferFullError
+from kohort.client.keywords import ProducerKeywords
+from kohort.client.loops import warn_unclosed
+from kohort.client.net.cluster import Cluster
+from kohort.client.options import ProducerOptions, read_options
+from kohort.client.produce import unclosed
+from kohort.client.produce.batches import Delivery
+from kohort.client.produce.producer_core import ProducerCore
+from kohort.client.produce.record_checks import check_timestamp, record_size
+from kohort.errors import ConfigError
+from kohort.model import Millis
+from kohort.wire.batches.records import Header
+
+_RECORDS_PER_TURN = 1000  # number of sends after which the event loop runs, so that sending proceeds
+
+
+def producer_options(given: ProducerKeywords) -> ProducerOptions:
+    """Return a producer's options. Raises ConfigError."""
+    options = read_options(ProducerOptions, given)
+    if "enable_idempotence" in given and options.enable_idempotence and not options.acks_all:
+        raise ConfigError("enable_idempotence needs acks=all; set it to false for other acks.")
+    return options
+
+
+class Producer:
+    """Producer of records.
+
+    Use it as an async context manager, or call `close`, so that failures of unwritten records are
+    reported.
+
+    async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
+        delivery = await producer.send("orders", b"...", key=b"42")  # queued
+        print((await delivery).offset)  # written
+
+    All methods belong to the event loop in which the producer was created; any of its tasks may use
+    it. Another thread, another loop or a forked process needs its own producer.
+    `kohort.blocking.Producer` serves all threads of a process.
+
+    A producer that is not closed emits a ResourceWarning when it is garbage collected. Its records
+    are still sent: for up to ten seconds when its loop or the interpreter ends, after which
+    standard error reports the number of unwritten records. A process that ends by a signal or
+    `os._exit` loses them.
+    """
+
+    def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
+        read = producer_options(options)
+        self._core = core = ProducerCore(read)
+        self.cluster: Cluster = core.cluster
+        """Client's view of the cluster, for inspection."""
+        self._append = core.append
+        self._turn_left = _RECORDS_PER_TURN
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        await self.close(timeout=None if kind is None else 0.0)
+
+    def __del__(self) -> None:
+        core: ProducerCore | None = getattr(self, "_core", None)
+        if core is not None and not core.closed:
+            warn_unclosed(self)
+            unclosed.abandoned(core)
+
+    # -- sending
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        timestamp: Millis | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+    ) -> Delivery:
+        """Queue a record. Await the returned delivery to make sure that the record is written.
+
+        Waits, up to max_block_ms, while the topic is not known yet or the buffer is full. Raises
+        InvalidRecordError for values that are not bytes, and KafkaError for a record that is too
+        large or specifies a partition that the topic does not have.
+        """
+        self._turn_left -= 1
+        if self._turn_left < 0:
+            self._turn_left = _RECORDS_PER_TURN
+            await asyncio.sleep(0)
+        size = record_size(key, value, headers)
+        if timestamp is not None:
+            timestamp = check_timestamp(timestamp)
+        while True:
+            try:
+                return self._append(topic, value, key, timestamp, headers, partition, size)
+            except BufferFullError:
+                await self.ready(topic)
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        timestamp: Millis | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+    ) -> Delivery:
+        """Queue a record without waiting.
+
+        Raises BufferFullError where `send` would wait; then `await ready(topic)`.
+        """
+        size = record_size(key, value, headers)
+        if timestamp is not None:
+            timestamp = check_timestamp(timestamp)
+        return self._append(topic, value, key, timestamp, headers, partition, size)
+
+    async def ready(self, topic: str) -> None:
+        """Wait until the topic's partitions are known and the buffer has room.
+
+        Raises KafkaError after max_block_ms.
+        """
+        await self._core.ready(topic)
+
+    async def partitions_for(self, topic: str) -> int:
+        """Return the topic's partition count."""
+        return await self._core.partitions_for(topic)
+
+    async def send_all(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, Millis | None]]
+    ) -> list[Delivery]:
+        """Queue records of (key, value, timestamp), yielding to the event loop regularly."""
+        return [await self.send(topic, value, key=key, timestamp=timestamp) for key, value, timestamp in records]
+
+    # -- flushing and closing
+
+    async def flush(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Wait until every record queued so far is written or has failed.
+
+        Raises DeliveryFailedError if records failed since the last flush and their deliveries were
+        neither awaited nor asked for their `result`. Raises KafkaError (REQUEST_TIMED_OUT) if
+        records are still pending after `timeout` seconds; they stay queued.
+        """
+        await self._core.flush(None if timeout is None else seconds("timeout", timeout))
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Flush for up to `timeout` seconds, fail the remaining records and disconnect.
+
+        None flushes for as long as delivery_timeout_ms allows. Failed records raise nothing here;
+        those whose deliveries the application never checked are logged as errors with their number
+        and the reason. Closing twice is allowed.
+        """
+        await self._core.close(None if timeout is None else seconds("timeout", timeout))

@@ -1,0 +1,170 @@
+"""Producer core shared by `kohort.Producer` and `kohort.blocking.Producer`."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from kohort.client.failures import BufferFullError, ClosedError
+from kohort.client.loops import check_loop
+from kohort.client.net.closing import undisturbed
+from kohort.client.net.cluster import Cluster
+from kohort.client.options import ProducerOptions
+from kohort.client.produce import unclosed
+from kohort.client.produce.batches import Delivery
+from kohort.client.produce.failed_deliveries import Failures
+from kohort.client.produce.producer_topics import ProducerTopics
+from kohort.client.produce.record_checks import check_partition
+from kohort.client.produce.sender import Sender
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import Millis
+from kohort.wire.batches.records import Header
+
+
+class ProducerCore:
+    """Core of a producer, bound to the event loop in which it was created.
+
+    With `keep`, the records of a producer that its owner did not close are written when the loop or
+    the interpreter ends.
+    """
+
+    def __init__(self, options: ProducerOptions, *, keep: bool = True) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.cluster = Cluster(options)
+        self.failures = Failures()
+        self.topics = ProducerTopics(self.cluster, options)
+        self.closed = False
+        self._options = options
+        self._sender = Sender(self.cluster, options, self.failures)
+        self._gathered = self._sender.accumulator
+        self._keeps = keep
+        self._keeper: asyncio.Task[None] | None = None
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: Millis | None,
+        headers: Sequence[Header],
+        partition: int | None,
+        size: int,
+    ) -> Delivery:
+        """Queue a record of `size` bytes. Raises BufferFullError, also while the topic is not known."""
+        known = self.topics.known.get(topic)
+        if known is None:
+            raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
+        if partition is None:
+            partitioner = known.partitioner
+            partition = partitioner.without_key(size) if key is None else partitioner.by_key(key)
+        else:
+            partition = check_partition(topic, partition, known.partitioner.count)
+        if timestamp is None:
+            timestamp = time.time_ns() // 1_000_000
+        return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
+
+    def check_size(self, size: int) -> None:
+        """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""
+        self._gathered.check_size(size)
+
+    async def ready(self, topic: str) -> None:
+        """Wait until the topic's partitions are known and the buffer has room.
+
+        Raises KafkaError after max_block_ms.
+        """
+        check_loop(self.loop, "producer")
+        if self.closed:
+            raise ClosedError("the producer is closed.")
+        try:
+            async with asyncio.timeout(self._options.max_block_ms / 1000):
+                self._keep()
+                await self.topics.find(topic)
+                await self._gathered.room()
+        except TimeoutError:
+            refused = self.topics.refusal(topic)
+            if refused is not None:
+                raise refused from None
+            if topic in self.topics.known:
+                detail = f"no room for a record to {topic} within max_block_ms: the brokers take records too slowly"
+            else:
+                why = self.cluster.problem.sentence if self.cluster.problem else "no broker answered in time"
+                detail = f"the partitions of {topic} were not found within max_block_ms: {why}"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+
+    async def partitions_for(self, topic: str) -> int:
+        """Return the topic's partition count. Raises KafkaError after max_block_ms."""
+        check_loop(self.loop, "producer")
+        if self.closed:
+            raise ClosedError("the producer is closed.")
+        self._keep()  # from now on `append` accepts records for the topic
+        await self.topics.find(topic)
+        return self.topics.known[topic].partitioner.count
+
+    def unwritten(self) -> int:
+        """Return the number of records that are neither written nor failed."""
+        return self._gathered.unwritten()
+
+    async def flush(self, patience: float | None) -> None:
+        """Wait until every record queued so far is written or has failed.
+
+        Raises KafkaError after `patience` seconds, and DeliveryFailedError for unseen failures
+        since the last flush.
+        """
+        check_loop(self.loop, "producer")
+        if not await self._sender.flush(patience):
+            detail = f"{self.unwritten()} records are not written after {patience:g} s; the producer still tries"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+        self.failures.raise_unseen()
+
+    async def close(self, patience: float | None) -> None:
+        """Send queued records for up to `patience` seconds, fail the rest and disconnect.
+
+        None sends for as long as delivery_timeout_ms allows.
+        """
+        if self.closed:
+            return
+        check_loop(self.loop, "producer")
+        self.closed = True
+        try:
+            await self._sender.flush(patience)
+        finally:
+            await undisturbed(self._clean_up())
+
+    async def finish(self, patience: float) -> int:
+        """Close a producer that its owner did not close, and return the number of unwritten records."""
+        if self.closed:
+            return 0
+        self.closed = True
+        await self._sender.flush(patience)
+        lost = self.unwritten()
+        self.failures.hand_over()
+        await self._clean_up()
+        return lost
+
+    async def _clean_up(self) -> None:
+        unclosed.forget(self)
+        if self._keeper is not None and self._keeper is not asyncio.current_task():
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        await self.topics.close()
+        await self._sender.close()
+        await self.cluster.close()
+        self.failures.close()
+
+    # -- when the event loop ends before `close`
+
+    def _keep(self) -> None:
+        if self._keeps and self._keeper is None:
+            unclosed.remember(self)
+            self._keeper = self.loop.create_task(self._until_the_loop_ends(), name="kohort-unclosed-producer")
+
+    async def _until_the_loop_ends(self) -> None:
+        """Finish the producer when `asyncio.run` cancels all tasks before it closes the loop.
+
+        `asyncio.run` waits for cancelled tasks that continue.
+        """
+        try:
+            await self.loop.create_future()
+        except asyncio.CancelledError:
+            if self.closed:
+                raise
+            unclosed.report(await self.finish(unclosed.PATIENCE_S))

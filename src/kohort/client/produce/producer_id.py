@@ -1,0 +1,73 @@
+"""Producer ID for numbering batches, so that brokers discard duplicates (KIP-98)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.failure_log import FailureLog
+from kohort.client.options import ProducerOptions
+from kohort.client.produce.batches import ProducerId
+from kohort.errors import KafkaError, error_code
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_log = logging.getLogger(__name__)
+
+
+class ProducerIdAssignment:
+    """Assignment of a producer ID by the cluster.
+
+    `on_done` is called when the requests end, with or without an ID. `on_failure` is called with
+    each failure and returns whether any batch still waits for an ID.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        on_done: Callable[[], None],
+        on_failure: Callable[[KafkaError], bool],
+    ) -> None:
+        self.current: ProducerId | None = None
+        self._cluster = cluster
+        self._options = options
+        self._on_done = on_done
+        self._on_failure = on_failure
+        self._task: asyncio.Task[None] | None = None
+        clock = asyncio.get_running_loop().time
+        self._failures = FailureLog(_log, clock, "no producer id", "a producer id was given out")
+
+    def discard(self, used: ProducerId | None) -> None:
+        """Discard this producer ID, so that no further batches use it."""
+        if used == self.current:
+            self.current = None
+
+    def ask(self) -> None:
+        """Request a producer ID from the cluster."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._ask(), name="kohort-producer-id")
+
+    async def close(self) -> None:
+        """Cancel the request."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        failures = 0
+        while self.current is None:
+            try:
+                answer = await self._cluster.ask_any(request, InitProducerIdResponse)
+                if answer.error_code:
+                    raise KafkaError(error_code(answer.error_code))
+                self.current = ProducerId(answer.producer_id, answer.producer_epoch)
+                self._failures.succeeded([f"client={self._options.client_id}"])
+            except KafkaError as problem:
+                self._failures.failed([f"client={self._options.client_id}"], problem.code, problem.sentence)
+                if not self._on_failure(problem) or not problem.retriable:
+                    break
+                await asyncio.sleep(self._options.retry_backoff_ms * 2 ** min(failures, 3) / 1000)
+                failures += 1
+        self._task = None
+        self._on_done()

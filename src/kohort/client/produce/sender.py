@@ -1,0 +1,267 @@
+"""Sending of batches as Produce requests, and handling of the responses."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from functools import partial
+
+from kohort.client.net.alarm import EarliestTimer
+from kohort.client.net.cluster import Cluster
+from kohort.client.options import ProducerOptions
+from kohort.client.produce.accumulator import Accumulator
+from kohort.client.produce.batches import NO_OFFSET, PartitionQueue
+from kohort.client.produce.failed_deliveries import Failures
+from kohort.client.produce.producer_id import ProducerIdAssignment
+from kohort.client.produce.requests import LEFT_OUT, outcomes_of, produce_request
+from kohort.errors import ErrorCode, KafkaError
+from kohort.wire.batches.records import Codec
+from kohort.wire.messages.produce import ProduceResponse
+
+_log = logging.getLogger(__name__)
+
+_LOST_SEQUENCE = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""Errors after which the broker no longer knows the producer's sequence. Only a new producer ID can continue."""
+
+_LEADER_MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+
+class Sender:
+    """Sender of the batches in its `accumulator`, each as soon as it may be sent."""
+
+    def __init__(self, cluster: Cluster, options: ProducerOptions, failures: Failures) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[str(options.acks)]
+        self._codec = Codec[options.compression_type.upper()]
+        self._idempotent = options.enable_idempotence and self._acks == -1
+        self._numbers = ProducerIdAssignment(cluster, options, self._drain_soon, self._unnumbered)
+        self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
+        self._in_flight: dict[int, int] = defaultdict(int)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._alarm = EarliestTimer(self._drain)
+        self._soon: asyncio.Handle | None = None
+        self._flushing = 0
+        self._closed = False
+
+    # -- interface to the producer
+
+    async def flush(self, patience: float | None) -> bool:
+        """Wait up to `patience` seconds for all current batches.
+
+        Return whether all are written or have failed.
+        """
+        pending = self.accumulator.pending()
+        if not pending:
+            return True
+        self._flushing += 1
+        self._drain_soon()
+        try:
+            _, left = await asyncio.wait(pending, timeout=patience)
+            return not left
+        finally:
+            self._flushing -= 1
+
+    async def close(self) -> None:
+        """Cancel requests in flight and fail the remaining batches."""
+        self._closed = True
+        self._alarm.cancel()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._numbers.close()
+        self.accumulator.close()
+
+    # -- scheduling
+
+    def _drain_soon(self) -> None:
+        if self._soon is None and not self._closed:
+            self._soon = self._loop.call_soon(self._drain)
+
+    def _due_at(self, lingers_until: float) -> None:
+        if self._soon is None:
+            self._alarm.by(lingers_until)
+
+    def _drain(self) -> None:
+        """Send every batch that is ready, and schedule the next check of the others."""
+        self._soon = None
+        now = self._loop.time()
+        ready: dict[int, list[PartitionQueue]] = defaultdict(list)
+        look_again = now + self._options.metadata_max_age_ms / 1000
+        for queue in list(self.accumulator.queues):
+            if queue.in_flight is not None:
+                continue
+            self._expire(queue, now)
+            if not queue.ready(now, flushing=self._flushing > 0, batch_size=self._options.batch_size):
+                look_again = min(look_again, self._when(queue, now))
+                continue
+            try:
+                ready[self._cluster.leader_of(queue.partition)].append(queue)
+            except KafkaError as problem:
+                queue.problem = problem
+                queue.retry_at = now + self._options.retry_backoff_ms / 1000
+                look_again = min(look_again, queue.retry_at)
+                if not problem.retriable:
+                    self.accumulator.fail_all(queue, problem)
+        if ready and self._idempotent and self._numbers.current is None:
+            self._numbers.ask()
+        else:
+            for node, queues in ready.items():
+                self._send_to(node, queues)
+        if self.accumulator.queues and not self._closed:
+            self._alarm.by(look_again)
+
+    def _when(self, queue: PartitionQueue, now: float) -> float:
+        """Return the time at which a queue that is not ready must be checked again."""
+        oldest = queue.waiting[0] if queue.waiting else queue.open
+        if oldest is None:
+            return now + 1.0
+        at = queue.retry_at if queue.waiting else max(oldest.lingers_until, queue.retry_at)
+        return min(at, oldest.deadline_at)
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        for batch in self.accumulator.overdue(queue, now):
+            why = f": {queue.problem.sentence}" if queue.problem is not None else ""
+            detail = f"{batch.partition} did not take it within delivery_timeout_ms{why}"
+            if batch.attempts:
+                # It may have been written, so it is unknown whether the sequence has a gap.
+                self._new_number(queue)
+            self.accumulator.fail(queue, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail))
+
+    def _send_to(self, node: int, queues: list[PartitionQueue]) -> None:
+        limit = self._options.max_in_flight_requests_per_connection
+        at = 0
+        while at < len(queues) and self._in_flight[node] < limit:
+            size = 0
+            some: list[PartitionQueue] = []
+            while at < len(queues):
+                queue = queues[at]
+                size += queue.next_size
+                if some and size > self._options.max_request_size:
+                    break
+                queue.take(self._numbers.current)
+                some.append(queue)
+                at += 1
+            self._in_flight[node] += 1
+            task = self._loop.create_task(self._send(node, some), name=f"kohort-produce {node}")
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._sent, node, some))
+
+    def _sent(self, node: int, queues: list[PartitionQueue], task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._in_flight[node] -= 1
+        if self._closed:
+            return
+        if task.cancelled():
+            # The end of the event loop cancels tasks, perhaps before they start. The batches are
+            # sent again with the same sequence numbers.
+            for queue in queues:
+                if queue.in_flight is not None:
+                    queue.put_back(0.0)
+        elif (problem := task.exception()) is not None:
+            _log.error("sending failed, which is a defect of Kohort", exc_info=problem)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"sending failed: {problem!r}")
+            for queue in queues:
+                if queue.in_flight is not None:
+                    self._give_up(queue, error)
+        self._drain_soon()
+
+    # -- one request
+
+    async def _send(self, node: int, queues: list[PartitionQueue]) -> None:
+        try:
+            connection = await self._cluster.connection(node)
+            await connection.drained()
+            request = produce_request(queues, self._cluster.metadata, self._options, self._acks, self._codec)
+            if self._acks == 0:
+                connection.post(request)
+                answer = None
+            else:
+                answer = await connection.request(request, ProduceResponse)
+        except KafkaError as problem:
+            for queue in queues:
+                self._settle(queue, problem.code, problem)
+        else:
+            self._answered(queues, answer)
+
+    def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
+        if answer is None:
+            for queue in queues:
+                self.accumulator.succeed(queue, NO_OFFSET, None)
+            return
+        outcomes = outcomes_of(answer, self._cluster.metadata)
+        for queue in queues:
+            outcome = outcomes.get(queue.partition, LEFT_OUT)
+            if outcome.code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self.accumulator.succeed(queue, outcome.base_offset, outcome.log_append_time)
+            else:
+                self._settle(queue, outcome.code, KafkaError(outcome.code, f"{queue.partition}: {outcome.detail}"))
+
+    def _settle(self, queue: PartitionQueue, code: ErrorCode, problem: KafkaError) -> None:
+        """Retry or fail the in-flight batch."""
+        batch = queue.in_flight
+        assert batch is not None
+        now = self._loop.time()
+        if code in _LEADER_MOVED:
+            self._cluster.want_metadata()
+        if code in _LOST_SEQUENCE and self._idempotent:
+            _log.warning("a new producer id is needed: partition=%s %s", queue.partition, problem)
+            self._new_number(queue)
+            batch.attempts = 0
+        elif not problem.retriable:
+            queue.refused()
+            self._give_up(queue, problem)
+            return
+        queue.problem = problem
+        delay = min(
+            self._options.retry_backoff_ms * 2 ** min(max(batch.attempts, 1) - 1, 16),
+            self._options.retry_backoff_max_ms,
+        )
+        _log.info("again in %d ms: partition=%s %s", delay, queue.partition, problem)
+        queue.put_back(now + delay / 1000)
+
+    def _give_up(self, queue: PartitionQueue, problem: KafkaError) -> None:
+        batch = queue.in_flight
+        assert batch is not None
+        queue.in_flight = None
+        self.accumulator.fail(queue, batch, problem)
+
+    # -- producer ID
+
+    def _new_number(self, queue: PartitionQueue) -> None:
+        """Number this queue's next batches under a new producer ID."""
+        self._numbers.discard(queue.producer_id)
+        queue.producer_id = None
+
+    def _unnumbered(self, problem: KafkaError) -> bool:
+        """Handle a failed request for a producer ID. Return whether any batch still waits for one.
+
+        A fatal error fails all waiting batches; otherwise expired batches fail.
+        """
+        now = self._loop.time()
+        for queue in list(self.accumulator.queues):
+            if not problem.retriable:
+                self.accumulator.fail_all(queue, problem)
+            elif queue.in_flight is None:
+                self._expire(queue, now)
+        return bool(self.accumulator.queues)

@@ -1,0 +1,1 @@
+"""Classic groups: members join together, and a leader computes the assignment."""

@@ -1,0 +1,94 @@
+"""Parts of the consumer protocol that the coordinator reads: bytes from members, which may be malformed.
+
+A coordinator of classic groups could ignore them. It reads them to reject bytes that would make a
+leader fail, to know which offsets are still needed, and to report to the recorder which partitions
+members keep.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kohort.coordinator.events import Cause
+from kohort.model import TopicPartition
+from kohort.wire.codec import DecodeError
+from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription
+
+CONSUMER = "consumer"
+"""Protocol type of consumers. Connect and schema registries have their own types, with private formats."""
+
+COOPERATIVE = frozenset({"cooperative-sticky", "stream", "warm"})
+"""Assignors whose members keep processing their partitions while the group rebalances (KIP-429)."""
+
+
+def are_readable(protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
+    """Return whether a leader could read this member's subscriptions (KAFKA-20570)."""
+    return protocol_type != CONSUMER or all(read_subscription(metadata) is not None for metadata in protocols.values())
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> set[str] | None:
+    """Return all topics of these subscriptions; None if one of them is unreadable."""
+    topics: set[str] = set()
+    for one in metadata:
+        subscription = read_subscription(one)
+        if subscription is None:
+            return None
+        topics.update(subscription.topics)
+    return topics
+
+
+def owned_partitions(protocol_type: str, protocols: Mapping[str, bytes]) -> frozenset[TopicPartition] | None:
+    """Return the partitions that a joining member keeps processing.
+
+    None if it stops processing: a consumer is cooperative only if all its assignors are.
+    """
+    if protocol_type != CONSUMER or not COOPERATIVE.issuperset(protocols):
+        return None
+    subscriptions = (read_subscription(metadata) for metadata in protocols.values())
+    return frozenset().union(*(s.owned_partitions for s in subscriptions if s is not None))
+
+
+def assigned_partitions(protocol_type: str | None, assignment: bytes) -> frozenset[TopicPartition]:
+    """Return the assigned partitions; empty if the bytes are not those of the consumer protocol."""
+    if protocol_type != CONSUMER or not assignment:
+        return frozenset()
+    try:
+        return frozenset(decode_assignment(assignment).partitions)
+    except DecodeError:
+        return frozenset()
+
+
+def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Cause | None:
+    """Return what a rejoining member changed; None if nothing.
+
+    A different order of owned partitions is not a change: some clients do not sort them, and each of
+    their joins would start another rebalance (KAFKA-12898).
+    """
+    if list(old.items()) == list(new.items()):
+        return None
+    if protocol_type != CONSUMER or list(old) != list(new):
+        return Cause.SUBSCRIPTION_CHANGED
+    pairs = [(read_subscription(old[name]), read_subscription(new[name])) for name in new]
+    if any(before is None or after is None for before, after in pairs):
+        return Cause.SUBSCRIPTION_CHANGED
+    if any(_wish(before) != _wish(after) for before, after in pairs):
+        return Cause.SUBSCRIPTION_CHANGED
+    if all(_claim(before) == _claim(after) for before, after in pairs):
+        return None
+    return Cause.OWNED_CHANGED
+
+
+def read_subscription(metadata: bytes) -> Subscription | None:
+    """Decode a member's subscription; return None if it is unreadable."""
+    try:
+        return decode_subscription(metadata)
+    except DecodeError:
+        return None
+
+
+def _wish(subscription: Subscription | None) -> object:
+    assert subscription is not None
+    return (frozenset(subscription.topics), subscription.rack_id)
+
+
+def _claim(subscription: Subscription | None) -> object:
+    assert subscription is not None
+    return (frozenset(subscription.owned_partitions), subscription.generation_id, subscription.user_data)

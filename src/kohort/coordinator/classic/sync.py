@@ -1,0 +1,163 @@
+"""SyncGroup: the leader sends the assignment, and every member fetches its share."""
+
+from collections.abc import Mapping
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.join_phase import begin_and_proceed
+from kohort.coordinator.classic.replies import sync_refused, synced
+from kohort.coordinator.classic.sessions import expect_heartbeat
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.subscriptions import assigned_partitions, owned_partitions
+from kohort.coordinator.consumer.classic_members import sync_as_classic_member
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.effects import Effects, RequestContext
+from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.records import generation
+from kohort.coordinator.timers import SessionTimeout, SyncsHeldEnd, SyncTimeout
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.wire.messages.sync_group import SyncGroupRequest
+
+_PROTOCOL_REQUIRED = 5
+"""First version of SyncGroup in which a member must name its protocol (KIP-559)."""
+
+_GIVING_UP_TAKES: Millis = 500
+"""How long the other members wait for those that must give up partitions and rejoin."""
+
+
+def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+    """Answer one SyncGroup, or park it."""
+    found = groups.get(request.group_id)
+    if isinstance(found, ConsumerGroup) and not _lacks_protocol(request, context):
+        sync_as_classic_member(groups, found, request, context, now, out)
+        return
+    group = groups.classic(request.group_id)
+    error = _refusal(group, request, context)
+    if error:
+        out.replies[context.token] = sync_refused(error)
+        return
+    assert group is not None
+    member_id = request.member_id
+    group.rebalance.sync_due.discard(member_id)
+    if not group.rebalance.sync_due:
+        out.timers[SyncTimeout(group.group_id)] = None
+    if group.state is GroupState.STABLE and not _waits_for_givers(group, member_id):
+        # A late SyncGroup: the leader's arrived before, so the answer is available.
+        out.replies[context.token] = synced(group, group.members[member_id].assignment)
+        return
+    _park(groups, group, member_id, context, out)
+    if member_id == group.leader_id and group.state is GroupState.COMPLETING_REBALANCE:
+        _distribute(groups, group, request, now, out)
+
+
+def _lacks_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+    return context.api_version >= _PROTOCOL_REQUIRED and None in (request.protocol_type, request.protocol_name)
+
+
+def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, context: RequestContext) -> ErrorCode:
+    if _lacks_protocol(request, context):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name is not None and group.protocol is not None and request.protocol_name != group.protocol:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _park(groups: Groups, group: ClassicGroup, member_id: str, context: RequestContext, out: Effects) -> None:
+    """Park the sync until the leader's arrives. An earlier sync of the member was abandoned by its client."""
+    syncing = group.rebalance.syncing
+    groups.answer(syncing.get(member_id), sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
+    syncing[member_id] = groups.park(context)
+
+
+def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, now: Millis, out: Effects) -> None:
+    """Record the leader's assignment and answer the parked syncs. Replaying the record makes the group Stable.
+
+    Members that the leader omitted get an empty assignment; assignments to unknown members are dropped.
+    """
+    assignment = {one.member_id: bytes(one.assignment) for one in request.assignments}
+    assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
+    out.records.append(generation(group, assignment, now))
+    out.events.append(assignment_made(group, assignment))
+    if groups.config.heartbeat_hold_ms and (givers := _givers(group, assignment)):
+        group.rebalance.givers = givers
+        out.timers[SyncsHeldEnd(group.group_id)] = now + _GIVING_UP_TAKES
+    for member_id in [one for one in group.rebalance.syncing if not _waits_for_givers(group, one)]:
+        _answer(groups, group, member_id, assignment[member_id], now, out)
+
+
+def _answer(groups: Groups, group: ClassicGroup, member_id: str, assignment: bytes, now: Millis, out: Effects) -> None:
+    groups.answer(group.rebalance.syncing.pop(member_id), synced(group, assignment), out)
+    # The member owed no heartbeats while it waited for the answer.
+    expect_heartbeat(group, group.members[member_id], now, out)
+
+
+def _givers(group: ClassicGroup, assignment: Mapping[str, bytes]) -> frozenset[str]:
+    """Return the members of a cooperative assignor that must give up partitions and rejoin: a rebalance is near.
+
+    A member that is answered now would learn of that rebalance only by its next heartbeat, and the
+    partitions that move would have no owner until then. So the answers to the others wait while they
+    keep processing, and they rejoin as soon as the first giver does.
+    """
+    givers = set()
+    for member in group.members.values():
+        owned = owned_partitions(group.protocol_type or "", member.protocols)
+        if owned and owned - assigned_partitions(group.protocol_type, assignment[member.member_id]):
+            givers.add(member.member_id)
+    return frozenset(givers)
+
+
+def _waits_for_givers(group: ClassicGroup, member_id: str) -> bool:
+    givers = group.rebalance.givers
+    return givers is not None and member_id not in givers
+
+
+def held_syncs_end(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Answer the syncs that waited for members to give up partitions, because those take too long."""
+    if group.state is GroupState.STABLE and group.rebalance.givers is not None:
+        group.rebalance.givers = None
+        for member_id in list(group.rebalance.syncing):
+            _answer(groups, group, member_id, group.members[member_id].assignment, now, out)
+
+
+def assignment_made(group: ClassicGroup, assignment: Mapping[str, bytes]) -> AssignmentMade:
+    """Return the event for a new generation."""
+    return AssignmentMade(
+        group_id=group.group_id,
+        generation=group.generation,
+        protocol=group.protocol,
+        leader_id=group.leader_id or "",
+        members=tuple(member.facts for member in group.members.values()),
+        assignment={
+            member_id: assigned_partitions(group.protocol_type, share) for member_id, share in assignment.items()
+        },
+    )
+
+
+def sync_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+    """Remove the members that never fetched their assignment, and rebalance.
+
+    Otherwise a group whose leader died between its join and its sync would wait for as long as the
+    other members send heartbeats (KAFKA-12890).
+    """
+    if not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.rebalance.sync_due:
+        return
+    missing = [member_id for member_id in group.members if member_id in group.rebalance.sync_due]
+    for member_id in missing:
+        member = group.remove(member_id)
+        out.timers[SessionTimeout(group.group_id, member_id)] = None
+        out.events.append(MemberGone(group.group_id, member.facts, Cause.SYNC_MISSED, None))
+    begin_and_proceed(groups, group, RebalanceReason(Cause.SYNC_MISSED, missing[0]), now, out)

@@ -1,0 +1,1 @@
+"""Committed offsets: commits, fetches and the permission for them, expiry and deletion."""

@@ -1,0 +1,89 @@
+"""DeleteGroups and OffsetDelete, and deletion of the offsets of deleted topics."""
+
+from collections.abc import Collection, Iterable
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.subscriptions import CONSUMER
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.records import no_group
+from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.effects import Effects, Record, RequestContext
+from kohort.coordinator.groups import Group, Groups
+from kohort.coordinator.records import tombstone
+from kohort.coordinator.timers import PendingMemberTimeout
+from kohort.errors import ErrorCode
+from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def delete_groups(groups: Groups, request: DeleteGroupsRequest, out: Effects) -> list[DeletableGroupResult]:
+    """Delete each group with all its offsets (KIP-229); a group that has members stays."""
+    wanted = dict.fromkeys(request.groups_names)
+    return [DeletableGroupResult(group_id=name, error_code=_delete(groups.get(name), out)) for name in wanted]
+
+
+def _delete(group: Group | None, out: Effects) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
+        return ErrorCode.NON_EMPTY_GROUP
+    out.records += [Record(record.key, None) for stored in group.offsets.values() for record in stored.values()]
+    out.records += the_end(group)
+    if isinstance(group, ClassicGroup):
+        for member_id in group.pending:
+            out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
+    return ErrorCode.NONE
+
+
+def the_end(group: Group) -> list[Record]:
+    """Return the records that delete an empty group."""
+    return no_group(group) if isinstance(group, ConsumerGroup) else [tombstone(group)]
+
+
+def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: RequestContext, out: Effects) -> None:
+    """Delete offsets of topics that no member subscribes to (KIP-496)."""
+    group = groups.get(request.group_id)
+    error = _refusal(group)
+    if error:
+        out.replies[context.token] = OffsetDeleteResponse(error_code=error)
+        return
+    assert group is not None
+    topics = []
+    is_subscribed = group.is_subscribed if isinstance(group, ConsumerGroup) else group.is_subscribed()
+    for topic in request.topics:
+        indexes = [one.partition_index for one in topic.partitions]
+        subscribed = is_subscribed(topic.name)
+        if not subscribed:
+            out.records += _tombstones(group, topic.name, indexes)
+        answer = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=answer) for index in indexes]
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    out.replies[context.token] = OffsetDeleteResponse(topics=topics)
+
+
+def forget_topics(groups: Groups, names: Collection[str], out: Effects) -> None:
+    """Delete all groups' offsets of deleted topics: a later topic with the same name is another one (KAFKA-19154)."""
+    for group in groups.by_id.values():
+        for name in names:
+            out.records += _tombstones(group, name, group.offsets.get(name, {}))
+
+
+def _refusal(group: Group | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP  # subscriptions of other protocol types are opaque
+    return ErrorCode.NONE
+
+
+def _tombstones(group: Group, topic: str, indexes: Iterable[int]) -> list[Record]:
+    stored = group.offsets.get(topic, {})
+    return [Record(stored[index].key, None) for index in dict.fromkeys(indexes) if index in stored]

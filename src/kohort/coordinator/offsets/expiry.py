@@ -1,0 +1,69 @@
+"""Expiry of offsets: offsets.retention.minutes after they are no longer needed (KIP-211, KIP-496)."""
+
+from collections.abc import Callable
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic.subscriptions import CONSUMER
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.groups import Group, Groups
+from kohort.coordinator.offsets.deletion import the_end
+from kohort.coordinator.timers import OffsetExpiry
+from kohort.model import Millis
+from kohort.wire.group_log.group_records import OffsetCommitValue
+
+
+def expire(groups: Groups, now: Millis, out: Effects) -> None:
+    """Write tombstones for all expired offsets, and for groups without members that have no offsets left."""
+    for group in groups.by_id.values():
+        is_wanted = _wish(group)
+        expired = [
+            record
+            for topic, stored in group.offsets.items()
+            if not is_wanted(topic)
+            for record in stored.values()
+            if _has_expired(group, record, groups.config.offsets_retention_ms, now)
+        ]
+        out.records += [Record(record.key, None) for record in expired]
+        left = sum(map(len, group.offsets.values())) - len(expired)
+        if not left and _is_deserted(group):
+            out.records += the_end(group)
+    out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
+
+
+def _is_deserted(group: Group) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return not group.members
+    return group.state is GroupState.EMPTY and not group.pending
+
+
+def _wish(group: Group) -> Callable[[str], bool]:
+    """Return a predicate for topics whose offsets the group may still need.
+
+    During a rebalance it holds for every topic: otherwise members that are about to rejoin would find
+    their offsets deleted (KAFKA-13636).
+    """
+    if isinstance(group, ConsumerGroup):
+        return group.is_subscribed
+    if group.protocol_type is None or group.state is GroupState.EMPTY:
+        return lambda topic: False
+    if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER:
+        return lambda topic: True
+    return group.is_subscribed()
+
+
+def _has_expired(group: Group, record: Record, retention_ms: Millis, now: Millis) -> bool:
+    value = record.value
+    assert isinstance(value, OffsetCommitValue)
+    if value.expire_timestamp >= 0:
+        return now >= value.expire_timestamp
+    unwanted_since = value.commit_timestamp
+    if (
+        isinstance(group, ClassicGroup)
+        and group.protocol_type is not None
+        and group.state is GroupState.EMPTY
+        and group.since is not None
+    ):
+        unwanted_since = group.since
+    return now - unwanted_since >= retention_ms

@@ -1,0 +1,50 @@
+"""Disconnected members: a process that dies closes its connections long before its session ends."""
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.membership import remove_lost
+from kohort.coordinator.consumer.fencing import remove_members
+from kohort.coordinator.effects import Effects
+from kohort.coordinator.events import Cause, RebalanceReason
+from kohort.coordinator.groups import Groups
+from kohort.model import Millis
+
+LEARNED = -1
+"""Value of group.disconnect.grace.ms for a grace period derived from the member's heartbeat interval."""
+_LIKELY_RHYTHM: Millis = 3_000
+_LEAST_RHYTHM: Millis = 1_000
+_SPARE: Millis = 1_000
+
+
+def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
+    """Return how long a disconnected member may take to reconnect; None if only its session counts.
+
+    A living member reconnects for its next heartbeat. A static member may be away for its whole session.
+    """
+    group, configured = groups.get(group_id), groups.config.disconnect_grace_ms
+    member = None if group is None else group.members.get(member_id)
+    if group is None or member is None or member.instance_id is not None or configured == 0:
+        return None
+    if configured != LEARNED:
+        return configured
+    rhythm = _rhythm(groups, group, member_id)
+    return rhythm * 3 // 2 + _SPARE
+
+
+def _rhythm(groups: Groups, group: object, member_id: str) -> Millis:
+    """Return the interval at which the member sends heartbeats, or would send them if none were held."""
+    if isinstance(group, ClassicGroup):
+        member = group.members[member_id]
+        return min(max(member.rhythm_ms or _LIKELY_RHYTHM, _LEAST_RHYTHM), member.session_timeout_ms // 3)
+    return _LIKELY_RHYTHM
+
+
+def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:
+    """Remove a member that has not reconnected within its grace period."""
+    if grace_ms(groups, group_id, member_id) is None:
+        return
+    group = groups.by_id[group_id]
+    why = RebalanceReason(Cause.CONNECTION_LOST, member_id)
+    if isinstance(group, ClassicGroup):
+        remove_lost(groups, group, why, now, out)
+    else:
+        remove_members(groups, group, [group.members[member_id]], why, now, out)

@@ -1,0 +1,288 @@
+"""Checks after the end of the faults: everything must come to rest, stay quiet, and leave (L1 to L6, S3, S15)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING
+
+from kohort.client import Cluster, KafkaError
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.timers import OffsetExpiry
+from kohort.errors import ErrorCode
+from kohort.member import Phase
+from kohort.model import UUID, TopicPartition
+from kohort.sim.checks.balance import unbalanced
+from kohort.sim.checks.old_assignments import keeps_old_assignment
+from kohort.sim.checks.violation import Violation
+from kohort.sim.world.files import FilesDisk
+
+if TYPE_CHECKING:
+    from kohort.sim.world.application import Application
+    from kohort.sim.world.world import World
+
+_FAILOVER = 30.0
+"""Time in seconds in which a broker is started, its shards are loaded, and every client has reconnected."""
+_LOOK_EVERY = 1.0
+_QUIET = 25.0
+
+
+def check_rest(world: World) -> None:
+    """Run all checks. Raises Violation for the first one that fails."""
+    _calm(world)
+    _comes_to_rest(world)
+    _drains(world)
+    _stays_quiet(world)
+    _leaves_nothing(world)
+
+
+def _calm(world: World) -> None:
+    """End all faults: processes run, networks deliver, disks write, applications poll."""
+    world.network.heal_all()
+    world.network.weather.spread = 0.001
+    world.network.weather.pieces = 0.0
+    world.network.aims.clear()
+    disk, site = world.site.disk, world.site
+    disk.failure, disk.slowness = None, 0.0005
+    if isinstance(disk, FilesDisk):
+        disk.rot = 0
+    site.heal()
+    # The operator's request to a dead machine may still wait, for longer than the lookup of a coordinator may
+    # take.
+    world.operator.kill()
+    world.crowd.kill()
+    site.be_calm()
+    if world.traffic is not None:
+        world.traffic.be_calm()
+    for number, process in enumerate(world.processes):
+        process.go_on()
+        if process.lives and not process.alive and not _is_out(world, number):
+            world.start_member(number)
+    world.resting = True
+    for application in _living(world):
+        application.polls = True
+        application.habits.callback = 0
+        application.habits.batch = 1_000_000
+
+
+def _is_out(world: World, number: int) -> bool:
+    """Return whether the member ended with an error that a restart does not resolve."""
+    return world.ended.get(number) in (
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    )
+
+
+def _living(world: World) -> list[Application]:
+    return [one for one in world.applications if one is not None]
+
+
+def _longest_session(world: World) -> int:
+    """Return the longest session timeout in milliseconds; that of consumer groups is set by the broker."""
+    consumer = int(world.plan.settings.get("group.consumer.session.timeout.ms", "45000"))
+    return max(consumer, *(one.session for one in world.plan.members))
+
+
+def _until(world: World, seconds: float, invariant: str, missing: Callable[[], str]) -> None:
+    """Let time pass until nothing is missing. Raises Violation if that takes longer than `seconds`."""
+
+    left = seconds
+    while (what := missing()) and world.violation is None:
+        if left <= 0:
+            raise Violation(invariant, f"{what}, {seconds:.0f} s after the faults ended")
+        world.pass_time(_LOOK_EVERY)
+        left -= _LOOK_EVERY
+
+
+def _comes_to_rest(world: World) -> None:
+    habits = [one.habits for one in _living(world)]
+    slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in habits), default=0) / 1000
+    delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
+    # The group may have to remove members that never return; then the members that wait for them join again.
+    bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * world.plan.metadata_age / 1000
+    _until(world, _FAILOVER, "L6", lambda: "" if world.site.active is not None else "no broker serves")
+    _until(world, _FAILOVER, "L6", lambda: _unfound(world))
+    _until(world, bound, "L1", lambda: _restless(world))
+    _until(world, bound, "S3", lambda: _unassigned(world))
+
+
+def _unfound(world: World) -> str:
+    """Return the first group whose coordinator cannot be found, or ""."""
+    missing = sorted({one.habits.group for one in _living(world)} - world.found)
+    if missing and not world.operator.alive:
+        world.operator.start(lambda: _look_up(world, missing))
+    return f"the coordinator of {missing[0]} is not found" if missing else ""
+
+
+async def _look_up(world: World, groups: list[str]) -> None:
+    cluster = Cluster.of(world.site.bootstrap)
+    try:
+        for group in groups:
+            await cluster.coordinator(group, "look-up")
+            world.found.add(group)
+    except KafkaError:
+        pass  # repeated after a second
+    await cluster.close()
+    world.after(0.0, world.operator.kill)
+
+
+def _restless(world: World) -> str:
+    """Return a member that is not at rest, with the reason, or "" if all are."""
+    for application in _living(world):
+        membership = application.membership
+        if membership is None or membership.state is not Phase.STABLE:
+            state = "not begun" if membership is None else membership.state.value
+            return f"{application.name} of {application.habits.group} is {state}"
+        processed = application.positions.keys()
+        if (membership.assignment - processed) & world.partitions() or processed - membership.assignment:
+            return f"{application.name} does not process what it has"
+        stale = [one for one in application.positions if not _exists(world, application.topic_ids[one])]
+        if stale:
+            return f"{application.name} processes {sorted(stale)} of topics that were deleted"
+    return ""
+
+
+def _exists(world: World, topic_id: UUID | None) -> bool:
+    return topic_id is not None and world.ledger.exists(topic_id)
+
+
+def _unassigned(world: World) -> str:
+    there = world.partitions()
+    for group in sorted({one.habits.group for one in _living(world)}):
+        members = [one for one in _living(world) if one.habits.group == group]
+        if keeps_old_assignment(world, group):
+            continue
+        if group in world.ledger.doubted:
+            continue  # a target that the disk lost is recomputed at the group's next epoch
+        wanted = {tp for tp in there if any(one.habits.wants(tp.topic) for one in members)}
+        owned: list[TopicPartition] = []
+        for one in members:
+            if one.membership is not None:
+                owned += one.membership.assignment
+        if len(owned) != len(set(owned)):
+            return f"partitions of {group} have two owners: {sorted(owned)}"
+        if set(owned) != wanted:
+            return f"{group} wants {sorted(wanted)} and has {sorted(owned)}"
+        if uneven := _uneven(world, group, members, there):
+            return f"{group} is not shared as its assignor promises: {uneven}"
+    return ""
+
+
+def _drains(world: World) -> None:
+    habits = [one.habits for one in _living(world)]
+    bound = max((3 * one.poll_every + 2 * one.commit_every for one in habits), default=0) / 1000 + _FAILOVER
+    for application in _living(world):
+        application.habits.batch = 1_000_000
+    _until(world, bound, "L5", lambda: _lag(world))
+    if world.traffic is not None:
+        _until(world, _FAILOVER, "L7", world.traffic.unread)
+
+
+def _uneven(world: World, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
+    group = world.watch.group(group_id)
+    if group is None:
+        return ""
+    if (
+        isinstance(group, ConsumerGroup)
+        and group.computing.made_by is None
+        and any(one.habits.local for one in members)
+    ):
+        return ""  # a failover has forgotten whether a member's assignor computed the target
+    topics = {partition.topic for partition in there}
+    wanted = {one.name: {topic for topic in topics if one.habits.wants(topic)} for one in members}
+    shares = {one.name: one.membership.assignment if one.membership else frozenset() for one in members}
+    return unbalanced(world.watch.assignor(group), wanted, shares)
+
+
+def _lag(world: World) -> str:
+    for application in _living(world):
+        group = application.habits.group
+        if group in world.ledger.doubted:
+            continue
+        for partition in sorted(application.positions):
+            topic_id = application.topic_ids[partition]
+            end = world.ledger.end_of(topic_id, partition)
+            if not end or topic_id is None:
+                continue
+            written = world.ledger.written[group, topic_id, partition].values
+            latest = written[-1] if written else None
+            at = 0 if latest is None else latest.offset
+            if at < end and (latest is None or latest.metadata not in world.answers.overtaken):
+                return f"{group} is at {at} of {end} in {partition}"
+    return ""
+
+
+def _stays_quiet(world: World) -> None:
+    """Check that no group rebalances without a reason, nor when a broker is replaced within the session timeouts."""
+    # A member may not know of the latest partitions yet, and the session of a dead member may not have
+    # expired yet. If a member died while it waited for others to join, its session begins only after they
+    # have joined or were removed.
+    longest = _longest_session(world) + max(one.max_poll for one in world.plan.members)
+    world.pass_time(max(2 * world.plan.metadata_age, longest) / 1000 + 2.0)
+    _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
+    before = world.watch.rebalances.copy()
+    world.pass_time(_QUIET)
+    if begun := _rebalanced(world, before):
+        raise Violation("L2", f"a quiet group rebalanced: {begun}")
+    victim = world.site.victim
+    if victim is not None and world.violation is None:
+        too_large = _too_large(world)
+        world.site.kill(victim)
+        world.pass_time(_QUIET)
+        if begun := _rebalanced(world, before, too_large):
+            raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
+        if restless := _restless(world) or _unassigned(world):
+            raise Violation("L2", f"after a failover {restless}")
+
+
+def _rebalanced(world: World, before: Counter[str], excused: Set[str] = frozenset()) -> dict[str, int]:
+    """Return the groups that began to rebalance since then, except those that lost records through a damaged disk."""
+    begun = world.watch.rebalances - before
+    return {group: count for group, count in begun.items() if group not in world.ledger.doubted | excused}
+
+
+def _too_large(world: World) -> set[str]:
+    """Return classic groups that exceeded their maximum size during a rebalance: loading them starts the next one."""
+    most = float(world.plan.settings.get("group.max.size", "inf"))
+    groups = [group for live in world.watch.live.values() for group in live.machine.groups.values()]
+    return {group.group_id for group in groups if len(group.members) > most}
+
+
+def _leaves_nothing(world: World) -> None:
+    longest = _longest_session(world) / 1000
+    applications = _living(world)
+    for application in applications:
+        application.leave()
+    if world.traffic is not None:
+        world.traffic.leave()
+    world.wanted = [False] * len(world.wanted)
+    _until(world, 60.0, "S15", lambda: "" if not _living(world) else f"{_living(world)[0].name} does not end")
+    if world.traffic is not None:
+        _until(world, 60.0, "S15", world.traffic.remaining)
+    # When the last consumer member of a group leaves, the group becomes classic and restarts the sessions of
+    # the others.
+    world.pass_time(2 * longest + (310.0 if world.watch.pending() else 10.0))
+    if world.violation is not None:
+        return
+    for live in world.watch.live.values():
+        for group_id, group in live.machine.groups.items():
+            if group.members:
+                raise Violation("S15", f"{group_id} still has {sorted(group.members)}")
+            if group.pending:
+                raise Violation("S15", f"{group_id} still waits for {sorted(group.pending)}")
+        if live.machine.parked:
+            raise Violation("S15", f"{len(live.machine.parked)} requests are still parked")
+        left = set(live.timers) - {OffsetExpiry()}
+        if left:
+            raise Violation("S15", f"timers are left: {left}")
+    left_ends = [end for end in world.network.ends.values() if end.loop.name.startswith("member-")]
+    if left_ends:
+        raise Violation("S15", f"{len(left_ends)} connections of members are still open")
+    _until(world, 5.0, "S15", lambda: _queued(world))
+
+
+def _queued(world: World) -> str:
+    waits = sum(broker.store.queued_bytes for broker in world.site.running.values())
+    return f"{waits} bytes wait in the log's queue" if waits else ""

@@ -1,0 +1,340 @@
+"""Group coordinator under observation: every request, timer and record is checked and then passed on.
+
+`CheckedCoordinator` wraps production's `GroupShard`. It computes the expected result of a request
+beforehand, from the group's state and Kafka's rules, not with the coordinator's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kohort.coordinator import (
+    Effects,
+    GroupShard,
+    GroupState,
+    HeldHeartbeat,
+    Record,
+    RequestContext,
+    Timer,
+    Token,
+    WaitingRequest,
+)
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.target import chosen_assignor
+from kohort.coordinator.events import RebalanceStarted
+from kohort.coordinator.timers import OffsetExpiry
+from kohort.coordinator.topic_metadata import MetadataImage
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.sim.checks.classic_rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
+from kohort.sim.checks.consumer_groups import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
+from kohort.sim.checks.durable_state import group_of, same
+from kohort.sim.checks.error_codes import is_allowed
+from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
+from kohort.sim.checks.violation import Violation
+from kohort.wire.codec import Message
+from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kohort.sim.checks.watch import Watch
+
+
+class CheckedCoordinator:
+    """Wrapper of one coordinator."""
+
+    def __init__(self, watch: Watch, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> None:
+        self.machine = machine
+        self.unsynced = 0
+        """Number of appended records that are not durable yet."""
+        self._seen = ObservedGroups(watch.states, lambda group_id: watch.join_phase_over(group_id))
+        self._watch = watch
+        self._partition = partition
+        self.owns = owns
+        """Whether its broker still owns the log."""
+        self._serves = False
+        self._touched: tuple[str, Millis] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.machine, name)
+
+    # Read for each request, so `__getattr__` would be too slow.
+
+    @property
+    def has_news(self) -> bool:
+        return self.machine.has_news
+
+    @property
+    def holds_end_at(self) -> Millis | None:
+        return self.machine.holds_end_at
+
+    @property
+    def timers(self) -> dict[Timer, Millis]:
+        """All timers that are set."""
+        return self._seen.timers
+
+    # Loading
+
+    def loaded(self, now: Millis) -> Effects:
+        """Record that the log was replayed: the state must be the durable one."""
+        watch = self._watch
+        if self.owns():
+            shadow = watch.shadows[self._partition]
+            same(self.machine, shadow.shard, "as loaded")
+            same(shadow.compacted(), shadow.shard, "compacted")
+            watch.live[self._partition] = self
+        self._serves = True
+        groups: list[AnyGroup] = [*self.machine.groups.values(), *self.machine.consumer_groups.values()]
+        for group in groups:
+            self._seen.loaded(group, now)
+        return self._take(self.machine.loaded(now), None, now)
+
+    def resign(self) -> Effects:
+        """Record that this is no longer the coordinator of its groups."""
+        self._serves = False
+        if self._watch.live.get(self._partition) is self:
+            del self._watch.live[self._partition]
+        return self.machine.resign()
+
+    # Requests
+
+    def heartbeat(
+        self, request: HeartbeatRequest, now: Millis, token: Token | None = None
+    ) -> ErrorCode | HeldHeartbeat:
+        """Handle the most frequent request. See `handle`."""
+        group = self.group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.heartbeat(request, now, token)  # from a member in migration
+        stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+        code = self.machine.heartbeat(request, now, token)
+        if not isinstance(code, HeldHeartbeat):
+            self._watch.errors["Heartbeat", code] += 1
+        if stale:
+            if isinstance(code, HeldHeartbeat) or not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
+                raise Violation("S5", f"{request} was taken")
+        else:
+            self._seen.heard(request.group_id, request.member_id, now)
+        return code
+
+    def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
+        """Handle one request, and check the result."""
+        group_id = getattr(request, "group_id", None)
+        found = self.group(group_id) if group_id else None
+        group = found if isinstance(found, ClassicGroup) else None
+        if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
+            return self._handle_consumer(found, request, context, now)
+        stale = is_stale(group, request, context.api_version)
+        before = fingerprint(group) if stale else None
+        returned = returning(group, request)
+        holder = None if group is None else holder_of(group, request)
+        leads = holder is not None and group is not None and group.leader_id == holder.member_id
+        state = None if group is None else group.state
+        effects = self.machine.handle(request, context, now)
+        for token, reply in effects.replies.items():
+            if token == context.token:
+                self._answered(request, reply, now)
+                if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
+                    self._refuses_for_a_rebalance(group_id, state)
+        if stale and group_id is not None:
+            if effects.records:
+                raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote")
+            changed = fingerprint(self._classic(group_id)) != before
+            if changed:
+                raise Violation("S5", f"{request} changed the group")
+        if holder is not None and group is not None and group.state is GroupState.STABLE:
+            after = group.members[group.static_ids[holder.instance_id or ""]]
+            others = after.protocols != holder.protocols
+            self._watch.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
+        if returned is not None and group is not None and group.state is not GroupState.STABLE:
+            raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
+        return self._take(effects, group_id, now)
+
+    def _refuses_for_a_rebalance(self, group_id: str | None, state: GroupState | None) -> None:
+        """Check a commit that a rebalance rejects: while members join, they may still commit what they give up."""
+        if state is not GroupState.COMPLETING_REBALANCE:
+            raise Violation("S14", f"{group_id} refuses a commit for a rebalance, and was {state and state.value}")
+
+    def _handle_consumer(
+        self, group: AnyGroup | None, request: Message, context: RequestContext, now: Millis
+    ) -> Effects:
+        """Handle a request that concerns a consumer group, or creates one."""
+        group_id: str = request.group_id  # type: ignore[attr-defined]
+        must_refuse, invariant = False, "S5"
+        stays_at: int | None = None
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            consumer = group if isinstance(group, ConsumerGroup) else None
+            must_refuse = must_refuse_heartbeat(consumer, request) and not isinstance(group, ClassicGroup)
+            stays_at = consumer.epoch if consumer is not None and returns_unchanged(consumer, request) else None
+        elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
+            ids = {name: topic_id for topic_id, name in self._watch.names().items()}
+            must_refuse = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
+            invariant = "S6"
+        effects = self.machine.handle(request, context, now)
+        for token, reply in effects.replies.items():
+            if token == context.token:
+                self._answered(request, reply, now)
+        if must_refuse and effects.records:
+            raise Violation(invariant, f"{request} was taken")
+        if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
+            raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
+        return self._take(effects, group_id, now)
+
+    def group(self, group_id: str) -> AnyGroup | None:
+        """Return the group of that id, of either type."""
+        return group_of(self.machine, group_id)
+
+    def _classic(self, group_id: str) -> ClassicGroup | None:
+        group = self.group(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def quiet_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
+    ) -> ConsumerGroupHeartbeatResponse | HeldHeartbeat | None:
+        """Handle a consumer group's heartbeat without changes, or return None; `handle` takes all others."""
+        group = self.group(request.group_id)
+        answer = self.machine.quiet_heartbeat(request, now, token)
+        if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
+            raise Violation("S5", f"{request} was taken")
+        return answer
+
+    # Changes of topics and settings
+
+    def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
+        """Apply the deletion of topics."""
+        return self._take(self.machine.topics_deleted(names, now), None, now)
+
+    def metadata_changed(self, image: MetadataImage, now: Millis) -> Effects:
+        """Apply new topic metadata."""
+        return self._take(self.machine.metadata_changed(image, now), None, now)
+
+    def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
+        """Apply changed settings of groups."""
+        return self._take(self.machine.settings_changed(group_ids, now), None, now)
+
+    def fire(self, timer: Timer, now: Millis) -> Effects:
+        """Execute a timer, and check the result."""
+        self._seen.fires(timer, now)
+        effects = self.machine.fire(timer, now)
+        if isinstance(timer, OffsetExpiry):
+            self._only_unwanted(effects)
+        if group_id := getattr(timer, "group_id", None):
+            self._watch.happened(group_id, type(timer).__name__)
+        return self._take(effects, group_id, now)
+
+    def _only_unwanted(self, effects: Effects) -> None:
+        """Check that offsets of subscribed topics of a live group do not expire (KIP-211, KAFKA-13636)."""
+        for record in effects.records:
+            if isinstance(record.key, OffsetCommitKey):
+                group = self.group(record.key.group)
+                if isinstance(group, ClassicGroup) and group.members and group.is_subscribed()(record.key.topic):
+                    raise Violation("S7", f"{record.key} expires, which {group.group_id} is subscribed to")
+
+    def disconnected(self, token: Any, now: Millis) -> Effects:
+        """Handle the lost connection of a parked request."""
+        return self._take(self.machine.disconnected(token, now), None, now)
+
+    # Held heartbeats
+
+    def tell(self, now: Millis) -> Effects:
+        """Answer held heartbeats whose members have changes to receive."""
+        effects = self.machine.tell(now)
+        concerned = {getattr(record.key, "group_id", None) for record in effects.records}
+        concerned |= {group_id for timer in effects.timers if (group_id := getattr(timer, "group_id", None))}
+        return self._take(effects, concerned.pop() if len(concerned) == 1 else None, now)
+
+    def release(self, token: Token, behind: WaitingRequest, now: Millis) -> Effects:
+        """Release a held heartbeat because another request waits behind it."""
+        return self._take(self.machine.release(token, behind, now), None, now)
+
+    def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
+        """Handle the lost connection of a member that did not reconnect."""
+        effects = self.machine.connection_lost(group_id, member_id, now)
+        self._watch.happened(group_id, "connection lost")
+        return self._take(effects, group_id, now)
+
+    # Consequences
+
+    def replay(self, record: Record) -> None:
+        """Replay a record of the log."""
+        self.machine.replay(record)
+
+    def replay_all(self, records: Iterable[Record]) -> None:
+        """Replay records that were just appended."""
+        records = list(records)
+        self.machine.replay_all(records)
+        for record in records:
+            if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+                self._ends(record.key.group_id)
+        if self._serves:
+            self.unsynced += len(records)
+            if self._touched is not None:
+                self._check(*self._touched)
+
+    def _ends(self, group_id: str) -> None:
+        """Handle a consumer group that was deleted or became a classic group, whose generation is the group epoch.
+
+        The coordinator rejects commits of members that were not at that epoch yet, as Kafka's does.
+        """
+        members, group = self._seen.pasts[group_id].members, self._classic(group_id)
+        if group is not None and any(members[one].epoch != group.generation for one in group.members if one in members):
+            self._watch.behind_at_downgrade(group_id)
+        self._seen.forget(group_id)
+
+    def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
+        self._seen.armed(effects.timers)
+        for event in effects.events:
+            if isinstance(event, RebalanceStarted):
+                self._watch.rebalances[event.group_id] += 1
+                by = f" by {event.member_id}" if event.member_id else ""
+                self._watch.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
+        if group_id is None:
+            self._touched = None
+            return effects
+        self._only_of(group_id, effects)
+        self._touched = group_id, now
+        if not effects.records:
+            self._check(group_id, now)
+        return effects
+
+    def _only_of(self, group_id: str, effects: Effects) -> None:
+        for record in effects.records:
+            owner = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
+            if owner != group_id:
+                raise Violation("S13", f"a request to {group_id} wrote {record.key}")
+        for timer in effects.timers:
+            if getattr(timer, "group_id", group_id) != group_id:
+                raise Violation("S13", f"a request to {group_id} set {timer}")
+
+    def _check(self, group_id: str, now: Millis) -> None:
+        group = self.group(group_id)
+        if isinstance(group, ConsumerGroup):
+            assignor = chosen_assignor(self.machine._groups, group)
+            self._seen.check_consumer(group, self._watch.names(), self.machine._groups.metadata, assignor)
+        elif group is not None:
+            self._seen.check_classic(group, now)
+
+    def _answered(self, request: Message, reply: Message, now: Millis) -> None:
+        name = type(request).__name__.removesuffix("Request")
+        answered = list(codes(reply))
+        self._watch.happened(getattr(request, "group_id", ""), f"{name} {max(answered, default=ErrorCode.NONE).name}")
+        for code in answered:
+            self._watch.errors[name, code] += 1
+            if not is_allowed(name, code):
+                raise Violation("S14", f"{name} was answered {code.name}")
+        if isinstance(request, LeaveGroupRequest) and isinstance(reply, LeaveGroupResponse):
+            for one in reply.members:
+                if one.group_instance_id is not None and not one.error_code:
+                    self._watch.removed[request.group_id, one.group_instance_id] = self._watch.now()
+        if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
+            member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
+            # A commit refreshes the session if the member is allowed to commit, even if a partition's
+            # metadata is too long. In Kafka, too, the session is refreshed before any partition is checked.
+            if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
+                self._seen.heard(getattr(request, "group_id", ""), member_id, now)

@@ -1,0 +1,211 @@
+"""Progress and commits of every group, as reported by applications and log: S1 of members, S7, S8, S11.
+
+Each commit has unique metadata, which identifies it. Topics are identified by their ids: a topic
+that is deleted and recreated under the same name begins without a history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+
+from kohort.member import OffsetAndMetadata, Phase
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.sim.checks.violation import Violation
+from kohort.sim.world.application import Application
+
+Place = tuple[str, UUID, TopicPartition]
+"""Group, and partition of the topic with that id."""
+
+
+@dataclass(slots=True)
+class Written:
+    """Durable commits of one place, in log order."""
+
+    values: list[OffsetAndMetadata | None] = field(default_factory=list)
+    """None for an offset that was deleted or has expired."""
+    latest: dict[str, int] = field(default_factory=dict)
+    """Index of the last element of `values` with each metadata."""
+    acknowledged: int = -1
+    """Index of the newest element of `values` that was acknowledged to a client."""
+
+
+class Ledger:
+    """Observer of all applications."""
+
+    def __init__(self) -> None:
+        self.produced: dict[tuple[UUID, TopicPartition], int] = {}
+        """Number of records of each partition."""
+        self.exists: Callable[[UUID], bool] = lambda topic_id: True
+        """Function that returns whether a topic exists. A deleted topic delivers nothing more."""
+        self.id_of: Callable[[str], UUID | None] = lambda name: None
+        """Function that returns the ID of the existing topic with a name; None if there is none."""
+        self.written: defaultdict[Place, Written] = defaultdict(Written)
+        self.covered: dict[Place, int] = {}
+        """Offset up to which a group's members have processed everything from the start."""
+        self.acknowledgements = 0
+        self.deliveries = 0
+        self.orderly = False
+        """Whether the world has no faults, so that every record is processed exactly once."""
+        self.excused: set[str] = set()
+        """Groups in which a record may be processed again although there was no fault."""
+        self.peers: Callable[[], list[Application]] = list
+        """Function that returns all running applications."""
+        self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
+        """Function that returns whether the coordinator has that member; a removed member learns of it later."""
+        self.overtaken: Container[str | None] = ()
+        """Metadata of commits that arrived after their clients had given them up and sent them again elsewhere."""
+        self.doubted: set[str] = set()
+        """Groups that lost records through a damaged disk: only their acknowledged commits may be missing."""
+
+    # Reports of applications
+
+    def end_of(self, topic_id: UUID | None, partition: TopicPartition) -> int:
+        """Return the number of records of the partition; 0 if that topic was deleted."""
+        if topic_id is None or not self.exists(topic_id):
+            return 0
+        return self.produced.get((topic_id, partition), 0)
+
+    def processed(
+        self, who: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+    ) -> None:
+        """Record that these offsets were delivered."""
+        place = who.habits.group, topic_id or NO_TOPIC_ID, partition
+        known = self.covered.get(place, 0)
+        if first > known:
+            raise Violation("S11", f"{who.name} skips {partition} from {known} to {first}")
+        if self.orderly and first < known and who.habits.group not in self.excused:
+            raise Violation("S11", f"{who.name} processes {partition} again from {first}, and the group was at {known}")
+        self.covered[place] = max(known, end)
+        self.deliveries += end - first
+
+    def committed(self, who: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Check an acknowledged commit: it must be on the disk unchanged."""
+        self.acknowledgements += 1
+        for partition, said in offsets.items():
+            value = said._replace(topic_id=None)
+            written = self.written[who.habits.group, said.topic_id or NO_TOPIC_ID, partition]
+            at = written.latest.get(value.metadata)
+            if at is None and who.habits.group in self.doubted:
+                continue
+            if at is None:
+                raise Violation("S7", f"{who.name} was told that {partition} is committed at {value}, unwritten")
+            if written.values[at] != value:
+                raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
+            written.acknowledged = max(written.acknowledged, at)
+
+    def asks(self, who: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
+        """Return the latest acknowledged commit when a lookup of the committed offset begins, for `found`."""
+        return self.written[who.habits.group, topic_id or NO_TOPIC_ID, partition].acknowledged
+
+    def found(
+        self,
+        who: Application,
+        topic_id: UUID | None,
+        partition: TopicPartition,
+        offset: OffsetAndMetadata | None,
+        since: int,
+    ) -> None:
+        """Check a committed offset that was read: it was written, and is no older than the acknowledged one."""
+        written = self.written.get((who.habits.group, topic_id or NO_TOPIC_ID, partition))
+        if who.habits.group in self.doubted or not (topic_id is None or self.exists(topic_id)):
+            since = -1  # offsets of a topic are deleted with it
+        if written is None:
+            if offset is not None:
+                raise Violation("S7", f"{partition}: {offset} was read, and nobody ever wrote it")
+            return
+        if offset is None:
+            gone = since < 0 or None in written.values[since:]
+            if not gone:
+                raise Violation("S7", f"{partition}: nothing was read, though {written.values[-1]} was acknowledged")
+            return
+        at = written.latest.get(offset.metadata)
+        if at is None or written.values[at] != offset:
+            raise Violation("S7", f"{partition}: {offset} was read, not written")
+        newest = written.values[since] if since >= 0 else None
+        if at < since:
+            raise Violation("S8", f"{partition}: {offset} was read after {newest} was acknowledged")
+
+    def owns(self, who: Application) -> None:
+        """Check a changed assignment: no other member of the same generation has any of its partitions."""
+        membership = who.membership
+        if who.habits.protocol != "classic":
+            self._owns_alone(who)
+            return
+        if membership is None or membership.state is not Phase.STABLE:
+            return
+        mine = membership.assignment
+        if who.seen == (membership.generation, mine):
+            return
+        who.seen = membership.generation, mine
+        if who.habits.group in self.doubted:
+            return  # generations that a disk lost are assigned again
+        for other in self.peers():
+            if other is who or other.habits.group != who.habits.group or other.membership is None:
+                continue
+            if who.habits.instance is not None and who.habits.instance == other.habits.instance:
+                continue  # two processes with the same instance id: the older one will learn that it is fenced
+            theirs = other.membership
+            counts = theirs.generation == membership.generation and theirs.member_id != membership.member_id
+            if counts and self.counts(who.habits.group, theirs.member_id):
+                both = mine & (theirs.assignment - self._replaced(other))
+                if both:
+                    raise Violation(
+                        "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
+                    )
+
+    def _replaced(self, who: Application) -> frozenset[TopicPartition]:
+        """Return the partitions that a member still owns of deleted topics whose names other topics have now.
+
+        No other member waits until the member gives them up. A classic member is assigned names,
+        which are those of the new topics.
+        """
+        if who.habits.protocol == "classic":
+            return frozenset()
+        owned = who.owned_by_id().items()
+        return frozenset(one for (topic_id, _), one in owned if self.id_of(one.topic) not in (None, topic_id))
+
+    def _owns_alone(self, who: Application) -> None:
+        """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
+        mine = who.membership
+        if mine is None or mine.generation is None or who.seen == mine.assignment:
+            return
+        who.seen = mine.assignment
+        group = who.habits.group
+        if group in self.doubted or not self.counts(group, mine.member_id):
+            return
+        for other in self.peers():
+            theirs = other.membership
+            if other is who or theirs is None or (other.habits.group, other.habits.protocol) != (group, "consumer"):
+                continue
+            is_same = who.habits.instance is not None and who.habits.instance == other.habits.instance
+            if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
+                both = who.owned_by_id().keys() & other.owned_by_id().keys()
+                if both:
+                    named = sorted(who.owned_by_id()[one] for one in both)
+                    raise Violation("S1", f"{who.name} and {other.name} both have {named}")
+
+    # Reports of the log
+
+    def durable(self, group: str, topic_id: UUID, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
+        """Record a durable commit, or its deletion."""
+        place = group, topic_id, partition
+        written = self.written[place]
+        last = written.values[-1] if written.values else None
+        written.values.append(value)
+        if value is None:
+            return
+        written.latest[value.metadata] = len(written.values) - 1
+        if last is not None and value.offset < last.offset and value.metadata not in self.overtaken:
+            raise Violation("S8", f"{group} goes back on {partition} from {last} to {value}")
+        known = self.covered.get(place, 0)
+        if value.offset > known:
+            raise Violation("S11", f"{group} committed {partition} at {value.offset}, delivered to {known}")
+
+    def damaged(self, groups: Iterable[str]) -> None:
+        """Record that the disk lost records of these groups; the remaining ones will be reported again."""
+        lost = set(groups)
+        self.doubted |= lost
+        for place in [place for place in self.written if place[0] in lost]:
+            del self.written[place]

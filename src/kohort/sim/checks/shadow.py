@@ -1,0 +1,107 @@
+"""Coordinator that replays durable records only: the expected result of a load, compared with the live coordinator.
+
+It replays every record of `__consumer_offsets` from its bytes when it reaches the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.member import OffsetAndMetadata
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.sim.checks.classic_groups import check_generation
+from kohort.sim.checks.durable_state import group_of
+from kohort.sim.checks.ledger import Ledger
+from kohort.sim.checks.violation import Violation
+from kohort.wire.batches.records import batches, decode_records
+from kohort.wire.group_log.group_bytes import decode_key, decode_value
+from kohort.wire.group_log.group_records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+
+class Shadow:
+    """One partition of `__consumer_offsets` as stored on the disk."""
+
+    def __init__(self, ledger: Ledger, most: Callable[[str], int] | None = None) -> None:
+        """Create an empty state; `most` is that of `check_generation`."""
+        self.shard = _empty()
+        self.generations: dict[str, int] = {}
+        self._ledger = ledger
+        self._most = most
+        self._newest: dict[bytes, bytes | None] = {}
+
+    def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+        """Replay durable keys and values; return their records."""
+        records = []
+        for key, value in pairs:
+            self._newest.pop(key, None)
+            self._newest[key] = value
+            record = _decoded(key, value)
+            self._take(record)
+            records.append(record)
+        return records
+
+    def compacted(self) -> GroupShard:
+        """Return a shard loaded from the newest record of each key only."""
+        shard = _empty()
+        for key, value in self._newest.items():
+            shard.replay(_decoded(key, value))
+        return shard
+
+    def _take(self, record: Record) -> None:
+        match record.key, record.value:
+            case GroupMetadataKey(group=group_id), GroupMetadataValue() as value:
+                last = self.generations.get(group_id, -1)
+                if value.generation < last:
+                    raise Violation("S4", f"{group_id} fell from generation {last} to {value.generation}")
+                self.generations[group_id] = value.generation
+                check_generation(group_id, value, is_new=value.generation > last, most=self._most)
+            case ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue() as value:
+                last = self.generations.get(group_id, -1)
+                if value.epoch < last:
+                    raise Violation("S4", f"{group_id} fell from epoch {last} to {value.epoch}")
+                self.generations[group_id] = value.epoch
+            case ((GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id)), None):
+                self.generations.pop(group_id, None)
+            case OffsetCommitKey() as key, value:
+                assert value is None or isinstance(value, OffsetCommitValue)
+                committed, topic_id = None, self._topic_id(key) if value is None else value.topic_id
+                if value is not None:
+                    epoch = None if value.leader_epoch < 0 else value.leader_epoch
+                    committed = OffsetAndMetadata(value.offset, value.metadata, epoch)
+                self._ledger.durable(key.group, topic_id, TopicPartition(key.topic, key.partition), committed)
+        self.shard.replay(record)
+
+    def _topic_id(self, key: OffsetCommitKey) -> UUID:
+        """Return the topic id of the offset that is stored under this key."""
+        group = group_of(self.shard, key.group)
+        record = None if group is None else group.offsets.get(key.topic, {}).get(key.partition)
+        return record.value.topic_id if record and isinstance(record.value, OffsetCommitValue) else NO_TOPIC_ID
+
+
+def pairs_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the keys and values in these batches."""
+    buffer = bytearray(data)
+    for position, _ in batches(buffer):
+        for record in decode_records(buffer, position):
+            yield bytes(record.key or b""), None if record.value is None else bytes(record.value)
+
+
+def _empty() -> GroupShard:
+    def none() -> str:
+        raise AssertionError("replaying makes no ids")
+
+    return GroupShard(GroupConfig(), none)
+
+
+def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+    key = decode_key(key_bytes)
+    assert key is not None
+    return Record(key, None if value_bytes is None else decode_value(key, value_bytes))

@@ -1,0 +1,135 @@
+"""Observations of all coordinators of a world: durable state, serving coordinators, and events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.broker.groups.coordinator import group_partition
+from kohort.coordinator import GroupShard
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.target import chosen_assignor
+from kohort.errors import ErrorCode
+from kohort.model import UUID
+from kohort.sim.checks.checked_coordinator import CheckedCoordinator
+from kohort.sim.checks.durable_state import same_at
+from kohort.sim.checks.ledger import Ledger
+from kohort.sim.checks.shadow import Shadow
+
+
+@dataclass(slots=True)
+class KeptAssignment:
+    """Assignment that a classic group keeps while static members return (KIP-345)."""
+
+    generation: int
+    leader_at: float | None = None
+    """Time of the last return of the leader, which does not know the topics of the assignment (KIP-814)."""
+    for_others: bool = False
+    """Whether a member returned with another subscription than that for which the assignment was computed."""
+
+
+class Watch:
+    """Observer of all coordinators of a world. `live` has those that serve, by partition."""
+
+    def __init__(self, ledger: Ledger, shards: int, note: Callable[[str], None]) -> None:
+        """Create the observer; `note` is called with events for the history."""
+        self.shards = shards
+        self.note = note
+        self.most: Callable[[str], int] = lambda topic: 0
+        """Function that returns the maximum partition count that a topic of that name has had."""
+        self._ledger = ledger
+        self.shadows = [self.shadow() for _ in range(shards)]
+        self.live: dict[int, CheckedCoordinator] = {}
+        self.states: Counter[tuple[str, str]] = Counter()
+        """Number of observed transitions by old and new state."""
+        self.errors: Counter[tuple[str, ErrorCode]] = Counter()
+        """Number of observed responses by request and error code."""
+        self.rebalances: Counter[str] = Counter()
+        """Number of rebalances begun, by group."""
+        self.orders: set[str] = set()
+        """Pairs of consecutive events in a group, each with the state after it."""
+        self._latest: dict[str, str] = {}
+        self.join_phase_over: Callable[[str], None] = lambda group_id: None
+        """Callback for a classic group whose members learn of their generation, which is not stored yet."""
+        self.kept: dict[str, KeptAssignment] = {}
+        """Assignments that classic groups kept at the last return of a static member."""
+        self.removed: dict[tuple[str, str], float] = {}
+        """Time at which another client last removed a static member, by group and instance id."""
+        self.now: Callable[[], float] = float
+        """Time of the world, independent of the clocks of its brokers."""
+        self.behind_at_downgrade: Callable[[str], None] = ledger.excused.add
+        """Callback for a consumer group that becomes a classic group while a member is not at the group epoch."""
+        self.names: Callable[[], dict[UUID, str]] = dict
+        """Function that returns the existing topics."""
+
+    def shadow(self) -> Shadow:
+        """Return a shadow without any records."""
+        return Shadow(self._ledger, lambda topic: self.most(topic))
+
+    def watched(self, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> GroupShard:
+        """Return the coordinator under observation. `owns` returns whether its broker still owns the log."""
+        stand_in: Any = CheckedCoordinator(self, machine, partition, owns)
+        result: GroupShard = stand_in
+        return result
+
+    def happened(self, group_id: str, what: str) -> None:
+        """Record an event of a group in `orders`."""
+        group = self.group(group_id)
+        event = f"{what} {'none' if group is None else group.state.value}"
+        self.orders.add(f"{self._latest.get(group_id, '')} > {event}")
+        self._latest[group_id] = event
+
+    def befell(self, what: str) -> None:
+        """Record a fault, which may concern any group."""
+        for group_id in self._latest:
+            self.happened(group_id, what)
+
+    def pending(self) -> bool:
+        """Return whether a group has an unused member id, or a member that waits for others to join."""
+        return any(
+            group.pending or group.rebalance.joining
+            for live in self.live.values()
+            for group in live.machine.groups.values()
+            if isinstance(group, ClassicGroup)
+        )
+
+    def took_over(self, group_id: str, generation: int, *, leads: bool, asks_for_others: bool) -> None:
+        """Record that a static member of a classic group returned without a rebalance."""
+        kept = self.kept.get(group_id)
+        if kept is None or kept.generation != generation:
+            kept = self.kept[group_id] = KeptAssignment(generation)
+        kept.for_others |= asks_for_others
+        if leads:
+            kept.leader_at = self.now()
+
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """Return the group as its coordinator has it."""
+        live = self.live.get(group_partition(group_id, self.shards))
+        return None if live is None else live.group(group_id)
+
+    def assignor(self, group: ClassicGroup | ConsumerGroup) -> str:
+        """Return the assignor of the group's present assignment."""
+        if isinstance(group, ClassicGroup):
+            return group.protocol or ""
+        live = self.live[group_partition(group.group_id, self.shards)]
+        return group.computing.made_by or chosen_assignor(live.machine._groups, group)
+
+    def counts(self, group_id: str, member_id: str) -> bool:
+        """Return whether the group's coordinator has that member."""
+        group = self.group(group_id)
+        return group is not None and member_id in group.members
+
+    def written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Process durable keys and values of that partition of `__consumer_offsets`."""
+        shadow = self.shadows[partition]
+        records = shadow.written(pairs)
+        live = self.live.get(partition)
+        if live is None or not live.owns():
+            return
+        live.unsynced -= len(records)
+        if live.unsynced == 0:
+            for record in records:
+                same_at(live.machine, shadow.shard, record)

@@ -1,0 +1,1 @@
+"""Faults, and clients that send requests that must be rejected."""

@@ -1,0 +1,116 @@
+"""Misbehaving clients: one sends a request that a coordinator must reject, or a burst sends requests of every kind.
+
+A burst sends requests every few milliseconds for two seconds, and makes the coordinator write in
+between. During a disk failure, every kind of request receives each of the responses of a broker
+that has lost a shard or reloads it. On a slow network, the requests meet groups in states that
+otherwise last for a millisecond.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from kohort.broker.groups.coordinator import group_partition
+from kohort.client import Cluster, KafkaError
+from kohort.client.net.connection import BrokerConnection
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, passer_by
+from kohort.sim.world.brokers import SHARDS
+from kohort.sim.world.process import Process
+from kohort.wire.codec import Message
+
+if TYPE_CHECKING:
+    from kohort.sim.world.world import World
+
+_ASKED = 100
+_ASKED_EVERY_S = 0.02
+_BETWEEN = "commit-with-a-novel"
+"""Request that is sent as soon as a join phase is over: no member commits before it has its assignment."""
+
+
+def speak_up(world: World, group: str, what: str) -> bool:
+    """Send the group's coordinator a request that it must reject."""
+    victim = _victim(world, group)
+    request = REQUESTS[what](victim)
+    if what == CLAIM and victim.instance_id is not None:
+        world.claimed.add((group, victim.instance_id))
+
+    async def ask(connection: BrokerConnection) -> None:
+        await connection.send(request)
+
+    return _begin(world, world.operator, group, ask)
+
+
+def crowd(world: World, group: str) -> bool:
+    """Send a burst of requests of every kind to the group's coordinator, with commits that make it write."""
+    neighbour = next(name for n in range(100) if group_partition(name := f"by-{n}", SHARDS) == _shard(group))
+
+    async def ask(connection: BrokerConnection) -> None:
+        world.interrupt = lambda: _say(connection, REQUESTS[_BETWEEN](_victim(world, group)))
+        try:
+            for what in islice(cycle(HARMLESS), _ASKED):
+                victim = _victim(world, group)
+                _say(connection, passer_by(neighbour, victim.topic))
+                _say(connection, REQUESTS[what](victim))
+                await asyncio.sleep(_ASKED_EVERY_S)
+        finally:
+            world.interrupt = lambda: None
+
+    return _begin(world, world.crowd, group, ask)
+
+
+def _shard(group: str) -> int:
+    return group_partition(group, SHARDS)
+
+
+def _say(connection: BrokerConnection, request: Message) -> None:
+    connection.send(request).add_done_callback(_heard)
+
+
+def _heard(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()  # a broken connection is expected
+
+
+def _victim(world: World, group: str) -> TargetGroup:
+    nobody = TargetGroup(group)
+    now = _generation(world, group)
+    if now == 0:
+        return nobody  # in a group at generation 0, a request with generation 0 would be accepted as a member's
+    for one in world.applications:
+        if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
+            member = one.membership
+            topic = one.habits.topics[0] if one.habits.topics else nobody.topic
+            instance = one.habits.instance
+            in_epochs = instance is not None and one.habits.protocol == "consumer"
+            generation = now or member.generation or 1
+            return TargetGroup(group, member.member_id, generation, instance, in_epochs, topic)
+    return nobody
+
+
+def _generation(world: World, group: str) -> int | None:
+    """Return a classic group's generation from its coordinator: members do not know yet of a new one."""
+    live = world.watch.live.get(_shard(group))
+    found = None if live is None else live.group(group)
+    return found.generation if isinstance(found, ClassicGroup) else None
+
+
+def _begin(world: World, process: Process, group: str, ask: Callable[[BrokerConnection], Awaitable[None]]) -> bool:
+    if process.alive:
+        return False
+
+    async def work() -> None:
+        cluster = Cluster.of(world.site.bootstrap, client_id="stranger", request_timeout_ms=5_000)
+        try:
+            async with asyncio.timeout(10.0):
+                await ask(await cluster.coordinator(group, "stranger"))
+        except (KafkaError, TimeoutError):
+            pass  # no broker is there to reject it
+        await cluster.close()
+        world.after(0.0, process.kill)
+
+    process.start(work)
+    return True

@@ -1,0 +1,67 @@
+"""Failures of writes to files: errors, a full disk, and partial writes at a crash."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from kohort.log.disk import Disk as FileWriter
+from kohort.log.disk import FilesNotSynced, Write
+from kohort.log.partition_files import MAX_OPEN_FILES
+
+if TYPE_CHECKING:
+    from kohort.sim.world.files import FilesDisk
+
+_LIKELY_DAMAGED = 0.3
+"""Probability that data of an interrupted write is corrupted."""
+
+
+class PowerLostError(OSError):
+    """Simulated power failure: data after this byte is not written."""
+
+
+class FailingWriter(FileWriter):
+    """Production's file writer with simulated failures."""
+
+    def __init__(self, disk: FilesDisk, dice: Random) -> None:
+        super().__init__(disk.path, MAX_OPEN_FILES)
+        self.dies = False
+        """Whether the next write is the last one, and is incomplete."""
+        self._disk = disk
+        self._dice = dice
+
+    def write(self, writes: Sequence[Write]) -> None:
+        failure = self._disk.failure
+        if self.dies:
+            self._write_some(writes)
+            raise PowerLostError
+        if failure == errno.ENOSPC:
+            self._write_some(writes)
+            raise OSError(failure, "the simulated disk is full")
+        super().write(writes)
+        if failure is not None:
+            raise FilesNotSynced(OSError(failure, "the simulated disk fails"), [file for file, _, _ in writes])
+
+    def _write_some(self, writes: Sequence[Write]) -> None:
+        """Write some parts whole and one partially; a partial write may be corrupted."""
+        dice = self._dice
+        whole = dice.randrange(len(writes) + 1)
+        super().write(writes[:whole])
+        for file, position, parts in writes[whole : whole + 1]:
+            data = b"".join(bytes(part) for part in parts)
+            size = dice.randrange(len(data))
+            super().write([(file, position, [data[:size]])])
+            if size and dice.random() < _LIKELY_DAMAGED:
+                change_a_bit(file.path, position + dice.randrange(size), dice)
+
+
+def change_a_bit(path: Path, position: int, dice: Random) -> None:
+    """Flip one of the bits of that byte."""
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << dice.randrange(8)]))

@@ -1,0 +1,39 @@
+"""Check that every broker answers held heartbeats in time (L8)."""
+
+from __future__ import annotations
+
+from kohort.coordinator.prompt.holds import HeldHeartbeat
+from kohort.model import Millis
+from kohort.sim.world.brokers import Brokers
+
+_SLACK: Millis = 1_000
+
+
+class HoldChecks:
+    """Check of all brokers of a world, which `look` examines every few seconds."""
+
+    def __init__(self) -> None:
+        self._late: list[HeldHeartbeat] = []
+        """Heartbeats that were late at the previous check.
+
+        They count only at the next check: a broker that was just resumed may not have answered them
+        yet.
+        """
+
+    def look(self, site: Brokers) -> str:
+        """Return a description of a heartbeat that is held for too long, or ""."""
+        before, self._late = self._late, []
+        for number, broker in site.running.items():
+            if not site.processes[number].runs:
+                continue
+            now = broker.now()
+            for shard in broker.groups:
+                if not shard.ready:
+                    continue
+                for members in shard._machine._groups.holds.by_group.values():
+                    self._late += [held for held in members.values() if held.until + _SLACK < now]
+        for held in self._late:
+            if any(held is one for one in before):
+                request = held.request
+                return f"a heartbeat of {request.member_id} of {request.group_id} was to be answered by {held.until}"
+        return ""

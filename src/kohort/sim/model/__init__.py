@@ -1,0 +1,1 @@
+"""Exhaustive model: every order of events of a small world."""

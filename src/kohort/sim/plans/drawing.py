@@ -1,0 +1,326 @@
+"""Generation of a plan from a seed.
+
+Each seed omits most kinds of steps, which makes rare combinations likelier (swarm testing). Most
+seeds give a busy minute or two, some a quarter of an hour. One in `CALM_EVERY` seeds gives a long
+day: many groups whose members have long sessions, hours in which nothing happens, and an occasional
+fault. It covers effects that need a long time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from kohort.broker.logs.topics import OFFSETS_TOPIC
+from kohort.sim.faults.aims import add_aims
+from kohort.sim.faults.bad_requests import REQUESTS
+from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
+from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.record_drawing import add_records
+from kohort.sim.world.application import ApplicationSettings
+
+ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
+PATTERNS = ["[a-p].*", "orders|clicks", "[b-z].*s", "pay.*|audit"]
+TOPICS = ["orders", "payments", "clicks", "audit"]
+REMOTE = ["uniform", "range", "rack", "lag", "rate", "weighted", "weighted"]
+LOCAL = ["range", "roundrobin", "sticky", "cooperative-sticky", "sticky,range"]
+WEIGHTS = [1, 2, 5, 20]
+
+_MEMBERS = (
+    "leave",
+    "kill",
+    "vanish",
+    "stop",
+    "reset",
+    "cut",
+    "deaf",
+    "mute",
+    "subscribe",
+    "poll-stop",
+    "callback",
+    "switch",
+)
+_BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "clock-jump")
+_DISKS = ("disk-error", "disk-full", "disk-slow", "bit-flip")
+_WORLD = (
+    "slow-network",
+    "produce",
+    "create",
+    "grow",
+    "delete",
+    "remove-member",
+    "delete-group",
+    "delete-offsets",
+    "stranger",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Pace of a world. Times are in milliseconds, and one element of each list is chosen."""
+
+    seconds: tuple[float, ...]
+    groups: tuple[int, ...]
+    sessions: tuple[int, ...]
+    polls: tuple[int, ...]
+    max_polls: tuple[int, ...]
+    commits: tuple[int, ...]
+    metadata_ages: tuple[int, ...]
+    lulls: tuple[int, ...] = (1, 2, 5, 12)
+    """Average numbers of parts into which faults of one kind divide the world's time."""
+    outages: tuple[float, ...] = (0.05, 0.5, 2.0, 8.0, 20.0, 45.0)
+    """Average durations of outages, in seconds."""
+
+
+_COUNTS = (1, 1, 2, 3)
+_BUSY = Pace(
+    seconds=(60.0, 60.0, 60.0, 60.0, 120.0),
+    groups=_COUNTS,
+    sessions=(6_000, 10_000, 30_000),
+    polls=(500, 1_000, 3_000),
+    max_polls=(10_000, 30_000, 60_000),
+    commits=(1_000, 5_000, 20_000),
+    metadata_ages=(10_000,),
+)
+_SLOW = replace(_BUSY, sessions=(30_000, 60_000, 120_000), polls=(5_000, 9_000))
+"""Pace of some of the longest busy worlds."""
+_CALM = Pace(
+    seconds=(12 * 3600.0, 24 * 3600.0, 24 * 3600.0),
+    groups=(10, 20, 40),
+    sessions=(600_000, 1_800_000, 7_200_000),
+    polls=(600_000, 1_800_000),
+    max_polls=(3_600_000,),
+    commits=(900_000, 3_600_000),
+    metadata_ages=(900_000, 3_600_000),
+    lulls=(2, 6, 24),
+    outages=(0.05, 2.0, 45.0, 300.0, 2_000.0),
+)
+_DEAR_HOLD, _DEAR_SECONDS = 9_000, 2 * 3600.0
+_HOLDS = (_DEAR_HOLD, 600_000, 600_000, 600_000)
+"""Maximum time that heartbeats are held in calm worlds.
+
+With production's default a group-hour is expensive, so the day is short; the other value is far
+longer.
+"""
+CALM_EVERY = 30
+"""One of this many seeds is a calm world."""
+LONG_EVERY, LONG_SECONDS = 40, 900.0
+"""One of `LONG_EVERY` worlds lasts `LONG_SECONDS`, for effects that need the time.
+
+The number of faults does not depend on the length of a world. So a short world has as many of them
+as a long one, and ten short worlds cost as much as one long one.
+"""
+PLAIN_EVERY = 4
+"""In one of this many seeds brokers answer heartbeats at once and rely on session timeouts, like Apache Kafka."""
+
+DATABASE_EVERY = 11
+"""One of this many seeds has its log in a database, unless the log is in files."""
+
+
+def draw(seed: int, longest: float = 86_400.0) -> Plan:
+    """Return the plan of that seed, with at most `longest` seconds of steps.
+
+    A world of at most an hour is never a calm one.
+    """
+    dice = Random(f"plan {seed}")
+    plan = Plan(seed)
+    pace = _CALM if longest > 3_600.0 and seed % CALM_EVERY == CALM_EVERY - 1 else _BUSY
+    seconds = dice.choice(pace.seconds)
+    if pace is _BUSY and seed % LONG_EVERY == LONG_EVERY - 2:
+        seconds = LONG_SECONDS
+    plan.seconds = min(seconds, longest)
+    plan.brokers = dice.choice([1, 2, 2, 3])
+    plan.pieces = dice.choice([0.0, 0.0, 0.3])
+    if pace is _BUSY and plan.seconds >= 300 and dice.random() < 0.7:
+        pace = _SLOW
+    plan.metadata_age = dice.choice(pace.metadata_ages)
+    plan.files = dice.random() < 0.15
+    plan.database = not plan.files and seed % DATABASE_EVERY == DATABASE_EVERY - 1  # no random number, see below
+    plan.settings = _settings(pace, dice, files=plan.files)
+    if pace is _CALM and plan.settings["group.heartbeat.hold.ms"] == str(_DEAR_HOLD):
+        plan.seconds = _DEAR_SECONDS
+    if seed % PLAIN_EVERY == PLAIN_EVERY - 1:  # no random number is drawn, so all other worlds are unchanged
+        plan.settings |= {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
+    plan.topics = {name: dice.randint(1, 6) for name in dice.sample(TOPICS, dice.randint(1, 3))}
+    _members(plan, pace, dice)
+    _steps(plan, pace, dice)
+    _more(plan, Random(f"more {seed}"))
+    add_records(plan, TOPICS, pace.lulls, pace.outages, Random(f"records {seed}"))
+    if plan.cluster:
+        _moves(plan, Random(f"moves {seed}"))
+    add_aims(plan, Random(f"aim {seed}"))
+    if plan.database:
+        _cuts(plan, Random(f"database {seed}"))
+    if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
+        make_faultless(plan, Random(f"faultless {seed}"))
+    return plan
+
+
+def _settings(pace: Pace, dice: Random, *, files: bool) -> dict[str, str]:
+    settings = {"group.initial.rebalance.delay.ms": dice.choice(["0", "500", "3000"])}
+    session = dice.choice(pace.sessions if pace is _CALM else _BUSY.sessions)
+    settings |= {
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.max.session.timeout.ms": "7200000",
+        "group.consumer.session.timeout.ms": str(session),
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.max.heartbeat.interval.ms": "2400000",
+        "group.consumer.heartbeat.interval.ms": str(session // 3),
+        "group.consumer.assignment.interval.ms": dice.choice(["0", "1000"]),
+    }
+    if pace is _CALM:
+        settings |= {"group.max.session.timeout.ms": "7200000", "connections.max.idle.ms": "10800000"}
+        settings["group.heartbeat.hold.ms"] = str(dice.choice(_HOLDS))
+        # Members wait up to 20 s before they reconnect (`Application.backs_off`); no member may expire before
+        # that.
+        settings["group.disconnect.grace.ms"] = "30000"
+        # Periodic work, which a broker does whatever happens, runs only as often as in a minute of
+        # production.
+        settings |= {"log.cleaner.backoff.ms": "600000", "group.consumer.load.interval.ms": "600000"}
+    if files:
+        # With small segments and an eager cleaner, a crash always coincides with a compaction.
+        settings["offsets.topic.segment.bytes"] = dice.choice(["1024", "4096", "104857600"])
+        settings |= {"log.cleaner.backoff.ms": "5000", "log.cleaner.min.cleanable.ratio": dice.choice(["0", "0.3"])}
+    if dice.random() < 0.1:
+        settings["group.consumer.migration.policy"] = dice.choice(["disabled", "upgrade", "downgrade"])
+    if dice.random() < 0.15:
+        settings["group.max.size"] = settings["group.consumer.max.size"] = str(dice.randint(2, 4))
+    if dice.random() < 0.15:
+        settings |= {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "20000"}
+    return settings
+
+
+def _members(plan: Plan, pace: Pace, dice: Random) -> None:
+    for group in [f"group-{number}" for number in range(dice.choice(pace.groups))]:
+        assignors = dice.choice(ASSIGNORS)
+        static = dice.choice([0.0, 0.0, 0.5, 1.0])
+        protocol = dice.choice(["classic", "classic", "consumer", "mixed"])
+        session = dice.choice(pace.sessions)
+        if protocol == "consumer":
+            session = int(plan.settings["group.consumer.session.timeout.ms"])
+        asks_by_pattern = 0.5 if dice.random() < 0.2 else 0.0
+        for number in range(dice.choice([1, 2, 3, 3, 4, 5])):
+            name = f"i{number}" if dice.random() < static else None
+            if name is not None and number and dice.random() < 0.1:
+                name = f"i{number - 1}"  # two processes with the same instance id
+            mixed = dice.random() < 0.15
+            plan.members.append(
+                ApplicationSettings(
+                    group=group,
+                    topics=tuple(sorted(dice.sample(TOPICS, 2) if mixed and not static else plan.topics)),
+                    assignors=assignors,
+                    instance=name,
+                    session=session,
+                    heartbeat=session // 3,
+                    # Members that learn of a rebalance after its timeout remove each other forever, in Kafka
+                    # as well.
+                    max_poll=max(dice.choice(pace.max_polls), session),
+                    poll_every=dice.choice(pace.polls),
+                    commit_every=dice.choice(pace.commits),
+                    callback=dice.choice([0, 0, 10, 500, 3_000]),
+                    batch=dice.choice([1, 10, 100]),
+                    protocol=dice.choice(["classic", "consumer"]) if protocol == "mixed" else protocol,
+                )
+            )
+            if plan.members[-1].protocol == "consumer" and dice.random() < asks_by_pattern:
+                plan.members[-1].pattern = dice.choice(PATTERNS)
+            plan.rates.append(1.0 if dice.random() < 0.8 else round(dice.uniform(0.97, 1.03), 4))
+
+
+def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
+    count = len(plan.members)
+    steps = [Step(round(dice.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), "start", one) for one in range(count)]
+    for kind in (*_MEMBERS, *_BROKERS, *_DISKS, *_WORLD):
+        if dice.random() < (0.35 if kind != "produce" else 0.8):
+            mean = plan.seconds / dice.choice(pace.lulls)
+            at = dice.expovariate(1 / mean)
+            while at < plan.seconds:
+                steps.append(_step(kind, round(at, 3), plan, pace, dice))
+                at += dice.expovariate(1 / mean)
+    if dice.random() < 0.3:
+        # Kill in the few milliseconds between the first join, which only returns an id, and the second one
+        # (KIP-394).
+        begins = dice.choice([step for step in steps if step.what == "start"])
+        early = round(begins.at + dice.uniform(0.003, 0.012), 4)
+        steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
+    if dice.random() < 0.3:
+        steps += [Step(round(dice.uniform(0.0, plan.seconds), 3), "ambush") for _ in range(dice.randint(1, 6))]
+    crowded = [step for step in steps if step.what in ("disk-error", "disk-full", "slow-network")]
+    if crowded and dice.random() < 0.5:
+        # Send requests of every kind while a shard is lost and reloaded, or while a group is in transition.
+        groups = sorted({one.group for one in plan.members})
+        steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in crowded]
+    plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
+
+
+def _cuts(plan: Plan, dice: Random) -> None:
+    """Add network partitions between one broker and its database, mostly longer than a lease."""
+    for _ in range(dice.choice([0, 1, 2, 5])):
+        at, seconds = dice.uniform(0.0, plan.seconds), dice.choice([0.3, 4.0, 15.0])
+        plan.steps.append(Step(round(at, 3), "broker-cut", dice.randrange(plan.brokers), f"{seconds:g}"))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+
+
+def _moves(plan: Plan, dice: Random) -> None:
+    """Add reassignments and elections of topics and, half of the time, of coordinators."""
+    for _ in range(dice.choice([0, 2, 5, 20])):
+        topic = OFFSETS_TOPIC if dice.random() < 0.5 else dice.choice(TOPICS)
+        nodes = list(range(1, plan.brokers + 1))
+        replicas = ",".join(map(str, dice.sample(nodes, dice.randint(1, plan.brokers))))
+        at, partition = dice.uniform(0.0, plan.seconds), dice.randrange(3)
+        plan.steps.append(Step(round(at, 3), "reassign", value=f"{topic} {partition} {replicas}"))
+        if dice.random() < 0.5:  # during the reassignment, or afterwards
+            later, what = at + dice.choice([0.01, 0.4, 5.0]), dice.choice(["call-off", "elect"])
+            plan.steps.append(Step(round(later, 3), what, value=f"{topic} {partition}"))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+
+
+def _more(plan: Plan, dice: Random) -> None:
+    """Add later features with random numbers of their own, so that what was drawn before them is unchanged."""
+    if not (plan.files or plan.database or plan.is_calm) and dice.random() < 0.2:
+        plan.cluster, plan.brokers = True, max(plan.brokers, dice.choice([2, 3, 3]))
+    for group in sorted({one.group for one in plan.members}):
+        remote = dice.choice(REMOTE) if dice.random() < 0.4 else ""
+        local = dice.choice(LOCAL) if dice.random() < 0.25 else ""
+        for number, habits in enumerate(plan.members):
+            if habits.group != group:
+                continue
+            habits.remote, habits.local = remote, local
+            if remote != "weighted":
+                continue
+            habits.weight = dice.choice(WEIGHTS)
+            for _ in range(dice.choice([0, 0, 1, 3])):
+                at = round(dice.uniform(0.0, plan.seconds), 3)
+                plan.steps.append(Step(at, "weigh", number, str(dice.choice(WEIGHTS))))
+    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+
+
+def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
+    member = dice.randrange(len(plan.members))
+    broker = dice.randrange(plan.brokers)
+    short = f"{dice.choice(pace.outages) * dice.uniform(0.5, 1.5):.3f}"
+    match kind:
+        case "leave" | "switch" | "kill" | "vanish" | "stop" | "cut" | "deaf" | "mute" | "poll-stop":
+            return Step(at, kind, member, short)
+        case "callback":
+            return Step(at, kind, member, str(dice.choice([0, 1_000, 15_000, 40_000])))
+        case "reset":
+            return Step(at, kind, member)
+        case "subscribe":
+            return Step(at, kind, member, ",".join(sorted(dice.sample(TOPICS, dice.randint(1, 3)))))
+        case "broker-kill" | "broker-vanish" | "broker-term" | "broker-stop":
+            return Step(at, kind, broker, short)
+        case "clock-jump":
+            return Step(at, kind, broker, f"{dice.choice([-1, 1]) * dice.choice([0.2, 30.0, 4_000.0, 100_000.0]):g}")
+        case "bit-flip":
+            return Step(at, kind)
+        case "disk-error" | "disk-full" | "disk-slow" | "slow-network":
+            return Step(at, kind, value=f"{dice.choice([0.01, 0.5, 3.0]) * dice.uniform(0.5, 1.5):.3f}")
+        case "produce":
+            return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.choice([1, 10, 200])}")
+        case "create" | "grow" | "delete":
+            return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.randint(1, 6)}")
+        case "stranger":
+            return Step(at, kind, value=f"{plan.members[member].group} {dice.choice(list(REQUESTS))}")
+        case _:
+            return Step(at, kind, value=plan.members[member].group)

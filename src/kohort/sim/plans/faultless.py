@@ -1,0 +1,57 @@
+"""Worlds without faults, in which each record is delivered exactly once and in order (S11).
+
+Members join, leave, and change their subscription and their protocol; topics are created, extended
+and deleted. None of this may repeat a record, because a member commits before it gives up a
+partition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from kohort.sim.plans.plan import Plan, Step
+
+FAULTLESS_EVERY = 13
+"""One of this many seeds is such a world."""
+
+ORDERLY = frozenset({"start", "leave", "switch", "subscribe", "weigh", "produce", "create", "grow", "delete"})
+"""Steps that must not repeat records. Operators who remove members, groups or offsets cause repetition."""
+
+_EXPIRY = ("offsets.retention.minutes", "offsets.retention.check.interval.ms")
+_LONGEST_CALLBACK = 3_000
+
+
+def is_faultless(plan: Plan) -> bool:
+    """Return whether nothing in the plan may repeat a record."""
+    instances = Counter((one.group, one.instance) for one in plan.members if one.instance is not None)
+    return (
+        all(step.what in ORDERLY for step in plan.steps)
+        and not any(name in plan.settings for name in _EXPIRY)
+        and max(instances.values(), default=1) == 1
+        and all(one.callback <= _LONGEST_CALLBACK for one in plan.members)
+    )
+
+
+def make_faultless(plan: Plan, dice: Random) -> None:
+    """Remove the faults from a plan, and let members leave and records arrive more often instead."""
+    for name in _EXPIRY:
+        plan.settings.pop(name, None)
+    seen: set[tuple[str, str]] = set()
+    for number, habits in enumerate(plan.members):
+        if habits.instance is not None and (habits.group, habits.instance) in seen:
+            plan.members[number] = replace(habits, instance=None)
+        elif habits.instance is not None:
+            seen.add((habits.group, habits.instance))
+    steps = [step for step in plan.steps if step.what in ORDERLY]
+    for number in range(len(plan.members)):
+        for _ in range(dice.choice([0, 1, 2])):
+            at = round(dice.uniform(0.2, 1.0) * plan.seconds, 3)
+            steps.append(Step(at, "leave", number, f"{dice.choice([0.05, 2.0, 20.0]):g}"))
+    for topic in sorted(plan.topics):
+        for _ in range(10):
+            at = round(dice.uniform(0.0, plan.seconds), 3)
+            steps.append(Step(at, "produce", value=f"{topic} {dice.choice([1, 10, 200])}"))
+    plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
+    assert is_faultless(plan)

@@ -1,0 +1,198 @@
+"""Plan of one world: members, settings, and steps at times. It is drawn from a seed, and can be stored in a file.
+
+All external events are steps, so a failing plan can be reduced by removing steps. Internal events,
+such as the transit time of a message, depend on other random numbers of the seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kohort.model import Millis, TopicPartition
+from kohort.sim.world.application import ApplicationSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Event at `at` seconds after the start. `who` is the number of a member or a broker, or -1."""
+
+    at: float
+    what: str
+    who: int = -1
+    value: str = ""
+
+    def __str__(self) -> str:
+        who = f" {self.who}" if self.who >= 0 else ""
+        return f"at {self.at:.4f} {self.what}{who}{' ' + self.value if self.value else ''}"
+
+
+@dataclass(slots=True)
+class Plan:
+    """One world from its start to the end of the faults."""
+
+    seed: int
+    seconds: float = 120.0
+    """Duration of the steps; afterwards the world has to come to rest."""
+    brokers: int = 2
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of the brokers, under Kafka's names."""
+    topics: dict[str, int] = field(default_factory=dict)
+    """Partition counts of the topics that exist at the start."""
+    members: list[ApplicationSettings] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    """Rate of each member's clock."""
+    pieces: float = 0.0
+    """Probability that a write arrives in two pieces."""
+    files: bool = False
+    """Whether the log is stored in files, as in production, or in simulated memory."""
+    database: bool = False
+    """Whether that memory simulates a database, whose brokers hold leases."""
+    cluster: bool = False
+    """Whether all brokers serve at once, over one directory, and move leadership among them."""
+    records: bool = False
+    """Whether members read real records, with production's consumer; otherwise records are numbers."""
+    writers: int = 1
+    """Number of producers, if there are records."""
+    readers: list[tuple[TopicPartition, ...]] = field(default_factory=list)
+    """Partitions of each consumer without a group, if there are records; some may not exist."""
+    metadata_age: Millis = 10_000
+    """Maximum age of metadata in milliseconds, after which members detect new partitions."""
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the world is so long that checks need not run every second."""
+        return self.seconds > 3_600
+
+    @property
+    def faults(self) -> list[Step]:
+        """Steps that are faults."""
+        return [step for step in self.steps if step.what in FAULTS]
+
+
+FAULTS = frozenset(
+    {
+        "aim",
+        "ambush",
+        "reset",
+        "cut",
+        "deaf",
+        "mute",
+        "kill",
+        "vanish",
+        "stop",
+        "slow-network",
+        "broker-kill",
+        "broker-vanish",
+        "broker-term",
+        "broker-stop",
+        "broker-cut",
+        "disk-error",
+        "disk-full",
+        "disk-slow",
+        "bit-flip",
+        "clock-jump",
+        "poll-stop",
+        "callback",
+        "stranger",
+        "crowd",
+        "client-kill",
+        "client-stop",
+        "client-reset",
+        "client-cut",
+        "client-deaf",
+        "client-mute",
+        "client-seek",
+        "forget-sessions",
+        "spoil",
+        "reassign",
+        "call-off",
+        "elect",
+    }
+)
+"""Kinds of steps that are faults."""
+
+
+def dump(plan: Plan) -> str:
+    """Return the plan as lines that `load` reads."""
+    lines = [f"seed {plan.seed}", f"seconds {plan.seconds:g}", f"brokers {plan.brokers}"]
+    lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
+    lines += ["database 1"] if plan.database else []
+    lines += ["cluster 1"] * plan.cluster
+    lines += [f"records 1\nwriters {plan.writers}"] * plan.records
+    lines += [f"reader {' '.join(f'{name}-{number}' for name, number in one)}" for one in plan.readers]
+    lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
+    lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
+    for number, habits in enumerate(plan.members):
+        words = [f"{one.name}={_text(getattr(habits, one.name))}" for one in fields(ApplicationSettings)]
+        lines.append(f"member {number} rate={plan.rates[number]:g} {' '.join(words)}")
+    lines += [str(step) for step in plan.steps]
+    return "\n".join(lines) + "\n"
+
+
+def load(text: str) -> Plan:
+    """Parse the output of `dump`; lines that begin with # are comments. Raises ValueError."""
+    plan = Plan(seed=0)
+    for number, line in enumerate(text.splitlines(), start=1):
+        word, _, rest = line.strip().partition(" ")
+        try:
+            _read(plan, word, rest)
+        except (ValueError, KeyError, IndexError) as problem:
+            raise ValueError(f"line {number} is not understood: {line!r}") from problem
+    return plan
+
+
+def _read(plan: Plan, word: str, rest: str) -> None:
+    match word:
+        case "seed" | "brokers" | "metadata_age" | "writers":
+            setattr(plan, word, int(rest))
+        case "files" | "database" | "cluster" | "records":
+            setattr(plan, word, bool(int(rest)))
+        case "seconds" | "pieces":
+            setattr(plan, word, float(rest))
+        case "set":
+            name, _, value = rest.partition("=")
+            plan.settings[name] = value
+        case "topic":
+            name, partitions = rest.split()
+            plan.topics[name] = int(partitions)
+        case "reader":
+            named = [one.rpartition("-") for one in rest.split()]
+            plan.readers.append(tuple(TopicPartition(topic, int(number)) for topic, _, number in named))
+        case "member":
+            words = dict(one.split("=", 1) for one in rest.split()[1:])
+            plan.rates.append(float(words.pop("rate")))
+            plan.members.append(_habits(words))
+        case "at":
+            plan.steps.append(_step(rest.split()))
+        case _:
+            if word and not word.startswith("#"):
+                raise ValueError(word)
+
+
+def _step(words: list[str]) -> Step:
+    at, what, *rest = words
+    who = int(rest.pop(0)) if rest and rest[0].isdigit() else -1
+    return Step(float(at), what, who, " ".join(rest))
+
+
+def _habits(words: dict[str, str]) -> ApplicationSettings:
+    given: dict[str, Any] = {}
+    for one in fields(ApplicationSettings):
+        if one.name not in words:
+            continue  # the plan is older than this attribute
+        text = words[one.name]
+        if one.name == "topics":
+            given[one.name] = tuple(text.split(","))
+        elif one.name == "instance":
+            given[one.name] = None if text == "-" else text
+        else:
+            given[one.name] = text if isinstance(one.default, str) or one.name == "group" else int(text)
+    return ApplicationSettings(**given)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return ",".join(value) if isinstance(value, tuple) else str(value)

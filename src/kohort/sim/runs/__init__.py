@@ -1,0 +1,1 @@
+"""Runs of many seeds on all cores, and the report."""

@@ -1,0 +1,1 @@
+"""Simulated world: time, network, disks, brokers, clients."""

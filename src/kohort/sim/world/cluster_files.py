@@ -1,0 +1,87 @@
+"""Directory that the brokers of a cluster share: production's image, locks, and partitions with their last openers.
+
+The files are real, in a directory of the world, and so are the locks; these work although all
+brokers run in one process. Heartbeats use the clock of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from kohort.log import Topic
+from kohort.log.cluster import ClusterImage
+from kohort.log.cluster.directory import ClusterDirectory
+from kohort.log.cluster.image import Transition
+from kohort.log.cluster.processes import ProcessIdentity
+from kohort.log.cluster.store import ClusterStore, SharedStore
+from kohort.log.partition import SegmentedLog
+from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.sim.world.disk import CLUSTER_ID, PartitionId, SimulatedStore
+from kohort.sim.world.files import FilesDisk, WitnessedFiles
+
+
+class ClusterDisk(FilesDisk):
+    """State of the directory."""
+
+    is_exclusive = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+        """Number of changes of the image."""
+        self.opened: dict[PartitionId, int] = {}
+        """Epoch at which each partition was opened last, for partitions that a broker has led."""
+
+    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
+        return ClusterFilesStore(self, dice, node_id, clock)
+
+    def newest(self, partition: PartitionId) -> int:
+        return self.opened[partition]
+
+
+class _Directory(ClusterDirectory):
+    """Production's directory, for a process that does not exist."""
+
+    def __init__(self, disk: ClusterDisk, node_id: int, clock: Callable[[], float]) -> None:
+        self._disk = disk
+        self.now_ms = lambda: int(clock() * 1000)
+        super().__init__(disk.path, node_id, CLUSTER_ID, ProcessIdentity(node_id, 0, "world", "world"))
+
+    def _identity(self) -> tuple[int, int]:
+        # Inode and time of the file may differ when the same world runs again.
+        return self._disk.version, 0
+
+    def change(self, transition: Transition) -> ClusterImage:
+        def counted(before: ClusterImage) -> ClusterImage:
+            after = transition(before)
+            self._disk.version += after is not before
+            return after
+
+        image = super().change(counted)
+        self._disk.topics = {one: topic for one, topic in image.topics.items() if one not in image.deleting}
+        return image
+
+
+class ClusterFilesStore(WitnessedFiles, ClusterStore):
+    """Log store of one run of a broker."""
+
+    def __init__(self, disk: ClusterDisk, dice: Random, node_id: int, clock: Callable[[], float]) -> None:
+        wanted = list(disk.topics.values())
+        self.directory = _Directory(disk, node_id, clock)
+        SharedStore.__init__(self, self.directory, disk.path, MAX_OPEN_FILES)
+        self.begin(disk, dice)
+        self._opened = disk.opened
+        for topic in wanted:
+            if self.image.named(topic.name) is None:
+                self.create_topic(topic)
+
+    def epoch_of(self, log: SegmentedLog) -> int:
+        return log.leader_epoch
+
+    def _open(self, topic: Topic, partition: int) -> SegmentedLog:
+        log = super()._open(topic, partition)
+        self._opened[topic.topic_id, partition] = log.leader_epoch
+        if self.disk.looks_at(topic.name):
+            self.look_at((topic.topic_id, partition), log)
+        return log

@@ -1,0 +1,209 @@
+"""Network between the processes: bytes arrive in order on each connection.
+
+The seed decides which are delayed and which connections break. The two ends of a connection are
+asyncio transports, so the protocols on both sides are production's. Bytes may arrive late, in
+pieces, or never. A blocked path holds what is sent on it, like TCP with its retransmissions, until
+it heals or the connection is reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from kohort.sim.faults.aims import MessageFaults
+from kohort.sim.world.loop import Agenda, Handle, VirtualLoop
+from kohort.sim.world.transport import Transport
+
+Watcher = Callable[[Transport, bytes], None]
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+@dataclass(slots=True)
+class NetworkConditions:
+    """Current conditions of the network; times are in seconds."""
+
+    delay: float = 0.0005
+    """Minimum transit time in one direction."""
+    spread: float = 0.001
+    """Maximum additional transit time, drawn for each piece."""
+    pieces: float = 0.0
+    """Probability that a write arrives in two pieces."""
+
+
+class Network:
+    """Listening ports, connections, and blocked paths."""
+
+    def __init__(self, agenda: Agenda, dice: Random, watch: Watcher) -> None:
+        """Create the network. `watch` sees all bytes as they arrive."""
+        self.weather = NetworkConditions()
+        self.aims = MessageFaults()
+        self.ends: dict[int, Transport] = {}
+        """Open ends of connections by number: even for the connecting side, odd for the accepting side."""
+        self.deliveries = 0
+        self.gone = False
+        """Whether the world has ended: no connection is possible."""
+        self._agenda = agenda
+        self._dice = dice
+        self._watch = watch
+        self._listening: dict[int, tuple[VirtualLoop, ProtocolFactory]] = {}
+        self._blocked: set[tuple[str, str]] = set()
+        self._held: list[tuple[Transport, bytes | Exception | None]] = []
+        self._last_number = 0
+
+    # Interface for the loops
+
+    def listen(self, loop: VirtualLoop, factory: ProtocolFactory, host: str, port: int) -> Listener:
+        """Accept connections to that port while the process lives."""
+        if port in self._listening and self._listening[port][0].stands != "dead":
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        self._listening[port] = loop, factory
+        return Listener(self, host, port)
+
+    def unlisten(self, port: int) -> None:
+        """Stop accepting connections."""
+        self._listening.pop(port, None)
+
+    async def connect(
+        self, loop: VirtualLoop, factory: ProtocolFactory, host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Connect to a port. The connection is refused if no process listens, and waits while the path is blocked."""
+        patience = 1.0
+        while True:
+            if self.gone:
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "the world is over")
+            await asyncio.sleep(2 * self._travel())
+            found = self._listening.get(port)
+            if found is None or found[0].stands == "dead":
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+            there, accept = found
+            if (loop.name, there.name) not in self._blocked and (there.name, loop.name) not in self._blocked:
+                break
+            await asyncio.sleep(patience)  # the kernel retries with growing intervals
+            patience *= 2
+        self._last_number += 2
+        number = self._last_number
+        near = Transport(self, loop, factory(), number, (host, port))
+        far = Transport(self, there, accept(), number + 1, (host, 40_000 + number % 20_000))
+        near.other, far.other = far, near
+        self.ends[number], self.ends[number + 1] = near, far
+        there.call_soon(far.begin)
+        near.begin()
+        return near, near.protocol
+
+    # Faults
+
+    def block(self, sender: str, receiver: str) -> None:
+        """Block that path until it heals."""
+        self._blocked.add((sender, receiver))
+
+    def heal(self, sender: str, receiver: str) -> None:
+        """Unblock a path and deliver what was held."""
+        self._blocked.discard((sender, receiver))
+        held, self._held = self._held, []
+        for end, what in held:
+            self._agenda.ready.append(Handle((end.loop, self._arrive, (end, what))))
+
+    def heal_all(self) -> None:
+        """Unblock all paths."""
+        for way in sorted(self._blocked):
+            self.heal(*way)
+
+    def connections(self) -> list[Transport]:
+        """Return the connecting ends of all connections."""
+        return [end for number, end in self.ends.items() if not number % 2]
+
+    def reset(self, end: Transport) -> None:
+        """Reset a connection: both sides lose it, and data in transit is lost."""
+        for one in (end, end.other):
+            if self.ends.pop(one.number, None) is not None:
+                one.lost(_reset())
+
+    def machine_gone(self, loop: VirtualLoop, *, silently: bool) -> None:
+        """Close the connections of a dead process, as its kernel does.
+
+        If the machine is gone, too (`silently`), its peers are not notified.
+        """
+        for end in [end for end in self.ends.values() if end.loop is loop]:
+            del self.ends[end.number]
+            if not silently:
+                self._deliver(end.other, _reset())
+
+    # Traffic
+
+    def carry(self, end: Transport, data: bytes) -> None:
+        """Deliver bytes written at `end` to the other end."""
+        if not self.aims.is_idle and self._strikes(end, data):
+            return
+        if self.weather.pieces and len(data) > 1 and self._dice.random() < self.weather.pieces:
+            cut = self._dice.randrange(1, len(data))
+            self._deliver(end.other, data[:cut])
+            data = data[cut:]
+        self._deliver(end.other, data)
+
+    def _strikes(self, end: Transport, data: bytes) -> bool:
+        """Delay a message that a fault is aimed at; return whether it is lost, together with the connection."""
+        late = self.aims.answer(end.number) if end.number % 2 else self.aims.request(end.other.number, data)
+        if late < 0:
+            self.reset(end)
+            return True
+        if late:
+            end.other.arrives = max(self._agenda.now + late, end.other.arrives)
+        return False
+
+    def close(self, end: Transport, *, at_once: bool) -> None:
+        """Close an end: the other end sees it after the data sent before, or, for a reset, at once."""
+        if self.ends.pop(end.number, None) is not None:
+            self._deliver(end.other, _reset() if at_once else None)
+
+    def _deliver(self, end: Transport, what: bytes | Exception | None) -> None:
+        at = end.arrives = max(self._agenda.now + self._travel(), end.arrives)
+        self._agenda.later(at, Handle((end.loop, self._arrive, (end, what))))
+
+    def _arrive(self, end: Transport, what: bytes | Exception | None) -> None:
+        if self._blocked and (end.other.loop.name, end.loop.name) in self._blocked:
+            self._held.append((end, what))
+        elif end.number not in self.ends:
+            if isinstance(what, bytes) and end.other.number in self.ends:
+                self._deliver(end.other, _reset())
+        elif isinstance(what, bytes):
+            self.deliveries += 1
+            self._watch(end, what)
+            end.received(what)
+        else:
+            del self.ends[end.number]
+            end.lost(what)
+
+    def _travel(self) -> float:
+        return self.weather.delay + self.weather.spread * self._dice.random()
+
+
+def _reset() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+class Listener:
+    """Server that `create_server` returns."""
+
+    def __init__(self, network: Network, host: str, port: int) -> None:
+        self._network = network
+        self._address = host, port
+
+    @property
+    def sockets(self) -> list[Listener]:
+        """Itself: a broker only reads its address."""
+        return [self]
+
+    def getsockname(self) -> tuple[str, int]:
+        """Return host and port."""
+        return self._address
+
+    def close(self) -> None:
+        """Stop accepting connections."""
+        self._network.unlisten(self._address[1])
+
+    async def wait_closed(self) -> None:
+        """Return at once: closing takes no time here."""

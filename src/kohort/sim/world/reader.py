@@ -1,0 +1,279 @@
+"""Processes that read records with production's `Consumer`, in worlds that have records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from random import Random
+from typing import Any, cast
+
+from kohort.client import (
+    Consumer,
+    ConsumerRecord,
+    KafkaError,
+    KohortError,
+    Membership,
+    OffsetAndMetadata,
+    SubscriptionPattern,
+)
+from kohort.client.consume.commits import Commits
+from kohort.client.consume.partition_events import Partitions as Told
+from kohort.client.membership.committed import positions_of
+from kohort.errors import ErrorCode
+from kohort.model import UUID, Millis, TopicPartition
+from kohort.sim.checks.records import Reading, Records
+from kohort.sim.world.application import Application, ApplicationSettings, Observer
+from kohort.sim.world.killable_clients import KillableConsumer
+
+_OVER = frozenset(
+    {
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    }
+)
+"""Errors that end a membership for good."""
+_CLOSES_WITHIN = 15.0
+
+
+def fetching(dice: Random) -> dict[str, object]:
+    """Return options of a consumer's fetches, which are small so that there are many."""
+    return {
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait_ms": dice.choice([2_000, 5_000, 10_000]),
+        "max_partition_fetch_bytes": dice.choice([200, 1_000, 1_048_576]),
+        "fetch_max_bytes": dice.choice([500, 52_428_800]),
+        "isolation_level": dice.choice(["read_uncommitted", "read_committed"]),
+    }
+
+
+class _WitnessedCommits(Commits):
+    """Production's commits, which report acknowledged offsets to the witness, including automatic commits."""
+
+    who: Application
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> None:
+        wanted = self._positions() if offsets is None else positions_of(offsets)
+        await super().commit(wanted, timeout)
+        self.who.witness.committed(self.who, wanted)
+
+
+class _WitnessedConsumer(KillableConsumer):
+    """Production's consumer; each of its commits has distinct metadata."""
+
+    def __init__(self, who: Application, options: Mapping[str, object]) -> None:
+        super().__init__(**cast("dict[str, Any]", options))
+        self._who = who
+        commits = self._commits = _WitnessedCommits(self.cluster, self._options, self._to_commit)
+        commits.who = who
+
+    def do(self, what: Callable[[Consumer], None]) -> None:
+        """Call a function in the process of the consumer."""
+        self._loop.call_soon(what, self)
+
+    def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        name = self._who.name
+        return {
+            partition: one._replace(metadata=f"{name}#{one.offset}", topic_id=self._topic_id(partition))
+            for partition, one in super()._to_commit().items()
+        }
+
+    def topic_ids(self) -> dict[TopicPartition, UUID | None]:
+        """Return the topic id of each position."""
+        return {partition: self._topic_id(partition) for partition in self.positions()}
+
+    def _topic_id(self, partition: TopicPartition) -> UUID | None:
+        return self._fetcher.states[partition].topic_id or self.cluster.metadata.topic_id(partition.topic)
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        witness = self._who.witness
+        ids = self._ids(partitions)
+        since = {partition: witness.asks(self._who, ids[partition], partition) for partition in partitions}
+        found = await super().committed(sorted(partitions))  # the order of a set would depend on hashes
+        if ids == self._ids(partitions):  # otherwise it is unknown to which topic the response refers
+            for partition in [one for one in sorted(found) if ids[one] is not None]:
+                one = found[partition]
+                plain = None if one is None else one._replace(topic_id=None)
+                witness.found(self._who, ids[partition], partition, plain, since[partition])
+        return found
+
+    def _ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID | None]:
+        return {partition: self.cluster.metadata.topic_id(partition.topic) for partition in partitions}
+
+
+class Reader(Application):
+    """Application whose member is a `Consumer`, which fetches its records from the brokers."""
+
+    def __init__(
+        self,
+        name: str,
+        habits: ApplicationSettings,
+        bootstrap: str,
+        ledger: Observer,
+        age: Millis,
+        records: Records,
+        dice: Random,
+    ) -> None:
+        super().__init__(name, habits, bootstrap, ledger, age)
+        self.reading = Reading(name)
+        self._records = records
+        self._fetching = fetching(dice)
+        self._automatic = dice.random() < 0.3
+        self._consumer: _WitnessedConsumer | None = None
+
+    def leave(self) -> None:
+        self._leaving = True
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        self.habits.topics, self.habits.pattern = topics, ""
+        if self._consumer is not None and not self._leaving:
+            self._consumer.do(self._subscribe)
+
+    def weigh(self, weight: int) -> None:
+        self.habits.weight = weight
+        if self._consumer is not None and not self._leaving:
+            self._consumer.do(lambda consumer: consumer.set_weight(weight))
+
+    def _subscribe(self, consumer: Consumer) -> None:
+        habits = self.habits
+        consumer.subscribe(
+            SubscriptionPattern(habits.pattern) if habits.pattern else habits.topics,
+            on_assigned=self._take_over,
+            on_revoked=self._give_up,
+            on_lost=self._lose,
+        )
+
+    async def run(self) -> None:
+        options = {
+            **self._options(),
+            **self._fetching,
+            "client_id": self.name,
+            "request_timeout_ms": 10_000,
+            "metadata_max_age_ms": self.metadata_age,
+            "enable_auto_commit": self._automatic,
+            "auto_commit_interval_ms": self.habits.commit_every,
+        }
+        consumer = self._consumer = _WitnessedConsumer(self, options)
+        self.membership = cast("Membership", consumer)
+        self._subscribe(consumer)
+        loop = asyncio.get_running_loop()
+        self._commits_at = loop.time()
+        while not self._leaving and self.over is None:
+            await self._turn(consumer, loop)
+        with suppress(KohortError):
+            await consumer.close(timeout=_CLOSES_WITHIN)
+        self.left = True
+
+    async def _turn(self, consumer: _WitnessedConsumer, loop: asyncio.AbstractEventLoop) -> None:
+        wait = self.habits.poll_every / 1000
+        if not self.polls:
+            await asyncio.sleep(wait)
+            return
+        try:
+            records = await consumer.poll(self.habits.batch, wait)
+        except KohortError as problem:
+            self._raised(problem)
+            await asyncio.sleep(1.0)
+            return
+        self._take(records)
+        self.positions, self.topic_ids = consumer.positions(), consumer.topic_ids()
+        self.witness.owns(self)
+        if not self._automatic and loop.time() >= self._commits_at:
+            self._commits_at = loop.time() + self.habits.commit_every / 1000
+            await self._commit_all(consumer)
+
+    def _raised(self, problem: KohortError) -> None:
+        self._records.errors.raised(problem)
+        if isinstance(problem, KafkaError) and problem.code in _OVER:
+            self.over = problem
+
+    def _take(self, records: list[ConsumerRecord]) -> None:
+        for record in records:
+            topic_id = self._records.was_delivered(self.reading, record)
+            partition = TopicPartition(record.topic, record.partition)
+            self.witness.processed(self, topic_id, partition, record.offset, record.offset + 1)
+
+    async def _commit_all(self, consumer: Consumer) -> None:
+        with suppress(KohortError):  # the next owner of the partitions reads them again
+            await consumer.commit()
+
+    async def _take_over(self, partitions: Told) -> None:
+        self.reading.begin(partitions.offsets)
+
+    async def _give_up(self, partitions: Told) -> None:
+        if self.habits.callback:
+            await asyncio.sleep(self.habits.callback / 1000)
+        if not self._automatic and self._consumer is not None:
+            await self._commit_all(self._consumer)
+        self._lose(partitions)
+
+    def _lose(self, partitions: Told) -> None:
+        self.reading.end(partitions)
+        for partition in partitions:
+            self.positions.pop(partition, None)
+            self.topic_ids.pop(partition, None)
+
+
+class LoneReader:
+    """Consumer without a group; some of its partitions may not exist."""
+
+    def __init__(
+        self,
+        name: str,
+        partitions: tuple[TopicPartition, ...],
+        bootstrap: str,
+        age: Millis,
+        records: Records,
+        dice: Random,
+    ) -> None:
+        self.name = name
+        self.partitions = partitions
+        self.reading = Reading(name)
+        self.positions: dict[TopicPartition, int] = {}
+        self.leaves = self.left = False
+        self._records = records
+        self._options = {
+            **fetching(dice),
+            "bootstrap_servers": bootstrap,
+            "client_id": name,
+            "request_timeout_ms": 10_000,
+            "metadata_max_age_ms": age,
+        }
+        self._batch = dice.choice([1, 10, 500])
+        self._consumer: KillableConsumer | None = None
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue from that offset."""
+        if self._consumer is not None:
+            self._consumer.seek(partition, offset)
+            self.reading.begin({partition: offset})
+
+    def seek_to_beginning(self, partition: TopicPartition) -> None:
+        """Continue from the beginning, which is looked up."""
+        if self._consumer is not None:
+            self._consumer.seek_to_beginning([partition])
+            self.reading.begin({partition: 0})
+
+    async def run(self) -> None:
+        consumer = self._consumer = KillableConsumer(**cast("dict[str, Any]", self._options))
+        consumer.assign(self.partitions)
+        self.reading.begin(dict.fromkeys(self.partitions, 0))
+        while not self.leaves:
+            try:
+                records = await consumer.poll(self._batch, 1.0)
+            except KohortError as problem:
+                self._records.errors.raised(problem)
+                await asyncio.sleep(1.0)
+                continue
+            for record in records:
+                self._records.was_delivered(self.reading, record)
+            self.positions = consumer.positions()
+        await consumer.close(timeout=_CLOSES_WITHIN)
+        self.left = True

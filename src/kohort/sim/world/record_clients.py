@@ -1,0 +1,180 @@
+"""Clients of a world that read and write records, their faults, and the check that all records are read (L7)."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from kohort.model import TopicPartition
+from kohort.sim.checks.records import Records
+from kohort.sim.plans.plan import Step
+from kohort.sim.world.application import Application, ApplicationSettings
+from kohort.sim.world.disk import PartitionId
+from kohort.sim.world.files import FilesDisk
+from kohort.sim.world.process import Process
+from kohort.sim.world.reader import LoneReader, Reader
+from kohort.sim.world.writer import Writer
+
+if TYPE_CHECKING:
+    from kohort.sim.world.world import World
+
+Client = LoneReader | Writer
+
+
+class RecordClients:
+    """Clients outside of groups: first the writers, then the readers."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._dice = Random(f"traffic {world.plan.seed}")
+        plan = world.plan
+        deleted = frozenset(step.value.split()[0] for step in plan.steps if step.what == "delete")
+        self.records = Records(lambda: world.site.disk.topics, deleted)
+        names = [f"writer-{number}" for number in range(plan.writers)]
+        names += [f"reader-{number}" for number in range(len(plan.readers))]
+        self.processes = [world.new_process(name) for name in names]
+        self._clients: list[Client | None] = [None] * len(names)
+
+    def begin(self) -> None:
+        """Start all clients."""
+        for number in range(len(self.processes)):
+            self.start(number)
+
+    def start(self, number: int) -> None:
+        """Start another run of that process."""
+        process, plan, bootstrap = self.processes[number], self._world.plan, self._world.site.bootstrap
+        if process.alive or self._world.resting:
+            return
+        name = f"{process.name}.{process.lives}"
+        client: Client
+        if number < plan.writers:
+            client = Writer(name, bootstrap, self.records, self._dice)
+        else:
+            partitions = plan.readers[number - plan.writers]
+            client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._dice)
+        self._clients[number] = client
+        loop = process.start(client.run)
+        if isinstance(client, LoneReader):
+            self.records.errors.begins(loop)
+
+    def application(self, name: str, habits: ApplicationSettings) -> Application:
+        """Return a group member that reads records."""
+        world = self._world
+        return Reader(
+            name, habits, world.site.bootstrap, world.ledger, world.plan.metadata_age, self.records, self._dice
+        )
+
+    # Events
+
+    def produce(self, topic: str, count: int) -> bool:
+        """Let a writer write `count` records to each partition; return False if there is none."""
+        writers = [one for one in self._clients if isinstance(one, Writer)]
+        if not writers:
+            return False
+        self._dice.choice(writers).produce(topic, count)
+        return True
+
+    def process(self, step: Step) -> Process:
+        """Return the process that a step refers to."""
+        return self.processes[step.who % len(self.processes)]
+
+    def step(self, step: Step) -> bool:
+        """Execute a fault of one of the processes; return whether it took effect."""
+        number = step.who % len(self.processes)
+        process, world = self.process(step), self._world
+        if not process.alive:
+            return False
+        match step.what:
+            case "client-seek":
+                return self._seek(number, float(step.value))
+            case "client-kill":
+                process.kill()
+                self._clients[number] = None
+                world.after(float(step.value), partial(self.start, number))
+            case "client-stop":
+                process.stop()
+                world.after(float(step.value), process.go_on)
+            case "client-reset":
+                for end in [end for end in world.network.connections() if end.loop is process.loop]:
+                    world.network.reset(end)
+            case _:
+                raise ValueError(f"no step is called {step.what!r}")
+        return True
+
+    def _seek(self, number: int, seconds: float) -> bool:
+        """Let a reader seek to the beginning, and after `seconds` to an offset that it has read."""
+        reader = self._clients[number]
+        if not isinstance(reader, LoneReader) or not reader.positions:
+            return False
+        partition = self._dice.choice(sorted(reader.positions))
+        offset = self._dice.randint(0, reader.positions[partition])
+        reader.seek_to_beginning(partition)
+        self._world.after(seconds, partial(self._seek_on, number, reader, partition, offset))
+        return True
+
+    def _seek_on(self, number: int, reader: LoneReader, partition: TopicPartition, offset: int) -> None:
+        if self._clients[number] is reader and self.processes[number].runs:
+            reader.seek(partition, offset)
+
+    def forget_sessions(self) -> bool:
+        """Let the brokers forget all fetch sessions."""
+        forgotten = 0
+        for broker in self._world.site.running.values():
+            for session_id in list(broker.fetch_sessions._sessions):
+                broker.fetch_sessions.close(session_id)
+                forgotten += 1
+        return forgotten > 0
+
+    def spoil(self) -> bool:
+        """Flip a bit of a record on the disk, while a broker runs."""
+        disk = self._world.site.disk
+        spoiled = disk.spoil(self._dice) if isinstance(disk, FilesDisk) else None
+        if spoiled is not None:
+            self.records.damaged.add(spoiled)
+        return spoiled is not None
+
+    def written(self, partition: PartitionId, topic: str, data: bytes) -> None:
+        """Record batches that became durable."""
+        end = self.records.written(partition, topic, data)
+        self._world.ledger.produced[partition[0], TopicPartition(topic, partition[1])] = end
+
+    # The end
+
+    def be_calm(self) -> None:
+        """End all faults: killed processes are restarted."""
+        for number, process in enumerate(self.processes):
+            process.go_on()
+            self.start(number)
+
+    def unread(self) -> str:
+        """Return a description of a readable record that a reader has not read, or ""."""
+        reads = [(one.name, one.positions, one.partitions) for one in self._clients if isinstance(one, LoneReader)]
+        members = [one for one in self._world.applications if one is not None]
+        reads += [(one.name, one.positions, tuple(one.positions)) for one in members]
+        for name, positions, partitions in reads:
+            for partition in partitions:
+                end = self.records.end_of(partition)
+                if end is not None and positions.get(partition) != end:
+                    return f"{name} is at {positions.get(partition)} of {end} in {partition}"
+        return ""
+
+    def leave(self) -> None:
+        """End all clients."""
+        for client in self._clients:
+            if isinstance(client, Writer):
+                client.leave()
+            elif client is not None:
+                client.leaves = True
+
+    def remaining(self) -> str:
+        """Return a description of a client that has not ended yet, or ""."""
+        for number, client in enumerate(self._clients):
+            if client is not None and not client.left:
+                return f"{client.name} does not end"
+            self.processes[number].kill()
+            self._clients[number] = None
+        for broker in self._world.site.running.values():
+            if broker.waiting_fetches.count:
+                return f"{broker.waiting_fetches.count} fetches are still parked"
+        return ""

@@ -1,0 +1,261 @@
+"""Encode records as record batches v2."""
+
+from collections.abc import Iterable, Sequence
+
+from kohort.model import Millis
+from kohort.wire.batches.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    attributes_of,
+    pack_header,
+    read_header,
+    seal,
+)
+from kohort.wire.batches.compression import MAX_INFLATED_BYTES, Buffer, Codec, compress, decompress
+from kohort.wire.batches.record_reader import Header, Record
+
+_LENGTH_FROM = 12
+
+
+class BatchBuilder:
+    """Builder of one batch. The owner limits its size by means of `size`.
+
+    `append` encodes immediately, so `build` only compresses the records and sets the checksum.
+    """
+
+    __slots__ = ("_base_offset", "_base_timestamp", "_last_offset", "_max_timestamp", "_parts", "count", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._base_offset = 0
+        self._last_offset = 0
+        self._base_timestamp: Millis = 0
+        self._max_timestamp: Millis = -1
+        self.count = 0
+        self.size = HEADER_SIZE
+        """Current size of the batch, in bytes, uncompressed."""
+
+    def append(
+        self,
+        timestamp: Millis,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+        offset: int | None = None,
+    ) -> None:
+        """Add a record, by default at the next offset."""
+        if offset is None:
+            offset = self._last_offset + 1 if self.count else 0
+        if not self.count:
+            self._base_offset, self._base_timestamp = offset, timestamp
+        assert offset >= self._base_offset + self.count
+        # Inlines signed_varint, because one call per number would be most of the cost of producing
+        # a record.
+        varints = _VARINTS
+        delta, number = timestamp - self._base_timestamp, offset - self._base_offset
+        key_size = 0 if key is None else len(key)
+        value_size = 0 if value is None else len(value)
+        body = b"".join(
+            (
+                b"\0",
+                varints[delta] if 0 <= delta < 8192 else _pack_varint(delta),
+                varints[number] if number < 8192 else _pack_varint(number),
+                b"\1" if key is None else varints[key_size] if key_size < 8192 else _pack_varint(key_size),
+                key or b"",
+                b"\1" if value is None else varints[value_size] if value_size < 8192 else _pack_varint(value_size),
+                value or b"",
+                pack_headers(headers) if headers else b"\0",
+            )
+        )
+        size = len(body)
+        length = varints[size] if size < 8192 else _pack_varint(size)
+        self._parts += (length, body)
+        self.size += len(length) + size
+        self.count += 1
+        self._last_offset = offset
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+
+    def build(
+        self,
+        codec: Codec = Codec.NONE,
+        *,
+        leader_epoch: int = -1,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+    ) -> bytearray:
+        """Return the batch with its checksum. The builder may build again with other arguments."""
+        assert self.count
+        records = compress(codec, b"".join(self._parts))
+        header = BatchHeader(
+            base_offset=self._base_offset,
+            batch_length=HEADER_SIZE - _LENGTH_FROM + len(records),
+            leader_epoch=leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=attributes_of(codec, transactional=transactional, control=control),
+            last_offset_delta=self._last_offset - self._base_offset,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
+        )
+        return sealed(header, [records])
+
+
+def encode_batch(
+    records: Iterable[Record],
+    codec: Codec = Codec.NONE,
+    *,
+    leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytearray:
+    """Encode a batch of at least one record. Offsets must increase; gaps are kept, as compaction leaves them."""
+    builder = BatchBuilder()
+    for offset, timestamp, key, value, headers in records:
+        builder.append(timestamp, key, value, headers, offset)
+    return builder.build(
+        codec,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+    )
+
+
+def pack_batch(
+    records: bytes, count: int, timestamp: Millis, codec: Codec, producer_id: int, producer_epoch: int, sequence: int
+) -> bytearray:
+    """Return a batch of `count` encoded records with the same timestamp and with offset deltas from 0 on."""
+    packed = compress(codec, records)
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=HEADER_SIZE - _LENGTH_FROM + len(packed),
+        leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes_of(codec),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+    return sealed(header, [packed])
+
+
+def recompress(batch: Buffer, codec: Codec, *, max_bytes: int = MAX_INFLATED_BYTES) -> bytearray:
+    """Return the batch in `batch` compressed with another codec. Raises BatchError if it cannot be decompressed."""
+    header = read_header(batch, 0)
+    packed = memoryview(batch)[HEADER_SIZE : header.size]
+    records = compress(codec, decompress(header.codec, bytes(packed), max_bytes))
+    length, attributes = HEADER_SIZE - _LENGTH_FROM + len(records), (header.attributes ^ header.codec) | codec
+    return sealed(header._replace(batch_length=length, attributes=attributes), [records])
+
+
+def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis) -> bytearray:
+    """Encode an uncompressed batch of these keys and values with one timestamp, such as a coordinator's commit.
+
+    This is the most frequently used writer, so it uses tables: each length up to 4095 is looked up
+    instead of computed.
+    """
+    count = len(pairs)
+    assert count
+    parts: list[Buffer] = []
+    varints, sizes, heads = _VARINTS, _SIZES, _HEADS
+    try:
+        for delta, (key, value) in enumerate(pairs):
+            key_size = len(key)
+            if value is None:
+                parts += (
+                    heads[sizes[key_size] + _DELTA_SIZES[delta]],
+                    varints[delta],
+                    varints[key_size],
+                    key,
+                    b"\1",
+                )
+            else:
+                value_size = len(value)
+                parts += (
+                    heads[sizes[key_size] + sizes[value_size] + _DELTA_SIZES[delta] - 1],
+                    varints[delta],
+                    varints[key_size],
+                    key,
+                    varints[value_size],
+                    value,
+                )
+    except IndexError:  # a long record, or very many records
+        return encode_batch(Record(offset, timestamp, key, value) for offset, (key, value) in enumerate(pairs))
+    parts[0] = parts[0][1:]  # each head begins with the header count of the previous record
+    parts.append(b"\0")
+    size = sum(map(len, parts))
+    header = BatchHeader(
+        0, HEADER_SIZE - _LENGTH_FROM + size, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp, -1, -1, -1, count
+    )
+    return sealed(header, parts)
+
+
+def sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
+    """Return a batch with this header and these encoded records, and set its checksum."""
+    batch = bytearray(pack_header(header))
+    batch += b"".join(parts)
+    seal(batch)
+    return batch
+
+
+def pack_headers(headers: Sequence[Header]) -> bytes:
+    """Encode a record's headers, with their count in front."""
+    parts = [signed_varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (signed_varint(len(name)), name)
+        parts.append(b"\1" if value is None else signed_varint(len(value)) + value)
+    return b"".join(parts)
+
+
+def _pack_varint(value: int) -> bytes:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_VARINTS = [_pack_varint(n) for n in range(8192)]
+
+
+def signed_varint(value: int) -> bytes:
+    """Encode a zigzag varint, the encoding of all numbers in records."""
+    return _VARINTS[value] if 0 <= value < 8192 else _pack_varint(value)
+
+
+_SIZES = [n + len(_VARINTS[n]) for n in range(4096)]
+"""Size of a field: the bytes of its length and of its content, by length."""
+_DELTA_SIZES = [4 + len(varint) for varint in _VARINTS]
+"""Size of a record without its key and value, by offset delta.
+
+It consists of the attributes, timestamp delta, header count, a null value and the offset delta.
+"""
+_HEADS = [b"\0" + signed_varint(n) + b"\0\0" for n in range(8448)]
+"""Start of a record, by the record's length.
+
+It consists of the previous record's header count, the length, the attributes, and a timestamp delta
+of 0.
+"""

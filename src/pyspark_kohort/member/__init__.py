@@ -1,0 +1,1 @@
+"""Streaming source that reads as a member of a consumer group."""

@@ -1,0 +1,1 @@
+"""Blocking connections to a cluster, for the driver and the executors."""

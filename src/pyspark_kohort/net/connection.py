@@ -1,0 +1,131 @@
+"""Blocking connection to one broker. Responses arrive in the order of the requests."""
+
+import socket
+import struct
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kohort.errors import ErrorCode, KafkaError
+from kohort.model import NO_TOPIC_ID, Millis
+from kohort.wire.api import APIS
+from kohort.wire.codec import DecodeError, Message, decoder, encode
+from kohort.wire.header import read_response_header, request_header
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.produce import ProduceRequest
+
+M = TypeVar("M", bound=Message)
+
+_NEWEST = {ProduceRequest.KEY: 12}
+"""Latest versions used. The next version of Produce refers to topics by id; every broker supports names."""
+_FETCH_BY_NAME = 12
+"""Last version of Fetch that names topics; later ones use topic ids (KIP-516)."""
+_LARGEST_ANSWER = 1 << 30
+
+
+class BlockingConnection:
+    """One socket. After an error the caller must close it, because the state of the stream is unknown."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_ms: Millis) -> None:
+        self._peer = f"{host}:{port}"
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._awaited: list[tuple[int, int, int]] = []
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
+        except OSError as error:
+            raise self._lost(error) from None
+        # Use the kernel's timeouts. Python's make a socket non-blocking, and MSG_WAITALL would not wait.
+        self._socket.settimeout(None)
+        limit = struct.pack("ll", timeout_ms // 1000, timeout_ms % 1000 * 1000)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._versions: dict[int, tuple[int, int]] = {ApiVersionsRequest.KEY: (0, 0)}
+        try:
+            answer = self.call(ApiVersionsRequest(), ApiVersionsResponse)
+        except KafkaError:
+            self.close()
+            raise
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(self, request: Message, answer: type[M]) -> M:
+        self.send(request)
+        return self.receive(answer)
+
+    def send(self, request: Message) -> None:
+        """Send a request. `receive` returns the responses in the order of the requests."""
+        version = self._version_of(request)
+        self._correlation_id += 1
+        body = encode(request, version)
+        header = request_header(request.KEY, version, self._correlation_id, self._client_id)
+        try:
+            self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        except OSError as error:
+            raise self._lost(error) from None
+        self._awaited.append((request.KEY, version, self._correlation_id))
+
+    def receive(self, answer: type[M]) -> M:
+        """Return the response to the oldest pending request; its record batches point into the bytes received."""
+        key, version, expected = self._awaited.pop(0)
+        assert key == answer.KEY
+        (size,) = struct.unpack(">i", self._read(4))
+        if not 4 <= size <= _LARGEST_ANSWER:
+            raise self._garbage(f"an answer of {size} bytes")
+        frame = self._read(size)
+        try:
+            correlation_id, position = read_response_header(frame, key, version)
+            if correlation_id != expected:
+                raise self._garbage(f"answer {correlation_id} where {expected} was due")
+            return decoder(answer, version)(frame, position)[0]
+        except DecodeError as error:
+            raise self._garbage(str(error)) from error
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _version_of(self, request: Message) -> int:
+        version = self._version(request.KEY)
+        if isinstance(request, FetchRequest) and any(topic.topic_id == NO_TOPIC_ID for topic in request.topics):
+            return min(version, _FETCH_BY_NAME)
+        return version
+
+    def _version(self, key: int) -> int:
+        api = APIS[key]
+        low, high = self._versions.get(key, (0, -1))
+        version = min(high, api.max_version, _NEWEST.get(key, api.max_version))
+        if key == ApiVersionsRequest.KEY:
+            return 0
+        if version < max(low, api.min_version):
+            detail = f"{self._peer} has {api.name} {low} to {high}; kohort reads {api.min_version} to {api.max_version}"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        return version
+
+    def _read(self, size: int) -> bytes:
+        """Read exactly `size` bytes into one object, so that large responses are not copied."""
+        try:
+            data = self._socket.recv(size, socket.MSG_WAITALL)
+            while len(data) < size:  # a signal interrupted the call, or the peer closed
+                more = self._socket.recv(size - len(data), socket.MSG_WAITALL)
+                if not more:
+                    raise ConnectionResetError("the broker closed the connection")
+                data += more
+        except OSError as error:
+            raise self._lost(error) from None
+        return data
+
+    def _lost(self, error: OSError) -> KafkaError:
+        if isinstance(error, (TimeoutError, BlockingIOError)):
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._peer} did not answer in time")
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer}: {error.strerror or error}")
+
+    def _garbage(self, what: str) -> KafkaError:
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer} does not talk Kafka's protocol: {what}")

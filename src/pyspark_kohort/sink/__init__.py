@@ -1,0 +1,1 @@
+"""Sink that writes to Kafka."""

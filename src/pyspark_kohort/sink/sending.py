@@ -1,0 +1,195 @@
+"""Sender of packed records to partition leaders; unacknowledged batches are resent with the same sequence numbers."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.batches.records import pack_batch
+from kohort.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net.connection import BlockingConnection
+from pyspark_kohort.sink.options import SinkOptions
+
+_IN_FLIGHT = 5
+"""Maximum number of requests in flight per connection.
+
+A broker remembers that number of batches per producer and partition.
+"""
+_FIRST_PAUSE_S = 0.05
+_REASONS = {
+    ErrorCode.MESSAGE_TOO_LARGE: "a row is larger than the topic's max.message.bytes",
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "another attempt of this task has written meanwhile",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "a newer run of this query has written meanwhile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdAndEpoch:
+    """Id and epoch of an idempotent producer."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    tp: TopicPartition
+    data: bytes
+
+
+class Sender:
+    """Sender of the batches of one task. `number` is None if idempotence is disabled."""
+
+    def __init__(self, cluster: BlockingCluster, options: SinkOptions, number: ProducerIdAndEpoch | None) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._number = number
+        self._sequences: dict[TopicPartition, int] = {}
+        self._waiting: deque[_Batch] = deque()
+        self._flying: dict[BlockingConnection, deque[list[_Batch]]] = {}
+        self._progress_at = time.monotonic()
+        self._pause = _FIRST_PAUSE_S
+
+    def written(self, tp: TopicPartition) -> int:
+        """Return how many records of the partition an earlier attempt with this number wrote.
+
+        Later sends follow these records.
+        """
+        assert self._number is not None
+        count = self._sequences[tp] = _written(self._cluster, tp, self._number)
+        return count
+
+    def send(self, tp: TopicPartition, batches: Iterable[tuple[int, bytes]]) -> None:
+        """Send these (count, records) batches after earlier ones; some may still be in flight on return."""
+        for count, records in batches:
+            self._waiting.append(_Batch(tp, self._sealed(tp, count, records)))
+            self._pump(all_of_it=False)
+
+    def send_all(self, batches: Iterable[tuple[TopicPartition, tuple[int, bytes]]]) -> None:
+        """Send batches of several partitions in as few requests as possible. See `send`."""
+        for tp, (count, records) in batches:
+            self._waiting.append(_Batch(tp, self._sealed(tp, count, records)))
+        self._pump(all_of_it=False)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged. Raises KafkaError or KohortError if a broker rejects a batch."""
+        self._pump(all_of_it=True)
+
+    def _sealed(self, tp: TopicPartition, count: int, records: bytes) -> bytes:
+        number, sequence = self._number or ProducerIdAndEpoch(-1, -1), -1
+        if self._number is not None:
+            sequence = self._sequences.get(tp, 0)
+            self._sequences[tp] = (sequence + count) & 0x7FFFFFFF
+        now = time.time_ns() // 1_000_000
+        batch = pack_batch(records, count, now, self._options.codec, number.producer_id, number.epoch, sequence)
+        return bytes(batch)
+
+    def _pump(self, *, all_of_it: bool) -> None:
+        while self._waiting or (all_of_it and any(self._flying.values())):
+            try:
+                if self._waiting:
+                    self._transmit()
+                else:
+                    self._receive(next(leader for leader, requests in self._flying.items() if requests))
+            except KafkaError as error:
+                self._recover(error)
+
+    def _transmit(self) -> None:
+        leader = self._cluster.leader(self._waiting[0].tp)
+        requests = self._flying.setdefault(leader, deque())
+        if len(requests) >= _IN_FLIGHT:
+            self._receive(leader)
+        some, size, tps = [self._waiting[0]], len(self._waiting[0].data), {self._waiting[0].tp}
+        for batch in list(self._waiting)[1:]:
+            size += len(batch.data)
+            if size > self._options.request_bytes or batch.tp in tps or self._cluster.leader(batch.tp) is not leader:
+                break
+            some.append(batch)
+            tps.add(batch.tp)
+        leader.send(self._request(some))
+        requests.append(some)
+        for _ in some:
+            self._waiting.popleft()
+
+    def _request(self, batches: Iterable[_Batch]) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for batch in batches:
+            entry = PartitionProduceData(index=batch.tp.partition, records=batch.data)
+            topics.setdefault(batch.tp.topic, []).append(entry)
+        return ProduceRequest(
+            acks=self._options.acks,
+            timeout_ms=self._options.broker.request_timeout_ms,
+            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()],
+        )
+
+    def _receive(self, leader: BlockingConnection) -> None:
+        """Process the response to the oldest request on that connection. Unacknowledged batches stay in flight."""
+        answer = leader.receive(ProduceResponse)
+        missing = {batch.tp: batch for batch in self._flying[leader][0]}
+        failed: KafkaError | None = None
+        for topic in answer.responses:
+            for one in topic.partition_responses:
+                tp, code = TopicPartition(topic.name, one.index), error_code(one.error_code)
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    missing.pop(tp)
+                else:
+                    failed = failed or KafkaError(code, f"{tp}: {_REASONS.get(code) or code.sentence}")
+        self._flying[leader][0] = list(missing.values())
+        if failed is not None:
+            raise failed
+        assert not missing
+        self._flying[leader].popleft()
+        self._progress_at, self._pause = time.monotonic(), _FIRST_PAUSE_S
+
+    def _recover(self, error: KafkaError) -> None:
+        """Resend all that is not acknowledged; brokers detect duplicates by their sequence numbers."""
+        waited_ms = (time.monotonic() - self._progress_at) * 1000
+        if not error.retriable:
+            raise error
+        if waited_ms > self._options.delivery_timeout_ms:
+            raise KohortError(f"Nothing could be written for {waited_ms / 1000:.0f} s: {error}")
+        again = [batch for requests in self._flying.values() for request in requests for batch in request]
+        self._waiting.extendleft(reversed(again))
+        self._flying.clear()
+        self._cluster.reset()
+        time.sleep(self._pause)
+        self._pause = min(1.0, 2 * self._pause)
+
+
+def new_numbers(cluster: BlockingCluster, count: int) -> list[ProducerIdAndEpoch]:
+    """Return `count` new producer ids."""
+    return cluster.ask(lambda: _init(cluster, count))
+
+
+def _init(cluster: BlockingCluster, count: int) -> list[ProducerIdAndEpoch]:
+    connection = cluster.any_connection()
+    for _ in range(count):
+        connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+    answers = [connection.receive(InitProducerIdResponse) for _ in range(count)]
+    for answer in answers:
+        if answer.error_code:
+            raise KafkaError(error_code(answer.error_code))
+    return [ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch) for answer in answers]
+
+
+def _written(cluster: BlockingCluster, tp: TopicPartition, number: ProducerIdAndEpoch) -> int:
+    return cluster.ask(lambda: _last_sequence(cluster, tp, number)) + 1
+
+
+def _last_sequence(cluster: BlockingCluster, tp: TopicPartition, number: ProducerIdAndEpoch) -> int:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
+    answer = cluster.leader(tp).call(request, DescribeProducersResponse)
+    (found,) = answer.topics[0].partitions
+    if found.error_code:
+        raise KafkaError(error_code(found.error_code), f"{tp}: its producers are not told")
+    for producer in found.active_producers:
+        if (producer.producer_id, producer.producer_epoch) == (number.producer_id, number.epoch):
+            return producer.last_sequence
+    return -1

@@ -1,0 +1,1 @@
+"""Batch source, and streaming source for queries outside of a group."""

@@ -1,0 +1,201 @@
+"""When a consumer commits by itself, what it leaves out, and what it says of a commit that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kohort import ErrorCode, TopicPartition
+from kohort.client import Cluster, CommitFailedError
+from kohort.client.consume.commits import Commits, Positions
+from kohort.client.membership.committed import committed_offsets
+from kohort.client.options import ConsumerOptions, read_options
+from kohort.errors import KohortError
+from kohort.member import OffsetAndMetadata
+from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from tests.client.conftest import eventually
+from tests.client.link import Link, linked_broker
+
+OFFSET_COMMIT = 8
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Reading:
+    """A consumer without a subscription whose positions the test sets."""
+
+    def __init__(self, cluster: Cluster, link: Link, **options: Any) -> None:
+        self.cluster, self.link = cluster, link
+        self.positions: Positions = {}
+        given: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g", "auto_commit_interval_ms": 50}
+        self.commits = Commits(cluster, read_options(ConsumerOptions, {**given, **options}), lambda: self.positions)
+        self.sent: list[dict[int, int]] = []
+        link.watch[OFFSET_COMMIT] = self._sent
+
+    def _sent(self, request: OffsetCommitRequest) -> None:
+        self.sent.append({one.partition_index: one.committed_offset for one in request.topics[0].partitions})
+
+    def read_to(self, zero: int, one: int) -> None:
+        self.positions = {ZERO: OffsetAndMetadata(zero), ONE: OffsetAndMetadata(one)}
+
+
+@asynccontextmanager
+async def reading(**options: Any) -> AsyncIterator[Reading]:
+    async with linked_broker() as (broker, link):
+        broker.topics.create("t", 2)
+        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
+            made = Reading(cluster, link, **options)
+            yield made
+            await made.commits.close()
+
+
+def refuse(code: ErrorCode) -> Any:
+    def change(answer: OffsetCommitResponse, client: str | None) -> None:
+        for one in answer.topics[0].partitions:
+            one.error_code = code
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("options", "automatic"),
+    [
+        pytest.param({}, True, id="in a group"),
+        pytest.param({"enable_auto_commit": False}, False, id="switched off"),
+        pytest.param({"group_id": None}, False, id="without a group"),
+        pytest.param({"group_id": None, "enable_auto_commit": False}, False, id="neither"),
+    ],
+)
+async def test_only_a_group_that_leaves_auto_commit_on_has_it(options: dict[str, Any], automatic: bool) -> None:
+    async with reading(**options) as here:
+        here.read_to(1, 1)
+        assert here.commits.automatic is automatic
+        await here.commits.commit_automatically()
+        assert bool(here.sent) is automatic
+        await asyncio.sleep(0.06)  # the interval
+        here.commits.commit_if_due()
+        assert bool(here.commits._tasks) is automatic
+
+
+async def test_an_auto_commit_has_only_what_moved_since_the_last_commit() -> None:
+    async with reading() as here:
+        here.read_to(3, 4)
+        await here.commits.commit_automatically()
+        await here.commits.commit_automatically()
+        here.read_to(3, 5)
+        await here.commits.commit_automatically()
+        await here.commits.commit({ZERO: 3}, None)
+        await here.commits.commit_automatically()
+        assert here.sent == [{0: 3, 1: 4}, {1: 5}, {0: 3}]
+        found = await committed_offsets(here.cluster, "g", [ZERO, ONE])
+        assert [one and one.offset for one in found.values()] == [3, 5]
+
+
+async def test_what_is_given_to_an_auto_commit_counts_and_not_where_the_consumer_is_by_then() -> None:
+    async with reading() as here:
+        before: Positions = {ZERO: OffsetAndMetadata(2)}
+        here.read_to(9, 9)
+        await here.commits.commit_automatically(before)
+        assert here.sent == [{0: 2}]
+
+
+async def test_an_auto_commit_begins_once_in_each_interval_and_not_before_the_first_is_over() -> None:
+    async with reading(auto_commit_interval_ms=3_600_000) as here:
+        here.read_to(1, 1)
+        here.commits.commit_if_due()
+        assert not here.commits._tasks  # an hour has not passed
+        here.commits._due_at = asyncio.get_running_loop().time()
+        here.commits.commit_if_due()
+        assert len(here.commits._tasks) == 1
+        here.read_to(2, 2)
+        here.commits.commit_if_due()
+        assert len(here.commits._tasks) == 1
+        await eventually(lambda: not here.commits._tasks)
+        assert here.sent == [{0: 1, 1: 1}]
+
+
+async def test_what_a_later_commit_overtakes_is_not_taken_for_what_is_on_disk() -> None:
+    # The first one's answer arrives last. Which of the two the broker has is not known.
+    async with reading() as here:
+        here.link.held[OFFSET_COMMIT] = asyncio.Event()
+        first = asyncio.create_task(here.commits.commit({ZERO: 5}, None))
+        await eventually(lambda: len(here.sent) == 1)
+        here.commits.forget([ZERO])  # given up, and won again
+        here.link.held[OFFSET_COMMIT].set()
+        await first
+        here.positions = {ZERO: OffsetAndMetadata(5)}
+        await here.commits.commit_automatically()
+        assert here.sent == [{0: 5}, {0: 5}]
+
+
+async def test_an_auto_commit_that_fails_is_logged_once_and_repeated_and_so_is_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "kohort.client")
+    async with reading() as here:
+        here.read_to(3, 4)
+        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for _ in range(2):
+            await here.commits.commit_automatically()
+        del here.link.change[OFFSET_COMMIT]
+        await here.commits.commit_automatically()
+        assert here.sent == [{0: 3, 1: 4}] * 3
+    began, ended = messages(caplog)
+    assert began.startswith("auto commit failed: group=g: ") and began.endswith("(GROUP_AUTHORIZATION_FAILED)")
+    assert "t-0 (GROUP_AUTHORIZATION_FAILED)" in began and "g: GROUP_AUTHORIZATION_FAILED" not in began
+    assert ended.startswith("auto commit works again after ")
+
+
+async def test_an_auto_commit_that_the_member_cannot_make_is_logged_with_its_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Closed:
+        async def commit(self, offsets: Positions, timeout_ms: int) -> None:
+            raise KohortError("the member is closed")
+
+    async with reading() as here:
+        here.read_to(3, 4)
+        here.commits.driver = Closed()  # type: ignore[assignment]
+        await here.commits.commit_automatically()
+    assert messages(caplog) == ["auto commit failed: group=g: the member is closed (UNKNOWN_SERVER_ERROR)"]
+
+
+async def test_a_commit_that_is_asked_for_raises_what_failed() -> None:
+    async with reading() as here:
+        here.read_to(3, 4)
+        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        with pytest.raises(CommitFailedError) as raised:
+            await here.commits.commit(None, None)
+        assert raised.value.errors == dict.fromkeys((ZERO, ONE), ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+
+async def test_after_a_commit_that_failed_nobody_relies_on_the_one_before() -> None:
+    # It may have been carried out, and then the group is behind the position.
+    async with reading() as here:
+        here.positions = {ZERO: OffsetAndMetadata(5)}
+        await here.commits.commit_automatically()
+        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        with pytest.raises(CommitFailedError):
+            await here.commits.commit({ZERO: 3}, None)
+        del here.link.change[OFFSET_COMMIT]
+        await here.commits.commit_automatically()
+        assert here.sent == [{0: 5}, {0: 3}, {0: 5}]
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    async with reading() as here:
+        here.read_to(3, 4)
+        here.link.held[OFFSET_COMMIT] = asyncio.Event()
+        task = here.commits.in_passing(here.commits.commit_automatically())
+        await eventually(lambda: bool(here.sent))
+        await here.commits.close()
+        assert task.cancelled() and not here.commits._tasks
+        here.link.held[OFFSET_COMMIT].set()
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
+    return [record.getMessage() for record in caplog.records if "commit" in record.getMessage()]

@@ -1,0 +1,66 @@
+"""Which answers tell a member nothing, so that they need not wait for records to be durable."""
+
+from typing import Any
+
+import pytest
+
+from kohort.coordinator import tells_nothing
+from kohort.errors import ErrorCode
+from kohort.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    Computation,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OfferedAssignor,
+)
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+def said(**fields: Any) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "a", "member_epoch": 3, **fields})
+
+
+def told(**fields: Any) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(**{"member_id": "a", "member_epoch": 3, **fields})
+
+
+def test_a_heartbeat_that_says_nothing_may_be_told_nothing() -> None:
+    assert tells_nothing(said(), told())
+    assert tells_nothing(HeartbeatRequest(group_id="g"), HeartbeatResponse())
+    assert not tells_nothing(HeartbeatRequest(group_id="g"), HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    assert not tells_nothing(ListGroupsRequest(), ListGroupsResponse())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told(error_code=ErrorCode.FENCED_MEMBER_EPOCH),
+        told(member_epoch=4),
+        told(assignment=Assignment()),
+        told(computation=Computation()),
+        told(refused="nobody asked"),
+    ],
+)
+def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) -> None:
+    assert not tells_nothing(said(), answer)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topic_partitions": []},
+        {"subscribed_topic_names": []},
+        {"subscribed_topic_regex": ""},
+        {"rebalance_timeout_ms": 1},
+        {"server_assignor": "uniform"},
+        {"offered_assignors": []},
+        {"offered_assignors": [OfferedAssignor(name="range")]},
+    ],
+)
+def test_an_answer_to_what_the_member_says_acknowledges_it(fields: dict[str, Any]) -> None:
+    assert not tells_nothing(said(**fields), told())
+
+
+def test_a_member_that_joins_is_told_that_it_has() -> None:
+    assert not tells_nothing(said(member_epoch=0), told(member_epoch=0))

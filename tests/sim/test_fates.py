@@ -1,0 +1,49 @@
+"""Which ends of a membership are excused: only by what happened to that member, in that life."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.errors import ErrorCode, KafkaError
+from kohort.sim import Plan, Step, World
+from kohort.sim.checks.permitted_fencing import is_fair
+from kohort.sim.world.application import Application, ApplicationSettings
+
+
+def fenced(instance: str, started: float) -> Application:
+    """A static member of group g whose first life began then, and which is fenced now."""
+    application = Application(
+        "member-0.0", ApplicationSettings("g", ("orders",), instance=instance), "", World(Plan(0)).ledger, 0
+    )
+    application.started, application.over = started, KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+    return application
+
+
+@pytest.mark.parametrize(
+    ("instance", "started", "fair"), [("i0", 10.0, True), ("i1", 10.0, False), ("i0", 30.0, False)]
+)
+def test_a_removal_excuses_the_instance_that_was_removed_and_no_later_life(
+    instance: str, started: float, fair: bool
+) -> None:
+    world = World(
+        Plan(0, members=[ApplicationSettings("g", ("orders",), instance=one) for one in ("i0", "i1")], rates=[1.0, 1.0])
+    )
+    world.watch.removed["g", "i0"] = 20.0
+    world.ledger.damaged(["g"])
+    assert is_fair(world, fenced(instance, started), lives=1) is fair
+
+
+def test_a_removal_excuses_nothing_where_no_disk_lost_what_followed() -> None:
+    world = World(Plan(0, members=[ApplicationSettings("g", ("orders",), instance="i0")], rates=[1.0]))
+    world.watch.removed["g", "i0"] = 20.0
+    assert not is_fair(world, fenced("i0", 10.0), lives=1)
+
+
+def test_the_world_notes_which_instance_an_operator_removes() -> None:
+    habits = ApplicationSettings("g", ("orders",), instance="i0", session=30_000, heartbeat=3_000)
+    steps = [Step(0.5, "start", 0), Step(20.0, "remove-member", value="g")]
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    world = World(Plan(0, 30.0, settings=settings, topics={"orders": 1}, members=[habits], rates=[1.0], steps=steps))
+    assert world.run().violation is None
+    assert world.watch.removed.keys() == {("g", "i0")}
+    assert world.watch.removed["g", "i0"] >= 20.0
