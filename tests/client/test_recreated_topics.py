@@ -12,6 +12,8 @@ from kohort.client.membership.committed import commit_outside, committed_offsets
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.versions import version_for
 from kohort.model import NO_TOPIC_ID, UUID
+from kohort.wire.messages.delete_topics import DeleteTopicsResponse
+from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -158,6 +160,43 @@ async def test_offsets_of_topics_with_and_without_known_ids_are_asked_for(
         assert await consumer.committed([here]) == {here: OffsetAndMetadata(0, "note")}
         await renew(admin, fresh)
         assert await consumer.committed([here]) == {here: None}
+
+
+async def test_a_deletion_does_not_wait_for_a_new_topic_of_the_same_name() -> None:
+    # A consumer that still uses the topic makes the broker create it again before the admin client looks.
+    async with linked_broker() as (broker, link):
+        deleted = broker.topics.create("t", 1)
+
+        def create_again(answer: DeleteTopicsResponse, client: str | None) -> None:
+            broker.topics.create("t", 1)
+
+        link.change[DeleteTopicsResponse.KEY] = create_again
+        async with Admin(bootstrap_servers=f"127.0.0.1:{link.port}", default_api_timeout_ms=1_000) as admin:
+            await admin.delete_topics(["t"])
+            assert (await admin.describe_topics(["t"]))["t"].topic_id != deleted.topic_id
+
+
+@pytest.mark.parametrize("without_ids", ["in the deletion", "in the metadata", "nowhere"])
+async def test_a_deletion_waits_while_a_broker_still_has_the_topic(without_ids: str) -> None:
+    async with linked_broker() as (broker, link):
+        deleted = broker.topics.create("t", 1)
+        stale = [True, True]
+
+        def drop_id(answer: DeleteTopicsResponse, client: str | None) -> None:
+            if without_ids == "in the deletion":
+                answer.responses[0].topic_id = NO_TOPIC_ID
+
+        def lag(answer: MetadataResponse, client: str | None) -> None:
+            if answer.topics and stale:
+                stale.pop()
+                answer.topics[0].error_code = ErrorCode.NONE
+                answer.topics[0].partitions = [MetadataResponsePartition()]
+                answer.topics[0].topic_id = NO_TOPIC_ID if without_ids == "in the metadata" else deleted.topic_id
+
+        link.change[DeleteTopicsResponse.KEY], link.change[MetadataResponse.KEY] = drop_id, lag
+        async with Admin(bootstrap_servers=f"127.0.0.1:{link.port}") as admin:
+            await admin.delete_topics(["t"])
+        assert stale == []
 
 
 def test_requests_go_by_name_where_an_id_is_missing() -> None:

@@ -33,7 +33,7 @@ from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
-from kohort.model import UUID, Millis, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -149,7 +149,7 @@ class Admin:
         response = await self._controller(question, DeleteTopicsResponse)
         for one in response.responses:
             check(one.error_code, one.name or "", one.error_message)
-        await self._until_gone(listed)
+        await self._until_gone({one.name or "": one.topic_id for one in response.responses})
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
@@ -298,11 +298,20 @@ class Admin:
 
         await self._retrying(attempt)
 
-    async def _until_gone(self, names: list[str]) -> None:
+    async def _until_gone(self, deleted: Mapping[str, UUID]) -> None:
+        """Wait until no broker that is asked knows the deleted topics.
+
+        A client that uses a topic may create a new one of the same name at any time. It has another
+        ID. Old brokers send no IDs; then a topic of the name counts as the deleted one.
+        """
+
         async def attempt() -> None:
-            known = await self._metadata(names)
-            for name in names:
-                if name in known.topics and known.topics[name].exists:
+            known = await self._metadata(list(deleted))
+            for name, topic_id in deleted.items():
+                topic = known.topics.get(name)
+                if topic is None or not topic.exists:
+                    continue
+                if topic.topic_id == topic_id or NO_TOPIC_ID in (topic.topic_id, topic_id):
                     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} is not gone yet")
 
         await self._retrying(attempt)
