@@ -11,7 +11,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.member.by_hand import T0, ByHand, phase_of, rebalancing, stable
+from tests.member.by_hand import T0, T1, ByHand, phase_of, rebalancing, stable
 from tests.member.world import tps
 
 
@@ -136,6 +136,99 @@ def test_a_member_whose_application_does_not_poll_is_out_at_that_very_moment(ins
     hand.handle(CallbackDone())
     assert hand.request(JoinGroupRequest).member_id == ""
     assert hand.request(JoinGroupRequest).reason == "the application polls again after max.poll.interval.ms"
+
+
+def test_the_goodbye_waits_for_the_answer_to_the_last_commit() -> None:
+    hand = stable(T0)
+    hand.handle(Leave())
+    number = hand.commit(T0)
+    hand.handle(CallbackDone())
+    assert LeaveGroupRequest not in hand.open
+    hand.answer_commit({T0: ErrorCode.NONE})
+    assert hand.settled == {number: {}}
+    assert LeaveGroupRequest in hand.open
+
+
+def test_a_commit_that_was_refused_once_does_not_delay_the_goodbye_and_fails_with_it() -> None:
+    hand = stable(T0)
+    number = hand.commit(T1)  # a partition that it never gives up, since it does not own it
+    hand.answer_commit({T1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+    hand.handle(Leave())
+    hand.handle(CallbackDone())
+    hand.wait(100, MemberTimer.RETRY)
+    assert LeaveGroupRequest in hand.open
+    hand.answer_commit({T1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+    assert hand.settled == {number: {T1: ErrorCode.UNKNOWN_MEMBER_ID}}
+
+
+def test_the_rebalance_is_left_once_the_repeated_commit_is_answered() -> None:
+    hand = stable(T0)
+    rebalancing(hand)
+    hand.handle(Leave())
+    number = hand.commit(T0)
+    hand.answer_commit({T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+    hand.wait(100, MemberTimer.RETRY)
+    assert hand.committing == {T0: 5}
+    hand.handle(CallbackDone())
+    assert LeaveGroupRequest not in hand.open
+    hand.answer_commit({T0: ErrorCode.NONE})
+    assert hand.settled == {number: {}}
+    assert LeaveGroupRequest in hand.open
+
+
+def test_a_commit_that_waited_for_a_rebalance_is_sent_again_by_a_leaving_member() -> None:
+    # It no longer waits for the rebalance, in which it takes no part.
+    hand = stable(T0, T1)
+    hand.commit(T0, T1)
+    hand.answer_commit({T0: ErrorCode.REBALANCE_IN_PROGRESS, T1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+    assert JoinGroupRequest not in hand.open
+    hand.handle(Leave())
+    hand.wait(100, MemberTimer.RETRY)
+    assert hand.committing == {T0: 5, T1: 5}
+
+
+def test_a_member_that_is_thrown_out_does_not_wait_for_the_answer_to_its_goodbye() -> None:
+    hand = saying_goodbye()
+    hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+
+
+def test_a_member_that_has_no_id_leaves_without_a_coordinator() -> None:
+    hand = ByHand()
+    hand.handle(Subscribe(frozenset({"t"})))
+    hand.handle(Leave())
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+
+
+def test_a_static_member_that_leaves_during_its_first_join_does_not_wait_for_the_answer() -> None:
+    hand = ByHand(instance_id="i")
+    hand.start("t")
+    assert JoinGroupRequest in hand.open
+    hand.handle(Leave())
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+
+
+def test_a_member_that_leaves_after_it_was_put_out_has_lost_its_partitions() -> None:
+    hand = stable(T0)
+    hand.handle(PollEnded())
+    hand.wait(300_000, MemberTimer.POLL)
+    assert phase_of(hand) is Phase.STALE
+    hand.handle(Leave())
+    assert (hand.last.lost, hand.last.revoke) == (tps("t", 0), None)
+
+
+@pytest.mark.parametrize("has_coordinator", [True, False])
+def test_a_member_that_is_late_before_its_first_join_is_answered_has_nobody_to_tell(has_coordinator: bool) -> None:
+    hand = ByHand()
+    hand.handle(Subscribe(frozenset({"t"})))
+    if has_coordinator:
+        hand.handle(CoordinatorFound())
+    hand.handle(PollEnded())
+    hand.wait(300_000, MemberTimer.POLL)
+    assert phase_of(hand) is Phase.STALE
+    assert LeaveGroupRequest not in hand.open
 
 
 # What ends a member for good

@@ -1,6 +1,5 @@
 """Joining a generation: when a member must join, when it may, and the answer of the coordinator."""
 
-from kohort.assignor import RebalanceProtocol
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member.callbacks import Callback, CallbackKind
 from kohort.member.classic.leaving import rejoin_if_stale
@@ -41,7 +40,7 @@ def rejoin_if_needed(member: ClassicState) -> None:
 
 def _rejoin_if_metadata_differs(member: ClassicState) -> None:
     member.metadata_compared = True
-    if not member.counts or not member.counts.keys() <= member.asked:
+    if not member.counts.keys() <= member.asked:
         return
     changed = sorted(topic for topic, count in member.counts.items() if member.partitions.get(topic) != count)
     if changed:
@@ -52,9 +51,7 @@ def _rejoin_if_metadata_differs(member: ClassicState) -> None:
 
 def join_if_possible(member: ClassicState) -> None:
     """Send JoinGroup once the application has given up partitions as required and their commits were answered."""
-    eager = member.protocol is RebalanceProtocol.EAGER
-    free = member.callbacks.idle if eager else member.callbacks.only_assigning
-    if not free or not member.link.ready(member.now) or member.commits.blocks_rejoining:
+    if not member.callbacks.only_assigning or not member.link.ready(member.now) or member.commits.blocks_rejoining:
         return
     request = join_request(
         member.config,

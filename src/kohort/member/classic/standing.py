@@ -64,7 +64,7 @@ class ClassicState(AnyMember):
     @property
     def is_answered(self) -> bool:
         """Whether the member is stable with an assignment that reflects its current subscription."""
-        return self.phase is Phase.STABLE and self.topics == self.joined_topics
+        return self.phase is Phase.STABLE  # which it leaves as soon as it subscribes to other topics
 
     # -- transitions
 
@@ -78,7 +78,6 @@ class ClassicState(AnyMember):
         """Prepare to join. An eager member gives up all partitions first, any other those of unsubscribed topics."""
         self.reason = reason
         self.rejoin = None
-        self.phase_request = None
         if self.phase is not Phase.PREPARING:
             self.enter(Phase.PREPARING)
         # A rejoin may be required while an assignment arrives: its partitions are then given up again before the join.
@@ -107,7 +106,6 @@ class ClassicState(AnyMember):
         self.generation = None
         self.is_leader, self.lead, self.counts, self.near = False, None, {}, None
         self.last_generation = NO_GENERATION
-        self.rejoin = None
         self.phase_request = None
         self.callbacks.forget_waiting()
         self.commits.drop_all(code)
