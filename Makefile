@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,8 +27,12 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## every test; those that need Java skip without it; what failed beside others is tried once more alone
-	$(PYTEST) -n $(WORKERS) --dist loadgroup || $(PYTEST) -n 0 --last-failed --last-failed-no-failures none --maxfail 1
+test: $(VENV)/.develop ## the tests for every day, six minutes; the last lines name those that this machine cannot run
+	$(PYTEST) -n $(WORKERS) --dist loadgroup
+
+test-all: $(VENV)/.develop ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 35 minutes
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "long and not kafka"
+	$(PYTEST) -n 0 -m "long and kafka"
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
 

@@ -9,6 +9,7 @@ import pytest
 from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
+from tests.last_lines import LastLines
 
 QUICK_CONSUMER_GROUPS = {
     "group.consumer.heartbeat.interval.ms": "200",
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="kohort",
         help="which broker the tests of clients run against (default: kohort)",
     )
+    parser.addoption("--all", action="store_true", help="run the tests marked `long`, too")
     parser.addoption("--rewrite", action="store_true", help="write what is heard into tests/scenarios/*.txt")
 
 
@@ -41,36 +43,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("any_broker", chosen[named], indirect=True, scope="session")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LastLines(), "last_lines")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs Apache Kafka, or takes minutes, unless it was asked for: `make interop` asks."""
+    """Leave out the tests that run Apache Kafka and the long ones, unless the command line asks for them."""
+    for item in items:
+        for mark in item.iter_markers("long"):
+            assert mark.args, f"{item.nodeid}: `long` needs the reason"
     if config.getoption("--broker") != "kohort":
         return
-    markers = ["kafka"] if "thorough" in config.getoption("markexpr") else ["kafka", "thorough"]
-    left_out = {item for item in items if any(map(item.get_closest_marker, markers))}
-    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    items[:] = [item for item in items if item not in left_out]
+    asks_for_long = config.getoption("--all") or "long" in config.getoption("markexpr")
+    named = tuple(argument for argument in config.args if "::" in argument)
+
+    def left_out(item: pytest.Item) -> bool:
+        is_long = item.get_closest_marker("long") is not None
+        if item.get_closest_marker("kafka") is not None:
+            return not (is_long and asks_for_long)
+        return is_long and not asks_for_long and not item.nodeid.startswith(named)
+
+    config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
+    items[:] = [item for item in items if not left_out(item)]
 
 
 @pytest.fixture
 def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Say under what conditions a test passed, where these weaken it; the run's last lines repeat it."""
     return lambda text: request.node.user_properties.append(("remark", text))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the remarks of all tests; those of other processes arrive with their reports."""
-    remarks = [
-        f"{report.nodeid}: {text}"
-        for kind in ("passed", "failed")
-        for report in terminalreporter.stats.get(kind, ())
-        if report.when == "call"
-        for name, text in report.user_properties
-        if name == "remark"
-    ]
-    if remarks:
-        terminalreporter.section("remarks")
-        for line in remarks:
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def test_what_does_not_go_together_is_a_sentence(arguments: tuple[str, ...], sai
     assert said in done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.long("starts a cluster of Spark")
 def test_spark_submit_runs_the_same_job_with_its_own_master(tmp_path: Path) -> None:
     write(tmp_path / "made", Scale(commits=3_000, groups=3, days=1, window_ms=3_600_000, shards=2), lambda line: None)
     script = tmp_path / "analyse.py"

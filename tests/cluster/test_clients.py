@@ -13,7 +13,7 @@ from tests.interop.mixed.needs import need
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.thorough,
+    pytest.mark.long("one case per client and protocol, with a cluster each"),
     pytest.mark.timeout(240),
 ]
 

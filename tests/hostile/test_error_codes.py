@@ -19,7 +19,7 @@ from tests.interop.conversation.stage import Stage
 from tests.interop.kohort import running_kohort
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("skip", "xfail", "mark.kafka", "mark.thorough")
+LEFT_OUT = ("skip", "xfail", "mark.kafka", "mark.long")
 """Marks of tests that prove nothing in each run of the suite."""
 
 

@@ -38,8 +38,9 @@ SETTINGS = {
 }
 ALWAYS = {("java", "eager"), ("librdkafka", "consumer")}
 """Of all these, those that always run."""
+OF_MANY = pytest.mark.long("the same with each other client")
 KINDS = [
-    pytest.param(client, protocol, marks=() if (client, protocol) in ALWAYS else pytest.mark.thorough)
+    pytest.param(client, protocol, marks=() if (client, protocol) in ALWAYS else OF_MANY)
     for client in CLIENTS
     for protocol in SPEAK.get(client, PROTOCOLS)
 ]

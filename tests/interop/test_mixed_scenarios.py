@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import confluent_kafka
@@ -51,22 +51,16 @@ def start(any_broker: Broker, fresh: str, tmp_path: Path) -> Iterator[Callable[[
 
 
 def kinds(*daily: str, **unable: str) -> pytest.MarkDecorator:
-    """All that have it: `daily` for every day, the others when all are asked for.
+    """All clients but the `unable`, which are named with underscores and the reason.
 
-    `unable` are skipped with the reason, named with underscores.
+    The `daily` ones run in each run of the suite, the others with the long tests.
     """
+    able = [kind for kind in KINDS if kind.name.replace("-", "_") not in unable]
+    assert len(able) == len(KINDS) - len(unable)
+    of_many = pytest.mark.long("the same with each other client")
     return pytest.mark.parametrize(
-        "kind",
-        [pytest.param(kind, marks=_marks(kind.name, daily, unable)) for kind in KINDS],
-        ids=[kind.name for kind in KINDS],
+        "kind", [pytest.param(kind, id=kind.name, marks=() if kind.name in daily else of_many) for kind in able]
     )
-
-
-def _marks(name: str, daily: Sequence[str], unable: Mapping[str, str]) -> list[pytest.MarkDecorator]:
-    reason = unable.get(name.replace("-", "_"))
-    if reason is not None:
-        return [pytest.mark.skip(reason=reason)]
-    return [] if name in daily else [pytest.mark.thorough]
 
 
 @pytest.fixture(autouse=True)

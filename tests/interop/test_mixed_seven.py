@@ -47,7 +47,7 @@ RECORDS_PER_S = 200
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
 
 
-@pytest.mark.thorough  # the shared group below has them all
+@pytest.mark.long("one case per client; they are all in the shared group below")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_client_of_each_kind_reads_and_commits_alone(
     kind: Kind, any_broker: Broker, fresh: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -11,9 +11,11 @@ from kohort.lab.order import PROTOCOLS
 from kohort.lab.play import played
 from kohort.lab.trial import Trial
 
+_OF_MANY = pytest.mark.long("the same under another protocol")
+
 
 @pytest.mark.parametrize(
-    "protocol", [one if one == "cooperative" else pytest.param(one, marks=pytest.mark.thorough) for one in PROTOCOLS]
+    "protocol", [one if one == "cooperative" else pytest.param(one, marks=_OF_MANY) for one in PROTOCOLS]
 )
 def test_a_bounce_reads_every_record_once(protocol: str) -> None:
     trial = Trial(

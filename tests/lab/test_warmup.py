@@ -16,6 +16,7 @@ from kohort.lab.measure import measure
 from kohort.lab.play import played
 from kohort.lab.trial import Outcome, Trial
 
+_OF_MANY = pytest.mark.long("the same under another protocol or with another store")
 _TRIAL = Trial(scenario="bounce", broker="kohort", client="kohort", protocol="", members=3, partitions=6, settle_s=30.0)
 _LONG_MS = 1_500
 """So long a restoring cannot be mistaken for anything else, however busy the machine is."""
@@ -27,7 +28,7 @@ def broker() -> Iterator[LabBroker]:
         yield running
 
 
-@pytest.mark.parametrize("protocol", ["cooperative", pytest.param("consumer", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("protocol", ["cooperative", pytest.param("consumer", marks=_OF_MANY)])
 def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(protocol: str, broker: LabBroker) -> None:
     trial = replace(
         _TRIAL, scenario="scale-out", protocol=protocol, members=2, warmup=True, restore_ms=_LONG_MS, rest_ms=0
@@ -47,8 +48,8 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
     ("protocol", "store"),
     [
         ("consumer", "rocksdb"),
-        pytest.param("consumer", "memory", marks=pytest.mark.thorough),
-        pytest.param("cooperative", "rocksdb", marks=pytest.mark.thorough),
+        pytest.param("consumer", "memory", marks=_OF_MANY),
+        pytest.param("cooperative", "rocksdb", marks=_OF_MANY),
     ],
 )
 def test_no_count_goes_back_when_copies_take_over(protocol: str, store: str, broker: LabBroker) -> None:

@@ -102,7 +102,7 @@ def test_a_driver_that_dies_at_every_step_is_exactly_once_in_postgresql(bootstra
     assert topic.lag(queries.group) == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.long("starts Spark four times per case")
 @pytest.mark.parametrize("sink", ["files", "parquet"])
 def test_a_driver_that_dies_at_every_step_loses_nothing(bootstrap: str, home: Path, sink: str) -> None:
     topic = Topic(bootstrap, 3)
@@ -119,7 +119,7 @@ def test_a_driver_that_dies_at_every_step_loses_nothing(bootstrap: str, home: Pa
     assert 0 < len(twice) <= 100 if sink == "files" else not twice
 
 
-@pytest.mark.thorough
+@pytest.mark.long("starts Spark, and loses a worker of it")
 def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap: str, home: Path) -> None:
     topic = Topic(bootstrap, 3)
     topic.produce(rows(600, 3))
@@ -129,7 +129,7 @@ def test_a_python_worker_that_dies_is_replaced_and_its_rows_come_once(bootstrap:
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
 
 
-@pytest.mark.thorough
+@pytest.mark.long("starts a cluster of Spark")
 def test_an_executor_that_dies_is_replaced_and_its_rows_come_once(bootstrap: str, home: Path, spark_home: Path) -> None:
     # Two executors, each a JVM of its own, as on a cluster.
     topic = Topic(bootstrap, 3)
