@@ -20,10 +20,11 @@ RESTART = 800
 class HeldGroup:
     """A group and its members, none of which has anything but its id."""
 
-    def __init__(self, assignor: str = "range") -> None:
+    def __init__(self, assignor: str = "range", protocol_type: str = "consumer") -> None:
         self.shell = Shell(GroupConfig(heartbeat_hold_ms=9_000, initial_rebalance_delay_ms=0))
         self.answers: dict[object, object] = {}
         self._assignor = assignor
+        self._protocol_type = protocol_type
         self._strangers = count()
 
     def wait(self, milliseconds: int) -> None:
@@ -41,7 +42,7 @@ class HeldGroup:
             session_timeout_ms=45_000,
             rebalance_timeout_ms=60_000,
             member_id=member_id,
-            protocol_type="consumer",
+            protocol_type=self._protocol_type,
             protocols=[
                 JoinGroupRequestProtocol(name=self._assignor, metadata=encode_subscription(Subscription(["t"])))
             ],

@@ -10,7 +10,7 @@ from kohort.coordinator.prompt.holds import HeldHeartbeats
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.coordinator.held_group import HeldGroup
 
 RHYTHM = 3_000
@@ -188,6 +188,67 @@ def test_members_by_librdkafka_that_may_join_again_still_wait_for_the_last() -> 
     assert group.told() == []
     group.beat(late)
     assert set(group.told()) == {late, *others}
+
+
+def test_members_by_librdkafka_that_may_join_again_do_not_wait_for_one_that_is_overdue() -> None:
+    group, _, _, others = just_joined(ClientKind.LIBRDKAFKA)
+    group.wait(RHYTHM + 300)
+    assert set(group.told()) == set(others)
+
+
+def test_a_member_that_was_overdue_is_told_by_its_next_heartbeat_though_another_is_still_overdue() -> None:
+    group = group_of(ClientKind.OTHER)
+    late, later, leaver, other = group.members
+    group.release(late)
+    group.release(later)
+    group.leave(leaver)
+    group.wait(RHYTHM + 300)
+    assert group.told() == [other]
+    beat = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=late)
+    (answer,) = group.shell.beat(beat, late).replies.values()
+    assert answer == HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_members_of_groups_that_are_no_consumers_are_told_at_once() -> None:
+    # Whether the workers of Kafka Connect stop everything while they rebalance is not known to the coordinator.
+    group = HeldGroup(protocol_type="connect").at_rest()
+    late, leaver, other = group.members
+    group.release(late)
+    group.leave(leaver)
+    assert group.told() == [other]
+
+
+def test_newcomers_of_a_cooperative_group_are_not_waited_for_once_a_member_has_left() -> None:
+    # Nobody processes its partitions, so the rest is told although a member has no heartbeat in hand.
+    group = HeldGroup("cooperative-sticky").at_rest(4)
+    late, leaver, *others = group.members
+    group.release(late)
+    group.join()
+    assert group.told() == []
+    group.leave(leaver)
+    assert set(group.told()) == set(others)
+
+
+def test_a_heartbeat_that_another_client_repeats_puts_off_the_next() -> None:
+    group = group_of(ClientKind.JAVA, members=1)
+    [member] = group.shell.shard.groups["g"].members.values()
+    due = next_heartbeat_at(member)
+    group.release(member.member_id)
+    assert group.answer_to(member.member_id) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    group.wait(100)
+    group.beat(member.member_id)
+    assert next_heartbeat_at(member) == due + 100
+
+
+@pytest.mark.parametrize("client", ClientKind)
+def test_the_first_heartbeat_is_due_a_rhythm_after_the_member_has_its_assignment(client: ClientKind) -> None:
+    group = HeldGroup()
+    group.wait(1_234)
+    group.join()
+    group.share()
+    [member] = group.shell.shard.groups["g"].members.values()
+    member.client = client
+    assert next_heartbeat_at(member) == group.shell.now + RHYTHM
 
 
 def test_a_heartbeat_that_librdkafka_repeats_does_not_put_off_the_next() -> None:

@@ -46,8 +46,52 @@ def test_who_comes_late_is_not_waited_for_and_nor_is_the_next(group: HeldGroup) 
     assert group.told() == group.members
     group.share()
     group.beat(*group.members)
+    group.wait(4_000)
     group.leave(group.members[0])
     assert group.told() == group.members
+
+
+def test_a_member_that_joins_again_by_itself_does_not_wait_for_a_successor(group: HeldGroup) -> None:
+    # It has given up everything.
+    leaver, impatient, _ = group.members
+    group.leave(leaver)
+    group.release(impatient)
+    group.join(impatient)
+    group.wait(100)
+    group.share()
+    group.beat(*group.members)
+    leader = group.shell.shard.groups["g"].leader_id
+    assert leader is not None
+    group.join(leader)
+    assert set(group.told()) == set(group.members)
+
+
+def test_a_wait_that_one_member_ended_says_nothing_of_successors(group: HeldGroup) -> None:
+    leaver, impatient, other = group.members
+    group.leave(leaver)
+    group.release(impatient)
+    group.join(impatient)
+    assert set(group.told()) == {impatient, other}
+    group.wait(4_000)
+    group.join(other)
+    group.share()
+    group.beat(*group.members)
+    group.leave(other)
+    assert not group.told(), "a successor is expected as before"
+
+
+def test_a_wait_that_all_members_ended_says_nothing_of_successors(group: HeldGroup) -> None:
+    leaver, *others = group.members
+    for member_id in others:
+        group.release(member_id)
+    group.leave(leaver)
+    for member_id in others:
+        group.join(member_id)
+    group.share()
+    group.wait(4_000)
+    group.beat(*others)
+    group.leave(others[0])
+    assert not group.told(), "a successor is expected as before"
 
 
 def test_of_two_that_leave_both_are_waited_for(group: HeldGroup) -> None:
