@@ -25,7 +25,7 @@ class ErrorCode(IntEnum):
 
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error; its log says which"
     NONE = 0, "no error"
-    OFFSET_OUT_OF_RANGE = 1, "the offset is outside what the partition holds"
+    OFFSET_OUT_OF_RANGE = 1, "the offset is outside the partition's range"
     CORRUPT_MESSAGE = 2, "the record batch fails its checksum or is malformed", True
     UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker does not have that topic or partition", True
     INVALID_FETCH_SIZE = 4, "the fetch size is invalid"

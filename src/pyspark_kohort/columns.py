@@ -60,7 +60,7 @@ def check_written_columns(schema: StructType, topic: str | None) -> None:
     for field in schema:
         if field.name not in _WRITTEN:
             known = ", ".join(_WRITTEN)
-            raise ConfigError(f"Column {field.name} is nothing to write by format kohort, which takes {known}.")
+            raise ConfigError(f"Column {field.name} cannot be written by format kohort, which writes {known}.")
         kind, kinds = field.dataType.simpleString(), _WRITTEN[field.name]
         if kind not in kinds:
             raise ConfigError(f"Column {field.name} must be {' or '.join(kinds)} to be written, not {kind}; cast it.")

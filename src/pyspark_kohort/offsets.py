@@ -56,7 +56,7 @@ class Claim(NamedTuple):
         """Parse a claim. Raises ValueError if `text` is not one."""
         root, dot, number = text.rpartition(".")
         if not dot or not root or not number.isdecimal():
-            raise ValueError(f"{text!r} is no claim")
+            raise ValueError(f"{text!r} is not a claim")
         return cls(root, int(number))
 
 
@@ -115,7 +115,7 @@ def offset_from_json(data: object) -> Offset:
         }
     except (ValueError, AttributeError) as error:
         text = json.dumps(data)
-        raise KohortError(f"The checkpoint holds {text:.200}, which is no offset of this source: {error}") from None
+        raise KohortError(f"The checkpoint holds {text:.200}, which is not an offset of this source: {error}") from None
     return Offset(positions, pins, query, epoch, group, ids or {}, claims)
 
 
@@ -230,13 +230,13 @@ def _entries(data: object, least: int = 0) -> Iterable[tuple[TopicPartition, str
 def _partition(name: str) -> int:
     digits = name.removesuffix("@")
     if not digits.isascii() or not digits.isdigit():
-        raise ValueError(f"{name} is no partition number")
+        raise ValueError(f"{name} is not a partition number")
     return int(digits)
 
 
 def _number(name: str, number: Any, least: int) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ValueError(f"{number} of partition {name} is no number from {least} on")
+        raise ValueError(f"{number} of partition {name} is not a number of at least {least}")
     return number
 
 

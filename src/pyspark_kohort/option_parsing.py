@@ -48,7 +48,7 @@ class GivenOptions:
         return self._read(name, default, "true or false", lambda text: {"true": True, "false": False}[text.lower()])
 
     def number(self, name: str, default: int) -> int:
-        return self._read(name, default, "a whole number from 1 on", _positive)
+        return self._read(name, default, "a whole number of at least 1", _positive)
 
     def limit(self, name: str) -> int | None:
         """Return the number, or None (no limit) if the option is not set."""

@@ -158,8 +158,8 @@ _ASSIGNORS = {
 _OTHER_PROTOCOL: Mapping[Protocol, Mapping[str, str]] = {
     Protocol.CLASSIC: {"kafka.group.remote.assignor": "the members compute the assignment"},
     Protocol.CONSUMER: {
-        "kafka.session.timeout.ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",
-        "kafka.heartbeat.interval.ms": "the broker says how often (group.consumer.heartbeat.interval.ms)",
+        "kafka.session.timeout.ms": "the broker sets the session timeout (group.consumer.session.timeout.ms)",
+        "kafka.heartbeat.interval.ms": "the broker sets the interval (group.consumer.heartbeat.interval.ms)",
         "kafka.partition.assignment.strategy": "the broker computes it (kafka.group.remote.assignor)",
     },
 }
@@ -189,9 +189,9 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> Options:
         raise ConfigError(f"{name} is for batch queries; a stream has no end (Trigger.AvailableNow stops at today's).")
     ending = _bound(given, "ending", Latest())
     if not streaming and isinstance(starting, Latest):
-        raise ConfigError("startingOffsets=latest leaves a batch query nothing to read.")
+        raise ConfigError("startingOffsets=latest leaves nothing to read for a batch query.")
     if isinstance(ending, Earliest) or (isinstance(ending, Exact) and offsets.EARLIEST in ending.offsets.values()):
-        raise ConfigError("endingOffsets=earliest leaves a batch query nothing to read.")
+        raise ConfigError("endingOffsets=earliest leaves nothing to read for a batch query.")
     return Options(
         broker=broker,
         topics=topics,

@@ -52,7 +52,7 @@ def test_the_first_sentence_says_how_much_and_who() -> None:
 
 
 def test_a_quiet_cluster_gets_a_page_too() -> None:
-    assert "no partition stood still" in headline(_findings(_group("orders", 0)))
+    assert "no partition waited longer" in headline(_findings(_group("orders", 0)))
     nothing = _findings()
     nothing.whole = {"begin_at": None, "end_at": None, "commits": None, "groups": 0, "partitions": 0}
     assert "0 rebalances" in page(nothing)
@@ -81,7 +81,7 @@ def test_records_that_could_not_be_read_are_told_before_the_figures() -> None:
         "1,200 records of __consumer_offsets, damaged or of a newer version, could not be read, the first at offset 12"
     )
     html = page(found)
-    assert html.index(sentence) < html.index("The groups that hurt most")
+    assert html.index(sentence) < html.index("Groups with the most waiting time")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def records(path: Path) -> int:
 def test_a_last_batch_that_was_being_written_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = bytes(encode_pairs(BATCH, AT))
     assert records(segment(tmp_path, 0, whole + whole[:50])) == 3
-    assert "ends within a batch: its last 50 bytes are left out" in caplog.text
+    assert "ends within a batch: its last 50 bytes are ignored" in caplog.text
 
 
 def test_a_segment_that_is_half_a_copy_is_refused(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def test_the_person_is_told_what_the_figures_are_without(spark: SparkSession, tm
     assert (found.whole["commits"], found.whole["end_at"]) == (2, AT + 5 * MINUTE)
     assert left_out(found) == [
         "2 records of __consumer_offsets, damaged or of a newer version, could not be read, the first at offset 2 of"
-        " partition 7. All figures are without what they say.",
-        "2 records of __kohort_rebalances, damaged or of a newer version, could not be read. All figures are without"
-        " what they say.",
+        " partition 7. The figures do not include them.",
+        "2 records of __kohort_rebalances, damaged or of a newer version, could not be read. The figures do not include"
+        " them.",
     ]
 
 

@@ -60,7 +60,7 @@ def test_a_peer_that_sends_a_request_byte_by_byte_is_closed(caplog: pytest.LogCa
         assert TIMEOUT_S < world.loop.time() - began < TIMEOUT_S + 3
 
     in_virtual_time(steps)
-    assert "a request did not arrive whole within frame.read.timeout.ms" in caplog.text
+    assert "a request did not arrive completely within frame.read.timeout.ms" in caplog.text
 
 
 def test_the_clock_begins_with_the_request_that_is_not_whole() -> None:

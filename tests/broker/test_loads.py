@@ -125,7 +125,7 @@ async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_coun
     start_broker: MakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def warned() -> list[logging.LogRecord]:
-        return [record for record in caplog.records if "it gives orders-0 to nobody" in record.getMessage()]
+        return [record for record in caplog.records if "it assigns orders-0 to no member" in record.getMessage()]
 
     names = f"{__name__}:Forgetful,uniform"
     broker = await start_broker(BrokerOptions(port=0, settings=SETTINGS | {"group.consumer.assignors": names}))
@@ -139,7 +139,7 @@ async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_coun
         request = ConsumerGroupDescribeRequest(group_ids=["g"])
         (group,) = (await peer.ask(request, 1, ConsumerGroupDescribeResponse)).groups
     assert {member.reason for member in group.members} == {
-        "the last target counts on. The assignor 'forgetful' is not followed: it gives orders-0 to nobody."
+        "the last target stays in force. The assignor 'forgetful' was rejected: it assigns orders-0 to no member."
     }
     assert [(record.levelname, "group=g" in record.getMessage()) for record in warned()] == [("WARNING", True)]
 

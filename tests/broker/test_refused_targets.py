@@ -36,7 +36,7 @@ class LeavesOut(FirstTakesAll):
 async def test_the_broker_warns_of_it_and_its_own_assignor_computes_after_the_rebalance_timeout(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    reason = "it gives orders-0 to nobody"
+    reason = "it assigns orders-0 to no member"
     options: dict[str, Any] = {"group_protocol": "consumer", "group_local_assignors": [LeavesOut()]}
     async with Broker(BrokerOptions(port=0)) as broker:
         broker.topics.create("orders", 3)

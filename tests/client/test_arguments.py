@@ -17,7 +17,7 @@ NOWHERE = "127.0.0.1:1"
 HERE = TopicPartition("t", 0)
 
 WHOLE, LEAST, SECONDS = "but must be a whole number", "but must be at least", "but must be a number of seconds"
-NO_PARTITION = "is no partition: give TopicPartition"
+NO_PARTITION = "is not a partition: pass TopicPartition"
 
 CONSUMER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda c: c.poll(0.5), f"max_records is 0.5, {WHOLE}"),
@@ -41,7 +41,7 @@ CONSUMER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda c: c.incremental_unassign([(0, "t")]), NO_PARTITION),
     (lambda c: c.pause([("t", True)]), f"the partition of t is True, {WHOLE}"),
     (lambda c: c.lag(("t", None)), f"the partition of t is None, {WHOLE}"),
-    (lambda c: c.subscribe([7]), "7 is no topic: topics have names"),
+    (lambda c: c.subscribe([7]), "7 is not a topic: pass the topic's name"),
     (lambda c: c.commit({HERE: 1.5}), f"the offset of t-0 is 1.5, {WHOLE}"),
     (lambda c: c.commit({HERE: OffsetAndMetadata(-3)}), f"the offset of t-0 is -3, {LEAST} 0"),
     (lambda c: c.commit({HERE: 1}, timeout=-1), f"timeout is -1, {SECONDS}"),
@@ -84,7 +84,7 @@ async def test_a_producer_refuses_it(any_broker: Any, new_topic: Any) -> None:
         for options, sentence in cases:
             with pytest.raises(ConfigError, match=sentence):
                 await producer.send(topic, b"x", **options)
-        with pytest.raises(ConfigError, match="7 is no topic"):
+        with pytest.raises(ConfigError, match="7 is not a topic"):
             await producer.send(7, b"x")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=f"timeout is -1, {SECONDS}"):
             await producer.close(timeout=-1)

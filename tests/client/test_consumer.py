@@ -413,7 +413,7 @@ async def test_what_makes_no_sense_is_refused(any_broker: Broker, new_topic: New
             await consumer.poll()
         assert await polling == []
     async with consumer_of(any_broker, here.topic, group_id=fresh) as consumer:
-        with pytest.raises(KohortError, match="either that or assign"):
+        with pytest.raises(KohortError, match="excludes assign"):
             consumer.assign([here])
         with pytest.raises(ConfigError, match="at least one topic"):
             consumer.subscribe([])

@@ -180,7 +180,7 @@ async def test_an_answer_that_leaves_a_partition_out_is_logged_and_asked_for_aga
             del link.change[FETCH]
             assert [record.partition for record in await take(consumer, 1)] == [0]
     began, ended = [record.getMessage() for record in caplog.records]
-    assert began.startswith("not fetched: t-0: the broker's answer leaves the partition out; ")
+    assert began.startswith("not fetched: t-0: the broker's answer lacks the partition; ")
     assert ended.startswith("fetched again after ") and ended.endswith(" s: t-0")
 
 
@@ -489,7 +489,7 @@ async def test_without_a_policy_an_offset_out_of_range_is_raised_when_what_was_f
         assert len(here.news) == 1 and here.errors.waits_to_be_told(state)
         here.errors.raise_error()
         state.take(10)
-        with pytest.raises(KafkaError, match="t-0: offset 8 is outside what the partition holds"):
+        with pytest.raises(KafkaError, match="t-0: offset 8 is out of range"):
             here.errors.raise_error()
         assert not here.errors.waits_to_be_told(state) and here.pause_of(state) > 0.5
 

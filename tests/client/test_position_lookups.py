@@ -228,7 +228,7 @@ async def test_a_partition_that_an_answer_leaves_out_is_an_error() -> None:
         ask.link.change[LIST_OFFSETS] = leave_out
         ask.states[ZERO].reset = ask.states[ONE].reset = OffsetSpec.LATEST
         errors = await ask.lookups.ask_offsets(ask.node, turns)
-        assert list(errors) == [ZERO] and "leaves this partition out" in str(errors[ZERO])
+        assert list(errors) == [ZERO] and "lacks this partition" in str(errors[ZERO])
         assert ask.states[ONE].position == 5
 
 

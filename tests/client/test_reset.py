@@ -90,6 +90,6 @@ async def test_none_leaves_it_to_the_application(any_broker: Broker, new_topic: 
         assert await consumer.poll(timeout=0.3) == []
         assert await consumer.position(here) == 5
         consumer.seek(here, 99)
-        with pytest.raises(KafkaError, match="seek, or reset") as raised:
+        with pytest.raises(KafkaError, match="seek, or set auto_offset_reset") as raised:
             await take(consumer, 1)
         assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE

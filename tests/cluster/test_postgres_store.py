@@ -403,7 +403,7 @@ def test_a_database_that_became_another_clusters_is_not_followed(join: Open) -> 
     store = join(1)
     with psycopg.connect(store.home.dsn) as connection:
         connection.execute("UPDATE kohort.cluster SET cluster_id = 'another'")
-    with pytest.raises(Fenced, match="not that of cluster"):
+    with pytest.raises(Fenced, match="no longer belongs to cluster"):
         store.home.read()
 
 

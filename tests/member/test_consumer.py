@@ -460,7 +460,7 @@ def test_a_broker_that_lets_no_member_compute_is_told_apart_at_once() -> None:
     answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=5, assignment=Assignment())
     error = member.handle(Responded(join.request, answer), 110).error
     assert error is not None and error.code is ErrorCode.UNSUPPORTED_ASSIGNOR
-    assert "leave group_local_assignors out" in error.sentence
+    assert "remove group_local_assignors" in error.sentence
 
 
 def test_what_does_not_count_is_a_warning() -> None:

@@ -38,9 +38,9 @@ def complaint(assignor: FirstTakesAll, given: Given, owned: Given | None = None)
     [
         ({"a": [0, 2], "b": [1]}, None),
         ({"a": [0, 1, 2]}, None),
-        ({"a": [0], "b": [1]}, "it gives t-2 to nobody, and nobody reads what is left out"),
-        ({}, "it gives t-0 and 2 more to nobody, and nobody reads what is left out"),
-        ({"stranger": [0, 1, 2]}, "it gives t-0 and 2 more to nobody, and nobody reads what is left out"),
+        ({"a": [0], "b": [1]}, "it assigns t-2 to no member, so no member reads it"),
+        ({}, "it assigns t-0 and 2 more to no member, so no member reads it"),
+        ({"stranger": [0, 1, 2]}, "it assigns t-0 and 2 more to no member, so no member reads it"),
     ],
 )
 def test_partitions_that_are_given_to_nobody(given: Given, expected: str | None) -> None:
@@ -49,14 +49,14 @@ def test_partitions_that_are_given_to_nobody(given: Given, expected: str | None)
 
 def test_a_partition_that_is_given_twice() -> None:
     said = complaint(FirstTakesAll(), {"a": [0, 1], "b": [1, 2]})
-    assert said is not None and said.startswith("it gives t-1 to both ") and said.endswith(", and both read it")
+    assert said is not None and said.startswith("it assigns t-1 to both ") and said.endswith(", so both read it")
 
 
 def test_a_cooperative_assignor_leaves_out_what_changes_hands() -> None:
     owned = {"a": [0, 1, 2]}
     assert complaint(FirstTakesAll(), {"a": [0, 1], "b": []}, owned) is None
     said = complaint(Eager(), {"a": [0, 1], "b": []}, owned)
-    assert said is not None and said.startswith("it gives t-2 to nobody")
+    assert said is not None and said.startswith("it assigns t-2 to no member")
 
 
 class GivesNothing(FirstTakesAll):
@@ -80,5 +80,5 @@ def test_the_leader_warns_and_the_group_follows_the_assignment_as_in_kafka() -> 
     world.run(10_000)
     assert one.is_settled and not world.owners()
     assert one.warnings == [
-        "the assignor 'gives-nothing' is wrong: it gives t-0 and 1 more to nobody, and nobody reads what is left out"
+        "the assignor 'gives-nothing' is wrong: it assigns t-0 and 1 more to no member, so no member reads it"
     ]

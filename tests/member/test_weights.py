@@ -136,7 +136,7 @@ def answer(*, takes_weights: bool, epoch: int = 1) -> ConsumerGroupHeartbeatResp
 def test_a_broker_that_knows_no_weights_is_a_warning_and_the_member_goes_on() -> None:
     member, join = joining(0.05)
     actions = member.handle(Responded(join.request, answer(takes_weights=False)), 110)
-    assert "knows no weights" in str(actions.warning) and "0.05" in str(actions.warning)
+    assert "does not support weights" in str(actions.warning) and "0.05" in str(actions.warning)
     assert member.generation == 1 and actions.error is None
 
 

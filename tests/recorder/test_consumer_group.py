@@ -222,7 +222,7 @@ def test_what_the_assignor_weighed_is_on_record() -> None:
 def test_a_target_that_does_not_count_is_on_record_with_its_reason() -> None:
     journal = Journal()
     first_member(journal)
-    refused = Refused("mine", "a-1", "it gives orders-0 to nobody")
+    refused = Refused("mine", "a-1", "it assigns orders-0 to no member")
     journal.observe(GroupEpochBumped("g", 3, Cause.REBALANCE_ENFORCED, "a-1", None), 5_000)
     journal.observe(TargetRefused("g", 3, refused), 5_050)
     journal.observe(moved(A, 3, gave_up=orders(1)), 5_100)

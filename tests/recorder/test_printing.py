@@ -104,10 +104,10 @@ def test_durations_have_three_places() -> None:
 
 def test_a_target_that_does_not_count_is_told_with_its_reason() -> None:
     member = MemberFacts("app-1-id", "app-1", "/a")
-    by_member = Refused("mine", "app-1-id", "it gives orders-0 to nobody")
+    by_member = Refused("mine", "app-1-id", "it assigns orders-0 to no member")
     by_broker = Refused("theirs", None, "The assignor 'theirs' failed.")
     record = RebalanceRecord("g", 3, 1_000, 2_000, after=(member,), refused=(by_member, by_broker))
     assert (
-        "unknown; then target of app-1 refused (it gives orders-0 to nobody); then target refused (The"
+        "unknown; then target of app-1 refused (it assigns orders-0 to no member); then target refused (The"
         in headline(record, labels([record])).plain
     )

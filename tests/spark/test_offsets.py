@@ -59,7 +59,7 @@ def test_what_names_a_batch_survives_json() -> None:
 
 @pytest.mark.parametrize("claims", [7, {"a": 7}, {"a": {"0": "r"}}, {"a": {"0": "r.x"}}, {"a": {"x": "r.1"}}])
 def test_what_is_no_claim_is_refused(claims: object) -> None:
-    with pytest.raises(KohortError, match="no offset of this source"):
+    with pytest.raises(KohortError, match="not an offset of this source"):
         offset_from_json({"a": {"0": 1}, "@claims": claims})
 
 
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_spark_sql_kafka_is_read() -> None:
     "data", [7, {"a": 7}, {"a": {"x": 1}}, {"a": {"0": "1"}}, {"a": {"0": -1}}, {"a": {"0": True}}]
 )
 def test_another_sources_offset_is_refused(data: object) -> None:
-    with pytest.raises(KohortError, match="no offset of this source"):
+    with pytest.raises(KohortError, match="not an offset of this source"):
         offset_from_json(data)
 
 

@@ -113,7 +113,7 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"subscribe": ""}, "Exactly one of subscribe, subscribePattern and assign"),
         ({"subscribePattern": "("}, "no regular expression"),
         ({"assign": '{"a": ["x"]}'}, "Option assign must be like"),
-        ({"maxOffsetsPerTrigger": "0"}, "must be a whole number from 1 on, not '0'"),
+        ({"maxOffsetsPerTrigger": "0"}, "must be a whole number of at least 1, not '0'"),
         ({"maxTriggerDelay": "soon"}, "must be a duration"),
         ({"failOnDataLoss": "maybe"}, "must be true or false"),
         ({"groupMode": "leader"}, "must be standalone or member"),
@@ -123,7 +123,7 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"kafka_group_remote_assignor": "range"}, "the members compute the assignment"),
         (
             {"kafka_group_protocol": "consumer", "kafka_session_timeout_ms": "9000"},
-            "does not apply with kafka.group.protocol=consumer: the broker says how long",
+            "does not apply with kafka.group.protocol=consumer: the broker sets the session",
         ),
         ({"kafka_group_id": "g", "staticMembership": "true"}, "needs the option checkpointLocation"),
         (

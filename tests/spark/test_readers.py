@@ -104,7 +104,7 @@ def test_records_that_are_gone_fail_the_query(new_topic: NewTopic) -> None:
     topic.produce(rows(10, 1))
     ahead = {topic.name: {"0": 50}}
     query = reader(topic)
-    with pytest.raises(KohortError, match="made anew or cut off"):
+    with pytest.raises(KohortError, match="created again or truncated"):
         query.latestOffset(ahead, ReadAllAvailable())
     query.stop()
     # The checkpoint does not know the topic's id, so the topic may be another one: it is read from its start.
@@ -154,7 +154,7 @@ def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
             topic.produce(rows(count, 2))
             query.sink.clear()
             read_all(query, topic)
-            assert f"Topic {topic.name} was deleted and made anew" in caplog.text
+            assert f"Topic {topic.name} was deleted and created again" in caplog.text
             caplog.clear()
         if make is member:
             assert topic.lag(group) == 0
@@ -182,7 +182,9 @@ def test_a_topic_made_anew_while_a_query_is_down_ends_it(new_topic: NewTopic, me
         topic.create()
         topic.produce(rows(20, 1))
         query.restart()
-        with pytest.raises(KohortError, match=f"Topic {topic.name} was deleted and made anew since this query read"):
+        with pytest.raises(
+            KohortError, match=f"Topic {topic.name} was deleted and created again since this query read"
+        ):
             query.plan()
         query.reader.stop()
 
@@ -202,13 +204,13 @@ def test_a_batch_of_a_topic_that_was_made_anew_reads_nothing_of_the_new_one(
             topic.written.clear()
             topic.produce(rows(20, 1))
             if lenient == "true":
-                with pytest.raises(KohortError, match="the topic was deleted and made anew"):
+                with pytest.raises(KohortError, match="the topic was deleted and created again"):
                     query.run()
                 query.reader.stop()
                 continue
             query.run()
             assert not query.sink
-            assert "offsets 0 to 10 are no longer there: the topic was deleted and made anew" in caplog.text
+            assert "offsets 0 to 10 are no longer there: the topic was deleted and created again" in caplog.text
             query.reader.stop()
             query.restart()
             query.done = 0
@@ -247,7 +249,7 @@ def test_a_topic_that_is_deleted_or_made_anew_ends_the_query(new_topic: NewTopic
         topic.create()
         # As many records as before: the offsets alone would not tell.
         topic.produce(rows(20, 1))
-        with pytest.raises(KohortError, match=f"Topic {topic.name} was deleted and made anew"):
+        with pytest.raises(KohortError, match=f"Topic {topic.name} was deleted and created again"):
             query.plan()
         query.reader.stop()
         query.logged.clear()  # with a checkpoint of its own
@@ -268,7 +270,7 @@ def test_a_checkpoint_of_something_else_is_not_taken_for_this_querys(
     other = {"flights-of-yore": {"0": 17}}
     theirs = {topic.name: {"0": 3, "1": 3}, "@group": "theirs"}
     for make in (reader, member):
-        with pytest.raises(KohortError, match="tells of topic flights-of-yore, which the query does not read"):
+        with pytest.raises(KohortError, match="has topic flights-of-yore, which the query does not read"):
             make(topic).latestOffset(other, ReadAllAvailable())
         with pytest.raises(KohortError, match="a member's of group theirs, and the query is"):
             make(topic).latestOffset(theirs, ReadAllAvailable())

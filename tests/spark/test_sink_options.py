@@ -25,7 +25,10 @@ def test_who_asks_for_less_than_all_acks_gets_no_idempotence() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"kafka.acks": "0"}, "kafka.acks must be all or 1, not '0': without an answer nobody knows what was written."),
+        (
+            {"kafka.acks": "0"},
+            "kafka.acks must be all or 1, not '0': without acknowledgements lost records cannot be detected.",
+        ),
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, "kafka.enable.idempotence needs kafka.acks=all."),
         ({"kafka.compression.type": "rar"}, "kafka.compression.type must be one of none, gzip, snappy, lz4, zstd"),
         ({"kafka.transactional.id": "x"}, "Option kafka.transactional.id is not supported: the sink has no transact"),
@@ -52,7 +55,7 @@ def test_rows_need_a_value_and_a_topic() -> None:
         source().writer(VALUE, False)
     with pytest.raises(ConfigError, match="Column value must be binary or string to be written, not int; cast it"):
         source(topic="flights").writer(StructType([StructField("value", IntegerType())]), False)
-    with pytest.raises(ConfigError, match="Column colour is nothing to write by format kohort"):
+    with pytest.raises(ConfigError, match="Column colour cannot be written by format kohort"):
         source(topic="flights").writer(StructType([*VALUE.fields, StructField("colour", StringType())]), False)
     with pytest.raises(ConfigError, match="A topic cannot be overwritten"):
         source(topic="flights").writer(VALUE, True)

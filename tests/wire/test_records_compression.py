@@ -46,7 +46,7 @@ def test_a_large_result_of_a_small_input_is_read_up_to_the_limit(codec: Codec) -
     data = bytes(3_000_000)
     packed = bytes(compress(codec, data))
     assert decompress(codec, packed, max_bytes=len(data)) == data
-    with pytest.raises(BatchError, match="unpacks to more than 2999999 bytes"):
+    with pytest.raises(BatchError, match="decompresses to more than 2999999 bytes"):
         decompress(codec, packed, max_bytes=len(data) - 1)
 
 

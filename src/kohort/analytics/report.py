@@ -20,12 +20,12 @@ def page(found: Findings) -> str:
         f"<p class=lead>{escape(span(found))}</p>",
         *(f"<p class=warning>{escape(sentence)}</p>" for sentence in left_out(found)),
         _picture("Where the time went", plots.costs(found.groups[:MOST_GROUPS], found.causes)),
-        "<h2>The groups that hurt most</h2>",
+        "<h2>Groups with the most waiting time</h2>",
         _groups_table(found),
         _picture("When they rebalanced", plots.rebalances(found.times, [row["group_id"] for row in found.groups])),
         _flapping_table(found.flapping),
         _thrashing_table(found.thrashing),
-        _picture("How far groups are behind, in time", plots.lag(found.lags)) if found.lags else "",
+        _picture("Lag of the groups, in time", plots.lag(found.lags)) if found.lags else "",
         _picture("Commits per second, all groups", plots.rate(found.rate)),
         _journal_table(found.journal),
         _FOOT,
@@ -38,9 +38,7 @@ def headline(found: Findings) -> str:
     total = sum(row["excess_ms"] or 0 for row in found.groups)
     rebalances = sum(row["rebalances"] for row in found.groups)
     if not total:
-        return (
-            f"{rebalances:,} rebalances, and no partition stood still for longer than it usually does between commits"
-        )
+        return f"{rebalances:,} rebalances, and no partition waited longer than usual between commits"
     share, names = 0, []
     for row in found.groups:
         names.append(row["group_id"])
@@ -71,7 +69,7 @@ def left_out(found: Findings) -> list[str]:
         records = "1 record" if row["records"] == 1 else f"{row['records']:,} records"
         said.append(
             f"{records} of {row['topic']}, damaged or of a newer version, could not be read{first}."
-            " All figures are without what they say."
+            " The figures do not include them."
         )
     return said
 
@@ -135,7 +133,7 @@ def _flapping_table(rows: Sequence[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     head = ("group", "member", "host", "episodes", "returns", "between", "away each time")
-    return f"<h2>Members that keep coming and going</h2>{table(head, found)}"
+    return f"<h2>Members that join and leave repeatedly</h2>{table(head, found)}"
 
 
 def _thrashing_table(rows: Sequence[Row]) -> str:
@@ -147,7 +145,7 @@ def _thrashing_table(rows: Sequence[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     head = ("group", "from", "for", "rebalances", "waited (partition-hours)", "mostly")
-    return f"<h2>Groups that did little but rebalance</h2>{table(head, found)}"
+    return f"<h2>Groups that mostly rebalanced</h2>{table(head, found)}"
 
 
 def _journal_table(rows: Sequence[Row]) -> str:
@@ -159,7 +157,7 @@ def _journal_table(rows: Sequence[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     head = ("group", "at", "cause", "reason", "took", "dark, all partitions")
-    return f"<h2>What the journal knows of the darkest rebalances</h2>{table(head, found)}"
+    return f"<h2>Rebalances with the longest dark time, from the journal</h2>{table(head, found)}"
 
 
 def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:

@@ -175,4 +175,4 @@ def _check_last(path: Path, at: int, size: int) -> None:
             f"{path} ends within a batch, at byte {at} of {size}, and {following.name} follows it: the copy is not"
             " whole. Copy it again, or leave the directory out."
         )
-    _log.warning("%s ends within a batch: its last %d bytes are left out", path, size - at)
+    _log.warning("%s ends within a batch: its last %d bytes are ignored", path, size - at)

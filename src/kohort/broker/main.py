@@ -83,6 +83,6 @@ def _failure(options: BrokerOptions, error: OSError) -> str:
     if options.postgres is not None:
         return f"The database cannot be used: {error.strerror or error}."
     if options.data is None:
-        return f"The broker cannot go on: {error}."
+        return f"The broker cannot continue: {error}."
     advice = "make room" if error.errno == errno.ENOSPC else "check it, or choose another directory with --data"
     return f"The data directory {options.data} cannot be used: {error.strerror or error}; {advice}."

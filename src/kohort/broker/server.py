@@ -171,10 +171,10 @@ class Broker:
 
     def _log_address(self) -> None:
         listens, port = self._options.host, self.sockets.port
-        log.info("listening on %s; clients are told %s", address_text(listens or "*", port), self.address)
+        log.info("listening on %s; clients connect to %s", address_text(listens or "*", port), self.address)
         if is_local_name(self.host) and not is_local_name(listens):
             log.warning(
-                "clients on other machines cannot connect to %s: name one that they know with advertised.listeners",
+                "clients on other machines cannot connect to %s: set advertised.listeners to an address for them",
                 self.address,
             )
 

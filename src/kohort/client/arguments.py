@@ -34,7 +34,7 @@ def seconds(name: str, value: object) -> float:
 def partition_of(given: object) -> TopicPartition:
     """Return a pair of topic name and number as a TopicPartition. Raises ConfigError."""
     if not isinstance(given, tuple | list) or len(given) != 2 or not isinstance(given[0], str):
-        raise ConfigError(f"{given!r} is no partition: give TopicPartition(topic, number).")
+        raise ConfigError(f"{given!r} is not a partition: pass TopicPartition(topic, number).")
     topic, number = given
     return TopicPartition(topic, whole(f"the partition of {topic}", number))
 
@@ -44,5 +44,5 @@ def names_of(topics: Iterable[str]) -> frozenset[str]:
     names = [topics] if isinstance(topics, str) else list(topics)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"{name!r} is no topic: topics have names.")
+            raise ConfigError(f"{name!r} is not a topic: pass the topic's name.")
     return frozenset(names)

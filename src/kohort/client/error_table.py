@@ -16,9 +16,9 @@ class Operation(Enum):
 
     FETCH = "Fetch, of one partition"
     FETCH_REQUEST = "Fetch, of the whole request"
-    LIST_OFFSETS = "ListOffsets: where auto_offset_reset or a seek leads"
-    EPOCH_END = "OffsetForLeaderEpoch: whether a new leader has what was read"
-    OFFSET_FETCH = "OffsetFetch: what the group has committed"
+    LIST_OFFSETS = "ListOffsets: the offset for auto_offset_reset or a seek"
+    EPOCH_END = "OffsetForLeaderEpoch: whether a new leader has the records that were read"
+    OFFSET_FETCH = "OffsetFetch: the group's committed offsets"
     OFFSET_COMMIT = "OffsetCommit"
     METADATA = "Metadata, of one topic"
     FIND_COORDINATOR = "FindCoordinator, before OffsetFetch"
@@ -29,7 +29,7 @@ class Reaction(Enum):
 
     RAISE = "raises it from the next poll, and again after a pause while it lasts; a commit raises CommitFailedError"
     RETRY = "logs it as a warning once, and asks again after a pause; a commit only until its timeout, then it raises"
-    RESET = "logs it as a warning and goes where auto_offset_reset says; raises it where that is none"
+    RESET = "logs it as a warning and resets the position by auto_offset_reset; raises it if that is none"
     NEW_SESSION = "asks again at once in a new fetch session; logs it as a warning where that fails, too"
 
 
@@ -218,7 +218,7 @@ _ADVICE: Mapping[E, str] = {
     E.CORRUPT_MESSAGE: "seek past the damaged batch to go on without it, or restore the broker's log",
     E.KAFKA_STORAGE_ERROR: "the broker's own log says what its disk did; reading goes on when another broker leads",
     E.UNKNOWN_TOPIC_OR_PARTITION: "create it, or correct the name; reading goes on when it exists",
-    E.UNKNOWN_TOPIC_ID: "the topic was deleted or created anew; reading goes on when its new id is known",
+    E.UNKNOWN_TOPIC_ID: "the topic was deleted or created again; reading goes on when its new id is known",
     E.LISTENER_NOT_FOUND: "give the leading broker a listener of the name by which this client connects",
     E.UNSTABLE_OFFSET_COMMIT: "reading begins when the producer commits or aborts its transaction",
     E.NETWORK_EXCEPTION: "the client connects again",

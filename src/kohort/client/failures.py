@@ -51,8 +51,8 @@ class NotAssignedError(KohortError):
         listed = ", ".join(str(partition) for partition in sorted(partitions)[:5])
         more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
         super().__init__(
-            f"{listed}{more}: not assigned to this consumer, so the commit would move another's position. Commit what"
-            " is revoked before on_revoked returns."
+            f"{listed}{more}: not assigned to this consumer, so the commit would move another member's position. Commit"
+            " revoked partitions before on_revoked returns."
         )
         self.partitions = frozenset(partitions)
 

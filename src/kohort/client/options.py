@@ -180,11 +180,11 @@ _OTHER_PROTOCOL: Mapping[str, Mapping[str, str]] = {
     "classic": {
         "group_remote_assignor": "the members compute the assignment (partition_assignment_strategy)",
         "group_local_assignors": "partition_assignment_strategy names them",
-        "group_member_weight": "the members compute the assignment, and know no weights",
+        "group_member_weight": "the members compute the assignment, without weights",
     },
     "consumer": {
-        "session_timeout_ms": "the broker says how long a session lasts (group.consumer.session.timeout.ms)",
-        "heartbeat_interval_ms": "the broker says how often (group.consumer.heartbeat.interval.ms)",
+        "session_timeout_ms": "the broker sets the session timeout (group.consumer.session.timeout.ms)",
+        "heartbeat_interval_ms": "the broker sets the interval (group.consumer.heartbeat.interval.ms)",
         "partition_assignment_strategy": "the broker computes the assignment (group_remote_assignor)",
     },
 }

@@ -58,7 +58,7 @@ class Child:
         except TimeoutError:
             line = ""
         if not line:
-            raise KohortError(f"{self.name} did not start; its last words are in {self.log_path}:\n{self.last_words()}")
+            raise KohortError(f"{self.name} did not start; its last output is in {self.log_path}:\n{self.last_words()}")
         return line
 
     def say(self, line: str) -> None:

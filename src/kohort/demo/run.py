@@ -128,7 +128,7 @@ async def _start(demo: Demo) -> None:
         f"log in {demo.directory / 'data'}, topic {TOPIC} with {PARTITIONS} partitions."
     )
     if shutil.which("java") is None:
-        demo.console.print("Java was not found, so step 4 (Spark) is left out: install Java 17 to see it.")
+        demo.console.print("Java was not found, so step 4 (Spark) is skipped: install Java 17 to see it.")
     else:
         demo.spark = await _start_spark(demo)
     with demo.console.status("reading the flights"):
@@ -227,7 +227,7 @@ async def _print_rebalances(demo: Demo) -> list[RebalanceRecord]:
 async def _spark(demo: Demo, expected: int) -> None:
     demo.heading(4, f"Spark reads the same topic as a member of {SPARK_GROUP}")
     if demo.spark is None:
-        demo.console.print("Left out: no Java.")
+        demo.console.print("Skipped: no Java.")
         return
     told = await _ask_spark(demo)
     if told is None:
@@ -242,10 +242,10 @@ async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
     """Run the query once; return its totals by carrier, or None if it failed."""
     assert demo.spark is not None
     demo.spark.say("go")
-    with demo.console.status("Spark is at it"):
+    with demo.console.status("Spark is running"):
         told = await demo.spark.hear()
     if told is None:
-        demo.check(False, f"Spark failed; its last words: {demo.spark.last_words()[-600:]}")
+        demo.check(False, f"Spark failed; its last output: {demo.spark.last_words()[-600:]}")
         demo.spark = None
         return None
     return {carrier: Tally(*line) for carrier, line in told["carriers"].items()}
@@ -323,8 +323,8 @@ async def _compare(demo: Demo) -> None:
     with (demo.out / "results.txt").open("w") as file:
         Console(file=file, width=120).print(table)
     demo.console.print(f"The members read {read:,} records for {total(expected).flights:,} flights.")
-    demo.check(group == expected, f"the group {GROUP} counted otherwise than the CSV says")
-    demo.check(spark in (None, expected), "Spark counted otherwise than the CSV says")
+    demo.check(group == expected, f"the group {GROUP} has counts that differ from the CSV")
+    demo.check(spark in (None, expected), "Spark has counts that differ from the CSV")
     demo.check(read == total(expected).flights, f"the members read {read:,} records, not each flight once")
     demo.console.print(f"Who processed which partition when: {picture}")
 

@@ -79,7 +79,7 @@ class Reader:
         """Log each damaged batch once, because consumers retry."""
         if error.base_offset not in self._corrupt:
             self._corrupt.add(error.base_offset)
-            log.error("%s is damaged: %s, and it is not served", self._name, error.strerror)
+            log.error("%s is damaged: %s, and it is not supported", self._name, error.strerror)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """Return segment and position of the batch that contains `offset`, or of the next one after a gap.

@@ -31,7 +31,7 @@ class FileMedium:
     def read(self, position: int, size: int) -> Buffer:
         data = os.pread(self._files.readers.get(self.file), size, position)
         if len(data) != size:
-            raise OSError(f"{self.file.path} is {size - len(data)} bytes shorter than it was; who changed it?")
+            raise OSError(f"{self.file.path} is {size - len(data)} bytes shorter: another program changed it")
         return data
 
     def slice(self, position: int, size: int) -> Buffer | FileSlice:

@@ -220,7 +220,7 @@ class RebalanceRecord:
             }
             return _made(cls, {"started_at": None, **value, **nested})
         except (ValueError, TypeError, AttributeError, RecursionError) as problem:
-            raise MalformedRecord(f"This is no record of a rebalance: {problem}.") from problem
+            raise MalformedRecord(f"This is not a record of a rebalance: {problem}.") from problem
 
 
 def _plain(value: "DataclassInstance") -> dict[str, Any]:

@@ -128,4 +128,4 @@ class BlockingConnection:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer}: {error.strerror or error}")
 
     def _garbage(self, what: str) -> KafkaError:
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer} does not talk Kafka's protocol: {what}")
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer} does not speak Kafka's protocol: {what}")

@@ -64,7 +64,7 @@ def parse(options: Mapping[str, str]) -> SinkOptions:
     acks = (given.text("kafka.acks") or "all").lower()
     if acks not in _ACKS:
         raise ConfigError(
-            f"kafka.acks must be all or 1, not {acks!r}: without an answer nobody knows what was written."
+            f"kafka.acks must be all or 1, not {acks!r}: without acknowledgements lost records cannot be detected."
         )
     idempotent = given.flag("kafka.enable.idempotence", _ACKS[acks] == -1)
     if idempotent and _ACKS[acks] != -1:

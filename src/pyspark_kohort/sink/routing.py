@@ -45,7 +45,7 @@ class Router:
             return
         topics = batch.column("topic")
         if topics.null_count:
-            raise KohortError("A row's topic is null, and there is no option topic to say where it goes.")
+            raise KohortError("A row's topic is null, and the option topic is not set.")
         codes: Any = pc.dictionary_encode(topics)
         numbers = codes.indices.to_numpy()
         for number, name in enumerate(codes.dictionary.to_pylist()):

@@ -188,7 +188,7 @@ def _last_sequence(cluster: BlockingCluster, tp: TopicPartition, number: Produce
     answer = cluster.leader(tp).call(request, DescribeProducersResponse)
     (found,) = answer.topics[0].partitions
     if found.error_code:
-        raise KafkaError(error_code(found.error_code), f"{tp}: its producers are not told")
+        raise KafkaError(error_code(found.error_code), f"{tp}: its producers are unknown")
     for producer in found.active_producers:
         if (producer.producer_id, producer.producer_epoch) == (number.producer_id, number.epoch):
             return producer.last_sequence

@@ -136,7 +136,7 @@ def _unplaced(tp: TopicPartition, fence: Fence, writer: QueryClaim, first: int, 
     why = "of another topic of that name" if other_topic else f"by {whose}"
     what = (
         f"The sink has rows of {tp} before offset {fence.next}, {why}, and this query, {writer.owner}, brings rows from"
-        f" offset {first} on: whether the sink has them is not known. Nothing was written."
+        f" offset {first} on: the sink may or may not have them. Nothing was written."
     )
     if other_topic:
         return f"{what} Give the sink another name or place, or delete its fences of that topic."

@@ -231,7 +231,7 @@ class _Reading:
                 if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._skip_lost(part)
                 elif code in _OTHER_TOPIC and self._is_another_topic(part):
-                    self._give_up(part, "the topic was deleted and made anew")
+                    self._give_up(part, "the topic was deleted and created again")
                 elif code is not ErrorCode.NONE:
                     failed = failed or KafkaError(code, f"{part.tp}: {code.sentence}")
                 elif data.records and (piece := self._accept_partition(data, part)):
@@ -263,7 +263,7 @@ class _Reading:
         if start > part.next:
             self._give_up(part, f"the partition begins at {start} now (retention)", min(start, part.until))
         else:
-            self._give_up(part, "the partition was cut off, or its topic was made anew")
+            self._give_up(part, "the partition was truncated, or its topic was created again")
 
     def _is_another_topic(self, part: _Part) -> bool:
         """Return whether the topic was recreated. A broker may also not know the id of a new topic yet."""

@@ -90,13 +90,13 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         anew = {topic: now for topic, now in self._topic_ids.items() if now != known.get(topic, now)}
         if anew and self._options.fail_on_data_loss:
             raise KohortError(
-                f"Topic {min(anew)} was deleted and made anew since this query read it: start again with a checkpoint"
-                " of its own. Or set failOnDataLoss=false: then the query reads the new topic from its start."
+                f"Topic {min(anew)} was deleted and created again since this query read it: start with a new"
+                " checkpoint. Or set failOnDataLoss=false: then the query reads the new topic from its start."
             )
         for topic, now in sorted(anew.items() - self._renewed):
             _log.warning(
-                "Topic %s was deleted and made anew, with the id %s: the query reads it from its start. Records of the"
-                " old topic that it had not read are lost.",
+                "Topic %s was deleted and created again, with the id %s: the query reads it from its start. Records"
+                " of the old topic that it had not read are lost.",
                 topic,
                 now,
             )
@@ -110,15 +110,15 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         if start.group not in (None, mine) and not options.import_offsets:
             which = f"the query is a member of {mine}" if mine else "the query is no member of it"
             raise KohortError(
-                f"The checkpoint is a member's of group {start.group}, and {which}: it tells of that group's partitions"
-                " alone. Use a checkpoint of its own, or importOffsets=true to begin where it ends."
+                f"The checkpoint is a member's of group {start.group}, and {which}: it covers that group's partitions"
+                " alone. Use a checkpoint of its own, or importOffsets=true to begin at its end."
             )
         names = set(options.topics.names) | {tp.topic for tp in options.topics.partitions}
         others = sorted({tp.topic for tp in start.positions} - names)
         if names and others and options.fail_on_data_loss:
             raise KohortError(
-                f"The checkpoint tells of topic {others[0]}, which the query does not read: use a checkpoint of its"
-                " own; failOnDataLoss=false goes on without."
+                f"The checkpoint has topic {others[0]}, which the query does not read: use a checkpoint of its"
+                " own; failOnDataLoss=false continues without it."
             )
 
     def _standing(self) -> dict[str, Any]:
@@ -146,8 +146,8 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
             tp = short[0]
             raise KohortError(
                 f"{tp} ends at {ends[tp]}, before offset {begins[tp]} which this query has reached: the topic was"
-                " made anew or cut off. failOnDataLoss=false reads a topic that was made anew from its start, and one"
-                " that was cut off from its end."
+                " created again or truncated. failOnDataLoss=false reads a new topic from its start, and one"
+                " that was truncated from its end."
             )
         unknown = [tp for tp in short if tp.topic not in before.topic_ids]
         found = {tp: ends[tp] for tp in short} | (self._cluster.resolve(EARLIEST, unknown) if unknown else {})
@@ -213,7 +213,7 @@ class StandaloneReader(StreamReader):
         gone = sorted(set(known) - set(tps))
         if gone and self._options.fail_on_data_loss:
             raise KohortError(
-                f"{gone[0]}, which this query has read, does not exist any more; failOnDataLoss=false goes on without."
+                f"{gone[0]}, which this query has read, no longer exists; failOnDataLoss=false continues without it."
             )
         if fresh_gone := sorted(set(gone) - self._gone):
             names = ", ".join(map(str, fresh_gone[:5]))

@@ -130,13 +130,13 @@ NONSENSE: dict[str, tuple[Spoil, str]] = {
     "a topic that is unknown": (lambda g: {**g, "a": {topic(9): [0]}}, "a topic that does not exist"),
     "a topic that is not subscribed": (
         lambda g: {**g, "a": {topic(1): [0]}},
-        f"it gives 'a' {topic(1)}, and that member does not subscribe to it",
+        f"it assigns {topic(1)} to 'a', but that member does not subscribe to it",
     ),
     "a partition twice": (lambda g: {**g, "b": {topic(0): [1], topic(1): [0, 1]}}, "-1 to both 'a' and 'b'"),
-    "a partition too high": (lambda g: {**g, "a": {topic(0): [0, 1, 2]}}, "-2, which does not exist"),
-    "what is no number": (lambda g: {**g, "a": {topic(0): ["0"]}}, "-0, which does not exist"),  # type: ignore[list-item]
-    "a partition to nobody": (lambda g: {**g, "a": {topic(0): [1]}}, "-0 to nobody"),
-    "a topic to nobody": (lambda g: {"a": g["a"]}, "-0 and 1 more to nobody"),
+    "a partition too high": (lambda g: {**g, "a": {topic(0): [0, 1, 2]}}, "-2 to 'a', but it does not exist"),
+    "what is no number": (lambda g: {**g, "a": {topic(0): ["0"]}}, "-0 to 'a', but it does not exist"),  # type: ignore[list-item]
+    "a partition to nobody": (lambda g: {**g, "a": {topic(0): [1]}}, "-0 to no member"),
+    "a topic to nobody": (lambda g: {"a": g["a"]}, "-0 and 1 more to no member"),
     "nothing at all": (lambda g: None, "failed with AttributeError"),  # type: ignore[dict-item,return-value]
 }
 
@@ -168,4 +168,4 @@ def test_what_is_reported_as_left_out_does_not_depend_on_the_order_of_a_set() ->
         with pytest.raises(AssignorError) as raised:
             check_targets({}, {"m": MemberShape(frozenset(order))}, shapes)
         said.add(str(raised.value))
-    assert said == {f"it gives {ids[0]}-0 to nobody"}
+    assert said == {f"it assigns {ids[0]}-0 to no member"}

@@ -65,7 +65,7 @@ def test_what_nobody_asked_for_changes_nothing() -> None:
     mine = [MemberTarget(member_id="m", topic_partitions=[TopicPartitions(topic_id=shell.topic_id("t"))])]
     computed = Computed(group_epoch=epochs[0], targets=mine)
     answer = beat(shell, member_epoch=joined.member_epoch, offered_assignors=[], computed=computed)
-    assert answer.refused == "nobody asked this member for a target"
+    assert answer.refused == "the coordinator did not ask this member for a target"
     group = shell.shard.consumer_groups["g"]
     assert (group.epoch, answer.member_epoch, len(group.target_of("m"))) == (*epochs, 2)
 

@@ -67,5 +67,5 @@ def test_what_an_assignor_tells_its_members_would_be_lost_so_the_group_stays_cla
     shell = classic_group(b"\0\0\0\1", b"you are the standby of 7")
     answer = newcomer(shell)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert "tells members more than their partitions" in str(answer.error_message)
+    assert "sends user data to members" in str(answer.error_message)
     assert "g" in shell.shard.groups

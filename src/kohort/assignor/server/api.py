@@ -50,7 +50,7 @@ class MemberShape:
 
 def why_nothing(member: MemberShape) -> str:
     """Return the reason why no plan can assign partitions to the member."""
-    return "nothing: it is drained" if member.drained else "nothing: it asks for no topic that exists"
+    return "no partitions: it is drained" if member.drained else "no partitions: it subscribes to no existing topic"
 
 
 class Plan(Protocol):

@@ -26,10 +26,10 @@ def check_targets(
             raise AssignorError(f"it names {member_id!r}, which is not a member")
         for topic_id, numbers in share.items():
             if topic_id not in topics:
-                raise AssignorError(f"it gives {member_id!r} a topic that does not exist: {topic_id}")
+                raise AssignorError(f"it assigns {member_id!r} a topic that does not exist: {topic_id}")
             if topic_id not in member.topics or (member.drained and numbers):
                 why = "is drained" if member.drained else "does not subscribe to it"
-                raise AssignorError(f"it gives {member_id!r} {_name(topics, topic_id)}, and that member {why}")
+                raise AssignorError(f"it assigns {_name(topics, topic_id)} to {member_id!r}, but that member {why}")
             _take(owners[topic_id], topics, topic_id, member_id, numbers)
     asked = {topic_id for member in members.values() if not member.drained for topic_id in member.topics}
     short = [one for one in asked & topics.keys() if len(owners[one]) < topics[one].partitions]
@@ -38,7 +38,7 @@ def check_targets(
         left = topics[topic_id].partitions - len(owners[topic_id])
         number = min(set(range(topics[topic_id].partitions)) - owners[topic_id].keys())
         rest = f" and {left - 1} more" if left > 1 else ""
-        raise AssignorError(f"it gives {_name(topics, topic_id)}-{number}{rest} to nobody")
+        raise AssignorError(f"it assigns {_name(topics, topic_id)}-{number}{rest} to no member")
     shares = {member_id: given.get(member_id, {}) for member_id in members}
     return {
         member_id: {topic_id: frozenset(numbers) for topic_id, numbers in share.items() if numbers}
@@ -56,9 +56,9 @@ def _take(
     for number in numbers:
         name = f"{_name(topics, topic_id)}-{number}"
         if type(number) is not int or not 0 <= number < topics[topic_id].partitions:
-            raise AssignorError(f"it gives {member_id!r} {name}, which does not exist")
+            raise AssignorError(f"it assigns {name} to {member_id!r}, but it does not exist")
         if owners.setdefault(number, member_id) != member_id:
-            raise AssignorError(f"it gives {name} to both {owners[number]!r} and {member_id!r}")
+            raise AssignorError(f"it assigns {name} to both {owners[number]!r} and {member_id!r}")
 
 
 def _name(topics: Mapping[UUID, TopicShape], topic_id: UUID) -> str:

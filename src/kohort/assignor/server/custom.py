@@ -138,7 +138,7 @@ class CustomPlan:
         try:
             return check_targets(self._own.assign(members, topics), self._members, topics)
         except AssignorError as problem:
-            raise AssignorError(f"The assignor {self._own.name!r} is not followed: {problem}.") from problem
+            raise AssignorError(f"The assignor {self._own.name!r} was rejected: {problem}.") from problem
         except Exception as problem:
             said = f"{type(problem).__name__}: {problem}"
             raise AssignorError(f"The assignor {self._own.name!r} failed with {said}.") from problem

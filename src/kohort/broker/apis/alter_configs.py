@@ -75,7 +75,7 @@ class _Change:
             elif operation not in (_APPEND, _SUBTRACT):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Operation {operation} is unknown.")
             elif one.name not in settings or not settings[one.name].is_list:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{one.name} is no list: set it as a whole.")
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{one.name} is not a list: set its whole value.")
             else:
                 edit = _append if operation == _APPEND else _subtract
                 changed[one.name] = edit(split_list(value_now(one.name)), split_list(text))
@@ -146,10 +146,10 @@ def _outcomes(
 def _check(change: _Change) -> None:
     names = [one.name for one in change.operations]
     if len(set(names)) < len(names):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A config is named twice.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A config appears twice in the request.")
     nulls = [one.name for one in change.operations if one.value is None and one.config_operation != _DELETE]
     if nulls:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is no value of {', '.join(nulls)}: delete it instead.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is not a value of {', '.join(nulls)}: delete it instead.")
 
 
 def _alter(broker: Parts, change: _Change, validate_only: bool) -> None:
@@ -161,14 +161,14 @@ def _alter(broker: Parts, change: _Change, validate_only: bool) -> None:
         case ResourceType.GROUP:
             _alter_group(broker, change, validate_only)
         case _:
-            detail = "Configs of topics, brokers and groups can be altered here, and no others."
+            detail = "Only the configs of topics, brokers and groups can be altered."
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 
 def _alter_topic(broker: Parts, change: _Change, validate_only: bool) -> None:
     name = change.name
     if not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all topics: name one.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a topic: no config applies to all topics.")
     if not is_legal_name(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)
@@ -204,7 +204,7 @@ def _alter_broker(broker: Parts, change: _Change, validate_only: bool) -> None:
 
 def _alter_group(broker: Parts, change: _Change, validate_only: bool) -> None:
     if not change.name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no configs of all groups: name one.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a group: no config applies to all groups.")
     configs = change.apply(broker.group_configs.of(change.name), GROUP_SETTINGS, str)
     try:
         check_group_configs(configs, broker.config)

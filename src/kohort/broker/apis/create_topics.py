@@ -89,7 +89,7 @@ def _told(topic: Topic, name: str, broker: Parts) -> CreatableTopicConfigs:
 def _configs(wanted: CreatableTopic) -> dict[str, str]:
     nulls = [config.name for config in wanted.configs if config.value is None]
     if nulls:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null is no value of {', '.join(nulls)}: leave it out instead.")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null is not a value of {', '.join(nulls)}: leave it out instead.")
     return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 

@@ -49,8 +49,7 @@ def handle(broker: Parts, call: Call, request: DescribeConfigsRequest) -> None:
         results = [_describe(broker, resource, request) for resource in request.resources]
     else:
         results = [
-            _refused(one, ErrorCode.INVALID_REQUEST, "A resource of an unknown type is asked for.")
-            for one in request.resources
+            _refused(one, ErrorCode.INVALID_REQUEST, "The resource type is unknown.") for one in request.resources
         ]
     call.reply(DescribeConfigsResponse(results=results))
 

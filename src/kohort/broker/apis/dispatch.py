@@ -54,7 +54,7 @@ class Dispatch:
             return
         broker = self._broker
         if broker.fenced is not None and broker.fenced():
-            raise BadFrame("this broker has no lease now")
+            raise BadFrame("this broker's lease has expired")
         last = connection.last_heartbeat
         if last is not None and last.route is found and last.said == frame[8:]:
             request = last.request
@@ -68,7 +68,7 @@ class Dispatch:
             connection.place(call)
         except Exception:  # a bug in the broker must affect only this connection
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
-            connection.refuse("the request met an error of the broker's own")
+            connection.refuse("the request failed with an internal error of the broker")
 
     def _decode(self, connection: ClientConnection, found: Route, frame: bytes, length: int) -> Message:
         """Return the frame's request; `length` is that of its client ID."""
@@ -98,7 +98,7 @@ class Dispatch:
 
     def _unserved(self, connection: ClientConnection, api_key: int, version: int, correlation_id: int) -> None:
         if api_key != API_VERSIONS:
-            raise BadFrame(f"request {api_key} version {version} is not served")
+            raise BadFrame(f"request {api_key} version {version} is not supported")
         # KIP-511: answered in version 0, so that any client can read which versions it may use instead.
         found = route(API_VERSIONS, 0)
         assert found is not None

@@ -37,7 +37,7 @@ def check_new_assignment(broker: Parts, replicas: Sequence[int], factor: int) ->
     """Raise KafkaError unless a new partition can have these replicas; as in Kafka, one of them must live."""
     check_assignment(broker, replicas, factor)
     if not any(broker.leadership.node(node_id) for node_id in replicas):
-        detail = f"None of the brokers {', '.join(map(str, replicas))} lives: assign one that does."
+        detail = f"None of the brokers {', '.join(map(str, replicas))} is alive: assign at least one broker that is."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
 

@@ -164,7 +164,7 @@ class DatabaseCluster(ClusterFollower):
             self._loop.call_soon_threadsafe(call)
 
     def _over(self, why: str) -> None:
-        self._broker.end(f"{why}: others lead what this broker led. Start it again.")
+        self._broker.end(f"{why}: other brokers lead its partitions now. Restart this broker.")
 
     # Following
 
@@ -198,9 +198,9 @@ class DatabaseCluster(ClusterFollower):
             try:
                 gone = await asyncio.to_thread(self._logs.clear_drawers)
                 if gone:
-                    log.info("dropped the tables %s, whose time is over", ", ".join(gone))
+                    log.info("dropped the expired tables %s", ", ".join(gone))
             except OSError as error:
-                log.warning("tables whose time is over are not dropped yet: %s", error)
+                log.warning("expired tables are not dropped yet: %s", error)
 
     def _loaded(self, one: PartitionId, future: "asyncio.Future[SegmentedLog]") -> None:
         self._loading.discard(one)
@@ -262,11 +262,11 @@ class _Keeper:
             with connection.transaction():
                 image, dead = self._home.take_over(connection, late)
         except psycopg.errors.LockNotAvailable as error:
-            log.warning("the lease of broker %s ended, but nobody can be changed yet: %s", late, error)
+            log.warning("the lease of broker %s expired, but its partitions cannot be taken over yet: %s", late, error)
             self._rest_s = _AGAIN_S
             return None
         if dead:
-            log.warning("the lease of broker %s ended; the others lead its partitions now", dead)
+            log.warning("the lease of broker %s expired; the other brokers lead its partitions now", dead)
         return image
 
     def listen(self) -> None:

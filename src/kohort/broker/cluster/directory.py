@@ -92,9 +92,9 @@ class DirectoryCluster(ClusterFollower):
             try:
                 self._look()
             except OSError as error:  # of the directory, or because another broker is changing the image
-                log.warning("cannot look after the cluster, trying again: %s", error)
+                log.warning("cannot check the cluster, trying again: %s", error)
             except Exception:  # a bug: without this task the broker would never give up its partitions
-                log.exception("looking after the cluster failed")
+                log.exception("checking the cluster failed")
 
     def _look(self) -> None:
         self._directory.beat()
@@ -154,14 +154,16 @@ class DirectoryCluster(ClusterFollower):
         return seen_s * 1000 >= lease_ms  # the heartbeat's time may be by another machine's clock
 
     def _end(self, node_id: int, beat: BrokerState, lease_ms: int) -> None:
-        named = f"broker {node_id} (process {beat.process.process_id}) stood still for {lease_ms} ms"
+        named = f"broker {node_id} (process {beat.process.process_id}) did not run for {lease_ms} ms"
         try:
             self.kill(beat.process)
         except OSError as error:
             if self._left_alone.get(node_id) != beat:
                 self._left_alone[node_id] = beat
                 log.error(
-                    "%s and cannot be ended: %s. End it by hand: nobody else can lead what it leads", named, error
+                    "%s and cannot be ended: %s. End it by hand; no other broker can lead its partitions before",
+                    named,
+                    error,
                 )
         else:
             log.error("%s: it was killed", named)

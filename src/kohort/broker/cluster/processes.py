@@ -140,7 +140,7 @@ class BrokerProcesses:
         assert broker.process.stdout is not None
         line = (await broker.process.stdout.readline()).decode().split()
         if line[:1] != ["ready"]:
-            raise KohortError(f"Broker {broker.node_id} did not start; what it said above tells why.")
+            raise KohortError(f"Broker {broker.node_id} did not start; its output above says why.")
         broker.address = line[1]
         if not options.advertise:  # then the address has the broker's port, which it keeps when it restarts
             host = broker.listen.rpartition(":")[0]

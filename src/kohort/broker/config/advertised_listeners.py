@@ -49,7 +49,7 @@ def check_listener(host: str, port: int, remedy: str) -> None:
     if is_wildcard(host):
         example = f"{remedy}=HOST:{port or 'PORT'}"
         raise ConfigError(
-            f"No client can connect to {host}. Say what clients are told to connect to with {example}, or listen on all"
+            f"No client can connect to {host}. Set the address that clients connect to with {example}, or listen on all"
             f" interfaces with --listen :{port}, which advertises this machine's name."
         )
 

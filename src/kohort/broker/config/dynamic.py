@@ -72,7 +72,7 @@ class DynamicConfig:
             try:
                 self.change(source, {**kept, name: text})
             except ConfigError as error:
-                log.warning("a setting that was changed at run time does not count any more: %s", error)
+                log.warning("a setting that was changed at run time is ignored: %s", error)
             else:
                 kept[name] = text
 

@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
     "Listeners and connections": {
         "advertised.listeners": Setting(
             "",
-            "Address that clients are told to connect to, as HOST:PORT. Empty: the address that the broker listens on.",
+            "Address that the broker gives to clients, as HOST:PORT. Empty: the address that the broker listens on.",
             kafka="a list of NAME://HOST:PORT",
         ),
         "broker.rack": Setting("", "Rack or zone of this broker (KIP-36). Empty: unknown."),

@@ -96,7 +96,7 @@ class BrokerJournal:
                 partition.append(_encoded(records, self._broker.now()), partition.leader_epoch)
                 self._broker.writer.current()
         except (OSError, KafkaError) as error:  # the group that raised the event must go on
-            log.error("the journal of rebalances cannot be kept: %s", error)
+            log.error("the journal of rebalances cannot be written: %s", error)
 
     def _partition(self) -> PartitionLog | None:
         """Return a partition that this broker leads; readers of the journal read all partitions.

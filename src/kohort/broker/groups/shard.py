@@ -368,7 +368,7 @@ def _warn_of_refused_target(event: TargetRefused) -> None:
         until = " until the broker's own assignor computes one, at the latest after the rebalance timeout"
     log.warning(
         "no new assignment for group=%s epoch=%d: %s, by assignor=%s: %s; members keep the last target%s, and what it"
-        " gives to nobody is not read: correct the assignor",
+        " assigns to no member is not read: correct the assignor",
         event.group_id,
         event.epoch,
         who,

@@ -157,7 +157,7 @@ class Writer:
     def _fail(self, commits: tuple[GroupCommit | None, ...], pending: Pending, error: BaseException) -> None:
         if not isinstance(error, OSError):
             raise error
-        log.error("the log could not be written; what waited is refused: %s", error)
+        log.error("the log could not be written; the waiting requests are rejected: %s", error)
         # Later appends must fail, too: there must be no gap below an offset.
         self._call_before_take()
         behind = (self._next_first, self._next)

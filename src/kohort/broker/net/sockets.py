@@ -193,7 +193,7 @@ class Sockets:
             if connection.mid_frame_since is None:
                 del self._mid_frame[connection]
             elif now - connection.mid_frame_since > frame_s:
-                connection.refuse("a request did not arrive whole within frame.read.timeout.ms")
+                connection.refuse("a request did not arrive completely within frame.read.timeout.ms")
 
     def _expire_idle(self, now: float) -> None:
         idle_s, again_at = self._look_every_s * _LOOKS, now + self._look_every_s

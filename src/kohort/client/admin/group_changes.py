@@ -28,7 +28,7 @@ async def alter_offsets(
     except CommitFailedError as refused:
         if refused.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             raise
-        sentence = f"the group {group_id} has members, and while it has, only they commit: stop or remove them first"
+        sentence = f"the group {group_id} has members, and only they can commit: stop or remove them first"
         raise KafkaError(refused.code, sentence) from refused
 
 

@@ -139,7 +139,7 @@ class Producer(BlockingClient):
         try:
             return self._call(self._records.decided(pending), patience)
         except TimeoutError:
-            detail = f"the record is not decided after {patience:g} s; it may still be written"
+            detail = f"the record is neither written nor failed after {patience:g} s; it may still be written"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
 
     def _abandon(self) -> None:

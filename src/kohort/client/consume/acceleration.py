@@ -60,7 +60,7 @@ class _Loading:
         try:
             from kohort.client.consume.compiled import ColumnChunk
         except Exception as problem:  # noqa: BLE001  plain Python takes over after any failure
-            _log.warning("records are unpacked by plain Python: %s", problem)
+            _log.warning("records are decoded by plain Python: %s", problem)
             begun.set_exception(ConfigError(f"the compiled code of kohort[fast] cannot be loaded: {problem}"))
         else:
             begun.set_result(ColumnChunk)

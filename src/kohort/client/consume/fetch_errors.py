@@ -117,13 +117,13 @@ class FetchErrors:
 
     def left_out(self, states: Collection[PartitionState]) -> None:
         """Handle partitions that were requested but are missing from the broker's response."""
-        why = "the broker's answer leaves the partition out"
+        why = "the broker's answer lacks the partition"
         if states := self._of_leaders(states, why):
             self._retry(states, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     def damaged(self, state: PartitionState, code: ErrorCode, what: str) -> None:
         """Handle fetched bytes that are not a valid batch."""
-        self._raise_later([state], BatchError(code, f"{what}; seek past it to go on without it"))
+        self._raise_later([state], BatchError(code, f"{what}; seek past it to skip it"))
 
     def _of_leaders(self, states: Iterable[PartitionState], why: str) -> Collection[PartitionState]:
         """Return the partitions that were fetched from their leaders.
@@ -141,7 +141,7 @@ class FetchErrors:
     def _out_of_range(self, state: PartitionState, offset: int) -> None:
         code = ErrorCode.OFFSET_OUT_OF_RANGE
         if self._policy is None:
-            detail = f"{state.partition}: offset {offset} is outside what the partition holds; seek, or reset"
+            detail = f"{state.partition}: offset {offset} is out of range; seek, or set auto_offset_reset"
             self._raise_later([state], KafkaError(code, detail))
         elif state.has_records:
             # The records fetched before are still valid; the position is lost only once they are

@@ -74,10 +74,12 @@ class GroupReader(PartitionReader):
         wanted = topics if isinstance(topics, re.Pattern | SubscriptionPattern) else names_of(topics)
         expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
         if not wanted:
-            raise ConfigError("subscribe needs at least one topic; unsubscribe to want none.")
+            raise ConfigError("subscribe needs at least one topic; call unsubscribe to stop reading.")
         if self._driver is None:
             if self._fetcher.states:
-                raise KohortError("partitions were assigned by hand: a consumer does either that or subscribe.")
+                raise KohortError(
+                    "partitions were assigned manually, which excludes subscribe: call unsubscribe first."
+                )
             self._driver = self._commits.driver = MemberDriver(
                 self.cluster, member_config(self._options), self._rebalances.begin, self._member_changed
             )
@@ -110,7 +112,7 @@ class GroupReader(PartitionReader):
         """Consume exactly these partitions, without joining a group. Retained partitions keep their positions."""
         self._check_open()
         if self._driver is not None:
-            raise KohortError("the consumer subscribed: it does either that or assign; unsubscribe first.")
+            raise KohortError("the consumer has subscribed, which excludes assign: call unsubscribe first.")
         self._set_assignment({partition_of(partition) for partition in partitions})
 
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -127,7 +129,7 @@ class GroupReader(PartitionReader):
     async def unsubscribe(self) -> None:
         """Release all partitions (`on_revoked` runs) and leave the group, or clear the manual assignment."""
         if self._rebalances.inside:
-            raise KohortError("a callback cannot unsubscribe its consumer, which would wait for it: do so after poll.")
+            raise KohortError("a callback cannot unsubscribe its consumer: do so after poll.")
         self._stop_matching()
         if self._driver is not None:
             await self._leave("the application unsubscribed", LEAVE_TIMEOUT)
@@ -279,7 +281,7 @@ class GroupReader(PartitionReader):
             async with asyncio.timeout(_STARTS_WITHIN):
                 committed = await self.committed(partitions)
         except (KafkaError, TimeoutError) as problem:
-            _log.warning("on_assigned is not told what is committed: group=%s %s", self._options.group_id, problem)
+            _log.warning("on_assigned gets no committed offsets: group=%s %s", self._options.group_id, problem)
             return dict.fromkeys(partitions)
         for partition, position in committed.items():
             state = self._fetcher.states.get(partition)

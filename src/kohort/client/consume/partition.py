@@ -153,7 +153,7 @@ class PartitionState:
     def _or_broken(self, taken: list[_T]) -> list[_T]:
         if not taken and self._broken is not None:
             where = f"{self.partition} at offset {self.position}"
-            raise BatchError(self._broken.code, f"{where}: {self._broken.sentence}; seek past it to go on without it")
+            raise BatchError(self._broken.code, f"{where}: {self._broken.sentence}; seek past it to skip it")
         return taken
 
     def _next(self) -> Unpacked | None:

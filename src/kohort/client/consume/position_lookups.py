@@ -139,7 +139,7 @@ def _placed(turns: Turns, answer: Answer[_R], place: Callable[[PartitionState, _
     errors: Errors = dict(refused)
     for partition, (state, turn) in turns.items():
         if partition not in found:
-            left_out = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition}: the answer leaves this partition out")
+            left_out = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition}: the answer lacks this partition")
             errors.setdefault(partition, left_out)
         elif state.turn == turn and (error := place(state, found[partition])) is not None:
             errors[partition] = error

@@ -71,7 +71,7 @@ async def ask_committed(
     for name, number in partitions or ():
         partition = TopicPartition(name, number)
         if partition not in found and partition not in refused:
-            detail = f"{partition}: the coordinator's answer leaves this partition out"
+            detail = f"{partition}: the coordinator's answer lacks this partition"
             refused[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     unknown = [partition for partition, problem in refused.items() if problem.code is ErrorCode.UNKNOWN_TOPIC_ID]
     deleted = await _deleted(cluster, {partition.topic for partition in unknown}, ids) if unknown else ()

@@ -103,7 +103,9 @@ class MemberDriver:
         """
         config = self.member.config
         if isinstance(config, ConsumerMemberConfig) and not config.client_assignors:
-            raise ConfigError("the broker computes this group's assignment: only group_local_assignors can do it anew.")
+            raise ConfigError(
+                "the broker computes the assignment: only members with group_local_assignors can ask for a new one."
+            )
         self.handle(Rejoin(reason))
 
     def callback_done(self, *, own: float = 0.0) -> None:

@@ -218,7 +218,7 @@ class Membership:
             return
         wanted = frozenset([topics] if isinstance(topics, str) else topics)
         if not wanted:
-            raise ConfigError("a member needs at least one topic; to want none is to leave.")
+            raise ConfigError("a member needs at least one topic; leave the group to read none.")
         self._driver.subscribe(wanted)
 
     def set_weight(self, weight: float) -> None:

@@ -176,7 +176,7 @@ class BrokerConnection(asyncio.Protocol):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
         except OSError as problem:
             why = problem.strerror or problem
-            detail = f"cannot connect to {address}: {why}; does a broker run there, and is bootstrap_servers right?"
+            detail = f"cannot connect to {address}: {why}; is a broker running there, and is bootstrap_servers correct?"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail) from problem
         finally:
             if connection is not None and not connection._versions:
@@ -196,7 +196,7 @@ class BrokerConnection(asyncio.Protocol):
             known = [one.max_version for one in response.api_keys if one.api_key == ApiVersionsRequest.KEY]
             response = await self._send(request, min([version, *known]) if known else 0, None)
         if response.error_code:
-            raise KafkaError(error_code(response.error_code), f"{self.address} refused to say what it supports")
+            raise KafkaError(error_code(response.error_code), f"{self.address} refused to list its supported versions")
         self._versions = common_versions(response.api_keys)
 
     async def close(self) -> None:
@@ -257,10 +257,10 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
         if self._answered_nothing:
-            why += ", before it said anything: does it stop, or expect TLS?"
+            why += "before its first answer: is it stopping, or does it expect TLS?"
         if self._waiting and not self.closed.done():
             asked = ", ".join(APIS[one.key].name for one in self._waiting)
-            _log.info("connection lost: %s closed the connection%s; it owed answers to %s", self.address, why, asked)
+            _log.info("connection lost: %s closed the connection%s; unanswered requests: %s", self.address, why, asked)
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
 
     def pause_writing(self) -> None:
@@ -300,7 +300,7 @@ class BrokerConnection(asyncio.Protocol):
     def _answer(self, data: bytes, at: int) -> bool:
         """Deliver the response at `at` to its request. Return False if the connection has ended."""
         if not self._waiting:
-            self.abort(f"{self.address} answered what was not asked")
+            self.abort(f"{self.address} sent an answer without a request")
             return False
         one = self._waiting.popleft()
         try:

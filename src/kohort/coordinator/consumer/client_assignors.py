@@ -135,7 +135,7 @@ class MemberComputedTargets:
         """
         asked = self._asked
         if asked is None or asked.member_id != member_id or group.target_epoch >= epoch:
-            raise _refusal("nobody asked this member for a target")
+            raise _refusal("the coordinator did not ask this member for a target")
         if not asked.epoch == computed.group_epoch == epoch:
             raise _refusal(f"it is for the group epoch {computed.group_epoch}, and the group is at {epoch}")
         if computed.error is not None:
@@ -144,7 +144,7 @@ class MemberComputedTargets:
         try:
             targets = _checked(group, image, self.weights, computed)
         except AssignorError as problem:
-            self.failure = f"What {member_id} computed by {asked.assignor!r} is not followed: {problem}."
+            self.failure = f"What {member_id} computed by {asked.assignor!r} was rejected: {problem}."
             raise
         self.made_by, self.failure = asked.assignor, None
         return {name: new for name, new in targets.items() if new != group.target_of(name).by_topic}

@@ -201,7 +201,7 @@ class ConsumerGroup:
         """Return the reason for a member's target, as far as this coordinator knows it."""
         computing = self.computing
         if computing.failure is not None:
-            return f"the last target counts on. {computing.failure}"
+            return f"the last target stays in force. {computing.failure}"
         if computing.made_by is not None:
             return f"a member computed it, by {computing.made_by}"
         return self.planning.why(member_id)

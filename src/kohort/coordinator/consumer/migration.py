@@ -112,7 +112,7 @@ def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tupl
     # Kafka rejects such groups.
     said = _said(classic, member)
     if assignment.user_data and (said is None or assignment.user_data != said.user_data):
-        raise _stays_classic(classic, "its assignor tells members more than their partitions, which would be lost")
+        raise _stays_classic(classic, "its assignor sends user data to members, which would be lost")
     return set(partitions_by_id(groups.metadata, assignment.partitions))
 
 

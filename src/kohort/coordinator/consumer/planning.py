@@ -112,7 +112,7 @@ class Planning:
     def why(self, member_id: str) -> str | None:
         """Return the reason for a member's target, if a plan of this coordinator gives one."""
         if self._failure is not None:
-            return f"the last target counts on. {self._failure}"
+            return f"the last target stays in force. {self._failure}"
         if self._plan is None:
             return None
         try:

@@ -38,9 +38,9 @@ def check_request(
     if request.member_epoch == JOINING:
         _check_join(request)
     elif request.member_epoch == AWAY and request.instance_id is None:
-        raise _invalid("only a static member leaves for a while (epoch -2), and it names its instance id")
+        raise _invalid("only a static member, with its instance id, can leave temporarily (epoch -2)")
     elif request.member_epoch < AWAY:
-        raise _invalid("no member epoch lies below -2")
+        raise _invalid("the member epoch must be at least -2")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -69,11 +69,11 @@ def _check_length(value: str, name: str) -> None:
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("who joins says its rebalance timeout")
+        raise _invalid("a member that joins must send its rebalance timeout")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("who joins owns nothing, and says so")
+        raise _invalid("a member that joins must send an empty list of owned partitions")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("who joins says what it subscribes to, if only to nothing")
+        raise _invalid("a member that joins must send its subscription, even if it is empty")
 
 
 def _invalid(sentence: str) -> KafkaError:

@@ -102,7 +102,7 @@ class ClusterDirectory:
             # A process that checks whether a broker is alive holds its lock for a moment.
             self._life = FileLock(self._life_of(self.node_id), patience_s=_START_PATIENCE_S)
         except Busy:
-            detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
+            detail = f"already has a broker with node id {self.node_id}; choose another one with --node-id"
             raise DataDirectoryInUse(f"the cluster in {self.path} {detail}") from None
         self._held.append(self._life)
         self.beat()

@@ -95,7 +95,7 @@ class ClusterDatabase:
         """Return the current image, read over the given connection. Raises Fenced if the cluster is another one."""
         row = connection.execute("SELECT cluster_id, image FROM kohort.cluster").fetchone()
         if row is None or row[0] != self.cluster_id:
-            raise Fenced(f"the database is not that of cluster {self.cluster_id} any more")
+            raise Fenced(f"the database no longer belongs to cluster {self.cluster_id}")
         return decode_image(row[1].encode())
 
     def change(self, transition: Transition) -> ClusterImage:
@@ -137,7 +137,7 @@ class ClusterDatabase:
                 (self.node_id,),
             ).fetchone()
             if mine is not None and mine[0]:
-                detail = f"has a broker with node id {self.node_id} already; give this one another by --node-id"
+                detail = f"already has a broker with node id {self.node_id}; choose another one with --node-id"
                 raise DataDirectoryInUse(f"the cluster in the database {detail}")
             _forget_brokers(connection, [self.node_id])
             connection.execute("INSERT INTO kohort.brokers (node_id, life) VALUES (%s, %s)", (self.node_id, self.life))
@@ -223,10 +223,10 @@ def _upgrade(connection: Connection, older: int) -> None:
     lives = connection.execute(LIVES[older].encode()).fetchall()
     if lives:
         raise BadDatabase(
-            f"brokers of an older version of kohort work over the database ({', '.join(str(row[0]) for row in lives)});"
-            " stop all of them first, and its tables will be made those of this version"
+            f"brokers of an older version of kohort use the database ({', '.join(str(row[0]) for row in lives)});"
+            " stop all of them first; then this version upgrades its tables"
         )
-    log.warning("the tables of cluster format %d are made those of format %d", older, older + 1)
+    log.warning("upgrading the tables from cluster format %d to %d", older, older + 1)
     connection.execute(UPGRADES[older].encode())
     connection.execute("UPDATE kohort.cluster SET format = %s", (older + 1,))
 

@@ -61,7 +61,7 @@ class Lead:
             for partition in given[member_id].partitions:
                 other = owners.setdefault(partition, member_id)
                 if other != member_id:
-                    return f"it gives {partition} to both {other} and {member_id}, and both read it"
+                    return f"it assigns {partition} to both {other} and {member_id}, so both read it"
         moving = set[TopicPartition]()
         if self.assignor.protocol is RebalanceProtocol.COOPERATIVE:
             moving.update(*(subscription.owned_partitions for subscription in self.subscriptions.values()))
@@ -70,7 +70,7 @@ class Lead:
         if not left:
             return None
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        return f"it gives {left[0]}{more} to nobody, and nobody reads what is left out"
+        return f"it assigns {left[0]}{more} to no member, so no member reads it"
 
 
 def lead_of(assignor: Assignor, response: JoinGroupResponse) -> Lead:

@@ -21,11 +21,9 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 )
 
 _JOIN_EPOCH = 0
-_TAKES_NO_OFFERS = (
-    "the broker lets no member compute the assignment: leave group_local_assignors out, or set group_protocol=classic"
-)
+_TAKES_NO_OFFERS = "the broker does not let members assign: remove group_local_assignors, or set group_protocol=classic"
 
-_TAKES_NO_WEIGHTS = "the broker knows no weights of members, so this one gets as much as the others: it wanted"
+_TAKES_NO_WEIGHTS = "the broker does not support weights: this member gets the same share as the others instead of"
 
 
 def send_heartbeat_if_due(member: ConsumerState) -> None:
@@ -92,7 +90,7 @@ def heartbeat_answered(member: ConsumerState, request: int, response: ConsumerGr
         member.computed = compute(config.client_assignors, response.computation)
         member.actions.warning = member.computed.error
     elif response.refused is not None:
-        member.actions.warning = f"what this member computed for its group does not count: {response.refused}"
+        member.actions.warning = f"the assignment that this member computed was rejected: {response.refused}"
 
 
 def heartbeat_failed(member: ConsumerState, request: int, code: ErrorCode, message: str | None = None) -> None:

@@ -5,7 +5,7 @@ from kohort.member.consumer.standing import ConsumerState
 from kohort.member.link import COORDINATOR_GONE
 
 _TOO_OLD = (
-    "the broker does not speak the consumer group protocol (KIP-848), or a version of it without what the subscription "
+    "the broker does not support the consumer group protocol (KIP-848), or not the version that the subscription "
     "needs: upgrade it, or set group_protocol=classic"
 )
 

@@ -188,7 +188,7 @@ def check_batches(buffer: Buffer | None, max_batch_bytes: int) -> list[BatchHead
     if header.size != len(buffer):
         raise BatchError(ErrorCode.INVALID_RECORD, f"{len(buffer) - header.size} bytes follow the record batch")
     if not crc_matches(buffer, header):
-        raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum is wrong: its bytes changed on the way")
+        raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum is wrong: its bytes changed in transit")
     _check_claims(header)
     return headers
 
@@ -226,7 +226,7 @@ def attributes_of(codec: Codec, *, transactional: bool = False, control: bool = 
 def _not_a_batch(magic: int, length: int) -> BatchError:
     # Same order of checks as in Kafka: first a size that no format allows, then the magic byte.
     if length < _SMALLEST_LENGTH or magic > MAGIC:
-        return BatchError(ErrorCode.CORRUPT_MESSAGE, f"these are no records (length {length}, magic {magic})")
+        return BatchError(ErrorCode.CORRUPT_MESSAGE, f"these are not records (length {length}, magic {magic})")
     if magic < MAGIC:
         detail = f"message format v{magic} is not supported; records must come as batches v2 (Kafka 0.11 or newer)"
         return BatchError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, detail)

@@ -88,7 +88,7 @@ def decompress(codec: Codec, data: bytes, max_bytes: int = MAX_INFLATED_BYTES) -
 
 
 def _too_large(limit: int) -> BatchError:
-    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch unpacks to more than {limit} bytes, which is not allowed")
+    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch decompresses to more than {limit} bytes, the limit")
 
 
 def _inflate_into(module: object, data: bytes, limit: int) -> bytes:

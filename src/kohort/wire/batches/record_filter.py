@@ -85,7 +85,7 @@ def _scan(data: bytes, start: int, header: BatchHeader) -> Scanned:
     key = None if size < 0 else data[at : at + size]
     value_size, at = _signed(data, at + max(size, 0))
     if not 0 <= offset_delta < MOST_OFFSET_DELTA:
-        raise malformed(header, "a record's offset is none of the batch's")
+        raise malformed(header, "a record's offset is outside its batch")
     check_time(header, header.base_timestamp)
     check_time(header, time_delta)
     if at + max(value_size, 0) >= end:

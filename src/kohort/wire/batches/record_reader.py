@@ -80,7 +80,7 @@ def malformed(header: BatchHeader, what: str) -> BatchError:
 def check_time(header: BatchHeader, time: Millis) -> None:
     """Raise BatchError for a time that could overflow in a sum and so break compaction or a reader's columns."""
     if not -MOST_TIME < time < MOST_TIME:
-        raise malformed(header, f"{time} ms is no time")
+        raise malformed(header, f"{time} ms is not a valid timestamp")
 
 
 def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
@@ -115,7 +115,7 @@ def _decode(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
         if delta > 127:
             delta, at = more(data, at, delta)
         if delta & 1 or delta >= 2 * MOST_OFFSET_DELTA:
-            raise malformed(header, "a record's offset is none of the batch's")
+            raise malformed(header, "a record's offset is outside its batch")
         offset = base_offset + (delta >> 1)
 
         size = data[at]
