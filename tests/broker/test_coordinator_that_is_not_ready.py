@@ -9,6 +9,7 @@ from kohort.errors import ErrorCode
 from kohort.log import MemoryStore
 from kohort.log.api import Pending
 from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -45,6 +46,11 @@ ASKED: tuple[tuple[Message, int, type[Message]], ...] = (
     (LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")]), 4, LeaveGroupResponse),
     (commit(), 8, OffsetCommitResponse),
     (OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="orders")]), 7, OffsetFetchResponse),
+    (
+        ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+        1,
+        ConsumerGroupHeartbeatResponse,
+    ),
     (ListGroupsRequest(), 4, ListGroupsResponse),
     (DescribeGroupsRequest(groups=["g"]), 5, DescribeGroupsResponse),
     (DeleteGroupsRequest(groups_names=["g"]), 2, DeleteGroupsResponse),

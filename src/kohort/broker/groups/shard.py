@@ -95,8 +95,8 @@ class Shard:
         """Error code for requests while the shard is not ready."""
         self._holds_end_at: Millis | None = None
         """When the timer `HoldsEnd` fires."""
-        self._telling = False
-        """Whether news is being sent to members, in this turn of the event loop or the next."""
+        self._told_next_turn = False
+        """Whether the remaining news is sent to members in the next turn of the event loop."""
         self._lost_at = -_LOAD_AGAIN_S
         """Loop time of the last load that followed a failed append."""
 
@@ -114,7 +114,7 @@ class Shard:
         """Handle a Heartbeat, the most frequent request: its only effect is an answer; with a token it may be held."""
         if not self.ready:
             # As in Kafka: while a group loads, its members are unknown; afterwards each has a full session timeout.
-            code = ErrorCode.NONE if self._loads else self._unready
+            code = ErrorCode.NONE if self._serves else self._unready
             waiter.reply(HeartbeatResponse(error_code=code))
             return
         answer = self._machine.heartbeat(request, self._broker.now(), token)
@@ -140,10 +140,10 @@ class Shard:
     def _held(self) -> None:
         """Update the timer after a heartbeat was held without Effects, and send news that waited for this heartbeat."""
         at = self._machine.holds_end_at
-        if at is not None and (self._holds_end_at is None or at < self._holds_end_at):
+        assert at is not None, "a heartbeat is held"
+        if self._holds_end_at is None or at < self._holds_end_at:
             self._set_timer(HoldsEnd(), at)
-        if self._machine.has_news and not self._telling:
-            self._tell()
+        self._tell()
 
     def release(self, token: Hashable, behind: WaitingRequest) -> None:
         """Tell the coordinator that a request waits behind one that may be a held heartbeat."""
@@ -186,7 +186,7 @@ class Shard:
 
     def topics_changed(self, image: MetadataImage) -> None:
         """Replace the topic metadata; a shard that is loading checks its groups when it has loaded."""
-        if self.ready or self._loads:
+        if self._serves:
             now = self._broker.now()
             self._apply(self._machine.metadata_changed(image, now), now)
 
@@ -214,25 +214,23 @@ class Shard:
 
     def _apply(self, effects: Effects, now: Millis) -> None:
         self._take_effect(effects, now)
-        if self._machine.has_news and not self._telling:
-            self._tell()
+        self._tell()
 
     def _tell(self) -> None:
         """Answer held heartbeats for which there is news; many members take several turns of the event loop."""
-        self._telling = True
-        now = self._broker.now()
+        if self._told_next_turn:
+            return
         for _ in range(_TOLD_AT_ONCE):
-            self._take_effect(self._machine.tell(now), now)
             if not self._machine.has_news:
-                self._telling = False
                 return
+            now = self._broker.now()
+            self._take_effect(self._machine.tell(now), now)
+        self._told_next_turn = True
         asyncio.get_running_loop().call_soon(self._tell_on)
 
     def _tell_on(self) -> None:
-        if self.ready:
-            self._tell()
-        else:
-            self._telling = False
+        self._told_next_turn = False
+        self._tell()
 
     def _take_effect(self, effects: Effects, now: Millis) -> None:
         if effects.records:
@@ -308,7 +306,8 @@ class Shard:
         return self._unready is not ErrorCode.NOT_COORDINATOR
 
     @property
-    def _loads(self) -> bool:
+    def _serves(self) -> bool:
+        """Whether the shard is ready or loads its groups."""
         return self._unready is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def lead(self, partition_log: PartitionLog) -> None:
