@@ -12,7 +12,7 @@ from dataclasses import replace
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.subscriptions import CONSUMER, are_readable, read_subscription
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
+from kohort.coordinator.consumer.member import JOINING, ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.migration import assignment_of, partitions_by_id
 from kohort.coordinator.consumer.partitions import Partitions
@@ -165,7 +165,7 @@ def _as_said(
         classic=ClassicProtocolState(request.session_timeout_ms, tuple(protocols.items())),
     )
     if before.member_id != member_id:
-        after = replace(after, member_id=member_id, epoch=0, previous_epoch=0)
+        after = replace(after, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     return after
 
 
