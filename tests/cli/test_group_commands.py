@@ -139,8 +139,8 @@ def test_a_group_with_members_is_left_alone(run: Run, bootstrap: str, topic: str
     reset = ("group", "reset-offsets", topic, "--topic", topic, "--to-earliest")
     with member(bootstrap, topic):
         for arguments, says in (
-            (reset, f"The group {topic} has members, which would go on from their own offsets"),
-            ((*reset, "--execute"), f"The group {topic} has members, which would go on from their own offsets"),
+            (reset, f"The group {topic} has members, which would continue from their own offsets"),
+            ((*reset, "--execute"), f"The group {topic} has members, which would continue from their own offsets"),
             (("group", "delete", topic), f"The group {topic} has members: stop them first"),
             (
                 ("group", "delete-offsets", topic, "--topic", f"{topic}:0"),

@@ -77,7 +77,7 @@ def test_what_is_no_record_of_a_rebalance_is_left_out(run: Run, tmp_path: Path) 
     with running_kohort("--data", str(tmp_path)) as broker:
         told = run("rebalances", "--json", bootstrap=broker.bootstrap)
     assert told.lines == []
-    assert f"1 records of {JOURNAL_TOPIC} are not understood" in told.err
+    assert f"1 records of {JOURNAL_TOPIC} cannot be read" in told.err
 
 
 def test_a_picture_is_of_one_group(run: Run) -> None:

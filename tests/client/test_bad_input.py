@@ -146,7 +146,7 @@ async def refusals(address: str) -> list[KafkaError]:
 async def test_a_web_server_is_told_at_once(serve: Serve) -> None:
     for problem in await refusals(await serve(web)):
         assert isinstance(problem, NotKafkaError) and not problem.retriable
-        assert "is a web server; bootstrap_servers wants a Kafka broker" in str(problem)
+        assert "is a web server; bootstrap_servers must name a Kafka broker" in str(problem)
 
 
 async def test_a_port_that_expects_tls_is_told_at_once(serve: Serve) -> None:

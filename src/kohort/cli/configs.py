@@ -26,7 +26,7 @@ def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool)
         rows = [(config, one.value or None, setters[config]) for config, one in shown.items()]
         columns(("config", "value", "set by"), rows)
     else:
-        say(f"{name} sets nothing itself; --all shows what its broker gives it.")
+        say(f"{name} has no configs of its own; --all includes inherited ones.")
 
 
 def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ def unset(servers: str, kind: Kind, name: str, configs: Sequence[str]) -> None:
 
     run(work(), servers)
     for config in configs:
-        say(f"{name}: {config} is left to the broker")
+        say(f"{name}: {config} has the broker's value again")
 
 
 async def _configs(servers: str, kind: Kind, name: str) -> "dict[str, ConfigValue]":

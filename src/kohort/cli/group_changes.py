@@ -34,7 +34,7 @@ def delete_offsets(group: Group, topic: Topics = None, bootstrap: Bootstrap = No
     Exit code 1 if a member is subscribed to one, or if nothing is committed there.
     """
     if not topic:
-        raise ConfigError("Say which offsets: --topic TOPIC (or TOPIC:0,1), repeatable.")
+        raise ConfigError("Specify offsets: --topic TOPIC (or TOPIC:0,1), repeatable.")
     selection, servers = read_selection(topic), bootstrap_servers(bootstrap)
 
     async def work() -> list[TopicPartition]:
@@ -67,7 +67,7 @@ def remove_member(
     Exit code 1 if one is not in the group; then none is removed.
     """
     if bool(members or instance) == all_:
-        raise ConfigError("Say whom: either member ids, --instance ID, or --all.")
+        raise ConfigError("Specify members: either member ids, --instance ID, or --all.")
     servers = bootstrap_servers(bootstrap)
 
     async def work() -> list[str]:

@@ -94,11 +94,11 @@ def told(described: "GroupDescription", explained: "list[Explained]", now: Milli
         if member.target is not None and member.target != member.assignment:
             lines.append(f"  target     {ranges(member.target) or 'nothing'}")
         if one.gives_up:
-            lines.append(f"  gives up   {ranges(one.gives_up)}: it was told, or is with its next heartbeat")
+            lines.append(f"  gives up   {ranges(one.gives_up)}: told with its last or next heartbeat")
         for other, partitions in one.waits_for.items():
             lines.append(f"  waits for  {ranges(partitions)} of {names[other]}")
         if one.comes:
-            lines.append(f"  gets       {ranges(one.comes)} with its next heartbeat: nobody has it")
+            lines.append(f"  gets       {ranges(one.comes)} with its next heartbeat: it has no owner")
         if member.since_ms is not None:
             lines.append(f"  so since   {_ago(now - member.since_ms)}")
         if member.reason is not None:

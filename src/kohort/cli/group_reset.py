@@ -81,7 +81,7 @@ def reset_offsets(
         now=round(time.time() * 1000),
     )
     if bool(topic) == all_topics:
-        raise ConfigError("Say which offsets: either --topic TOPIC (or TOPIC:0,1), repeatable, or --all-topics.")
+        raise ConfigError("Specify offsets: either --topic TOPIC (or TOPIC:0,1), repeatable, or --all-topics.")
     selection, servers = None if all_topics else read_selection(topic or ()), bootstrap_servers(bootstrap)
 
     async def work() -> list[_Move]:
@@ -148,7 +148,7 @@ async def _commit(admin: "Admin", group: str, moves: Sequence[_Move]) -> None:
 
 def _occupied(group: str) -> str:
     return (
-        f"The group {group} has members, which would go on from their own offsets: "
+        f"The group {group} has members, which would continue from their own offsets: "
         f"stop them first, or remove them by kohort group remove-member {group} --all."
     )
 

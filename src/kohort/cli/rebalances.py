@@ -103,7 +103,7 @@ def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
         except MalformedRecord:
             continue
     if len(understood) < len(values):
-        remark(f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} are not understood and left out.")
+        remark(f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} cannot be read and are ignored.")
     return understood
 
 

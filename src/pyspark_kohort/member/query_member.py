@@ -140,7 +140,7 @@ class GroupSession:
         while self._thread.is_alive() and not self._stay.left and time.monotonic() < deadline:
             time.sleep(0.005)
         if not self._stay.left:
-            _log.warning("group=%s: left without an answer", self._group_id)
+            _log.warning("group=%s: left the group, but the coordinator did not answer", self._group_id)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
 

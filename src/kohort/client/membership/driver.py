@@ -146,7 +146,11 @@ class MemberDriver:
                 async with asyncio.timeout_at(until):
                     await self._change()
             except TimeoutError:
-                _log.warning("left without an answer: group=%s member=%s", self._group_id, self.member.member_id)
+                _log.warning(
+                    "left the group, but the coordinator did not answer: group=%s member=%s",
+                    self._group_id,
+                    self.member.member_id,
+                )
                 return
 
     async def _change(self) -> None:

@@ -21,13 +21,15 @@ def stranger(address: str, first: bytes) -> NotKafkaError | None:
     if len(first) >= 3 and first[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and first[1] == 3:
         return NotKafkaError(f"{address} expects TLS; give the port of a listener without it (PLAINTEXT).")
     if first[:5] == b"HTTP/":
-        return NotKafkaError(f"{address} is a web server; bootstrap_servers wants a Kafka broker, usually port 9092.")
+        return NotKafkaError(
+            f"{address} is a web server; bootstrap_servers must name a Kafka broker, usually port 9092."
+        )
     return None
 
 
 def garbled(address: str) -> NotKafkaError:
     """Return the error for bytes that no broker would send."""
-    return NotKafkaError(f"{address} does not speak Kafka's protocol; bootstrap_servers wants a Kafka broker.")
+    return NotKafkaError(f"{address} does not speak Kafka's protocol; bootstrap_servers must name a Kafka broker.")
 
 
 def copied(error: KafkaError) -> KafkaError:

@@ -22,7 +22,7 @@ class ProduceOutcome:
     log_append_time: Millis | None = None
 
 
-LEFT_OUT = ProduceOutcome(ErrorCode.UNKNOWN_TOPIC_ID, "the answer leaves it out")
+LEFT_OUT = ProduceOutcome(ErrorCode.UNKNOWN_TOPIC_ID, "the answer lacks it")
 
 
 def produce_request(
