@@ -123,7 +123,6 @@ class Refresher:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(closed_error())
-        self._waiting.clear()
 
     async def _keep_fresh(self) -> None:
         failures = 0
@@ -220,12 +219,11 @@ class Refresher:
                 tell(self.metadata)
         unsettled = bool(self._nameless())
         for topics, watcher in list(self._watchers.values()):
-            known = [self.metadata.topics.get(topic) for topic in topics]
-            if any(topic is None for topic in known):
-                self._wanted.set()
-                continue
-            unsettled |= any(topic is not None and _may_end(topic.error) for topic in known)
-            watcher({topic.name: len(topic.leaders) for topic in known if topic is not None and topic.exists}, topics)
+            if not topics <= self.metadata.topics.keys():
+                continue  # it was added during the request; the next one asks for its topics
+            known = [self.metadata.topics[topic] for topic in topics]
+            unsettled |= any(_may_end(topic.error) for topic in known)
+            watcher({topic.name: len(topic.leaders) for topic in known if topic.exists}, topics)
         if unsettled and self._look_again is None:
             # Check a topic that is being created, or has no leader, again before
             # metadata.max.age.ms.
