@@ -9,7 +9,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.advertised_listeners import address_text, machine_name, parse_advertised, split_address
 from kohort.errors import ConfigError
-from kohort.sim.world.network import Network
+from kohort.sim.environment.network import Network
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import connected

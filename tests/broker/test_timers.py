@@ -8,8 +8,8 @@ import pytest
 
 from kohort.broker.groups.timers import Timers
 from kohort.model import Millis
-from kohort.sim.world.loop import Agenda, VirtualLoop
-from kohort.sim.world.network import Network
+from kohort.sim.environment.loop import Agenda, VirtualLoop
+from kohort.sim.environment.network import Network
 
 
 class Clock:

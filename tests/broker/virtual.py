@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from kohort.broker import Broker, BrokerOptions
 from kohort.log import LogStore
 from kohort.model import Millis
-from kohort.sim.world.loop import Agenda, VirtualLoop
-from kohort.sim.world.network import Network
+from kohort.sim.environment.loop import Agenda, VirtualLoop
+from kohort.sim.environment.network import Network
 from tests.broker.peer import Peer, connected
 
 _T = TypeVar("_T")

@@ -21,8 +21,9 @@ from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.ledger import Ledger
 from kohort.sim.checks.shadow import Shadow
-from kohort.sim.checks.violation import Violation
-from kohort.sim.world.application import Application, ApplicationSettings
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes.application import Application
+from kohort.sim.violation import Violation
 from kohort.wire.batches.records import BatchHeader, batches, decode_records
 from kohort.wire.group_log.group_bytes import decode_key
 from tests.chaos.history import Entry

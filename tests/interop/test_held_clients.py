@@ -19,9 +19,9 @@ from kohort.broker.clock import now_ms
 from kohort.broker.net.connection import ClientConnection
 from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.java_member import java_command
+from kohort.lab.lab_group import LabGroup
 from kohort.lab.member import CLIENTS, SPEAK
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.stage import LabGroup
 from kohort.lab.trial import Trial, prepare
 from kohort.model import Millis
 
@@ -97,31 +97,31 @@ async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, t
     async with broker:
         trial = Trial(scenario="held", broker="", client=client, protocol=protocol, partitions=4, commit_ms=500)
         order = await asyncio.to_thread(prepare, trial, f"127.0.0.1:{broker.port}")
-        stage = LabGroup(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
+        group = LabGroup(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
         try:
-            await asyncio.to_thread(rebalance, stage)
-            await be_quiet(broker, stage, HEARTBEATS[68 if protocol == "consumer" else 12])
+            await asyncio.to_thread(rebalance, group)
+            await be_quiet(broker, group, HEARTBEATS[68 if protocol == "consumer" else 12])
         finally:
-            await asyncio.to_thread(stage.close)
+            await asyncio.to_thread(group.close)
         assert not complaints(tmp_path)
 
 
-def rebalance(stage: LabGroup) -> None:
+def rebalance(group: LabGroup) -> None:
     """Three come, and one goes."""
-    stage.begin_load()
-    _, _, third = stage.start(3)
-    stage.settle()
-    stage.trigger("one leaves")
-    stage.stop(third)
-    stage.settle()
-    assert stage.triggers[-1].settled_at is not None
-    stage.end_load()
+    group.begin_load()
+    _, _, third = group.start(3)
+    group.settle()
+    group.trigger("one leaves")
+    group.stop(third)
+    group.settle()
+    assert group.triggers[-1].settled_at is not None
+    group.end_load()
 
 
-async def be_quiet(broker: SeeingBroker, stage: LabGroup, interval_s: float) -> None:
+async def be_quiet(broker: SeeingBroker, group: LabGroup, interval_s: float) -> None:
     """Nothing happens: what do the members do meanwhile?"""
     broker.ahead_ms = RESTLESS_MS
-    members = stage.members
+    members = group.members
     await asyncio.sleep(2.0)  # what was read last is committed
     connections = len(broker.came)
     sent = {name: broker.heartbeats(name) for name in members}

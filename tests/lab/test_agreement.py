@@ -21,9 +21,9 @@ from kohort.demo.journal import read_journal
 from kohort.lab.brokers import BROKERS
 from kohort.lab.events import Event, Ready
 from kohort.lab.measure import measure
-from kohort.lab.play import played
 from kohort.lab.processing import Dark
 from kohort.lab.trial import Trial
+from kohort.lab.trial_run import run_trial
 
 _CLOCKS_MS = 2.0
 """The recorder's times are whole milliseconds of a clock whose zero was rounded, too."""
@@ -98,7 +98,7 @@ def _dark_intervals(protocol: str) -> list[tuple[Interval, Interval]]:
     )
     zero = time.time() * 1000 - time.monotonic() * 1000
     with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as broker:
-        outcome = played(trial, broker)
+        outcome = run_trial(trial, broker)
         journal = asyncio.run(read_journal(broker.bootstrap, outcome.group))
     recorded = {
         change.partition: Interval(change.revoked_at, change.first_read_at)

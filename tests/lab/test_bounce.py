@@ -8,8 +8,8 @@ from kohort.lab.brokers import BROKERS
 from kohort.lab.events import Committed, Gone
 from kohort.lab.measure import Reading, measure
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.play import played
 from kohort.lab.trial import Trial
+from kohort.lab.trial_run import run_trial
 
 _OF_MANY = pytest.mark.long("the same under another protocol")
 
@@ -23,7 +23,7 @@ def test_a_bounce_reads_every_record_once(protocol: str) -> None:
         commit_ms=300,
     )  # fmt: skip
     with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as broker:
-        outcome = played(trial, broker)
+        outcome = run_trial(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     assert None not in measured.walls
     assert len(measured.first_assignments) == len(outcome.triggers) == 3
@@ -37,7 +37,7 @@ def test_who_takes_over_from_a_killed_member_reads_nothing_again_that_it_had_com
         commit_ms=300, tick_ms=10,
     )  # fmt: skip
     with BROKERS["kohort"]({"group.disconnect.grace.ms": "500"}) as broker:
-        outcome = played(trial, broker)
+        outcome = run_trial(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     (killed,) = [event.member for event in outcome.events if isinstance(event, Gone) and event.killed]
     committed = sum(isinstance(event, Committed) and event.member == killed for event in outcome.events)

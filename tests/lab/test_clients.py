@@ -13,8 +13,8 @@ from kohort.lab.java_member import java_command
 from kohort.lab.measure import measure
 from kohort.lab.member import CLIENTS, SPEAK
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.play import played
 from kohort.lab.trial import Trial
+from kohort.lab.trial_run import run_trial
 
 _TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0)
 _KINDS = [(client, protocol) for client in CLIENTS for protocol in SPEAK.get(client, PROTOCOLS)]
@@ -35,7 +35,7 @@ def test_two_that_join_get_their_shares_from_the_one(client: str, protocol: str,
         except Unavailable as missing:
             pytest.skip(str(missing))
     trial = dataclasses.replace(_TRIAL, client=client, protocol=protocol)
-    outcome = played(trial, broker)
+    outcome = run_trial(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     assert measured.walls[0] is not None, "never settled"
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)

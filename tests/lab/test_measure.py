@@ -19,9 +19,9 @@ from kohort.lab.events import (
     line,
     parse,
 )
+from kohort.lab.lab_group import Trigger
 from kohort.lab.measure import Measures, measure
 from kohort.lab.processing import NOBODY
-from kohort.lab.stage import Trigger
 
 MS = 1_000_000
 

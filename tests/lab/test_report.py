@@ -15,12 +15,12 @@ from kohort.errors import KohortError
 from kohort.lab.bars import ROWS, reached
 from kohort.lab.events import Assigned, Event, Gone, Joining, Read, Ready, Revoked
 from kohort.lab.experiment import outcomes, path_of, plan
+from kohort.lab.lab_group import Trigger
 from kohort.lab.queries import Answered
 from kohort.lab.raw import write_parquet
 from kohort.lab.report import write_report
 from kohort.lab.scenarios import possible
 from kohort.lab.series import throughput_around
-from kohort.lab.stage import Trigger
 from kohort.lab.summary import summarise
 from kohort.lab.table import WIDE, summary_table
 from kohort.lab.trace import slowest_trigger, trace

@@ -97,12 +97,12 @@ def test_counts_of_another_changelog_are_forgotten(kind: str, tmp_path: Path) ->
 
 
 def test_a_key_is_never_taken_for_the_position(tmp_path: Path) -> None:
-    shelf = RocksCountStore(tmp_path)
-    counts = shelf.open(3)
+    store = RocksCountStore(tmp_path)
+    counts = store.open(3)
     counts.take({b"p": 4, b"": 2, b"k": 1}, 7)
     counts.close()
-    assert (shelf.kept(), RocksCountStore(tmp_path).kept()) == ([], [3])
-    again = shelf.open(3)
+    assert (store.kept(), RocksCountStore(tmp_path).kept()) == ([], [3])
+    again = store.open(3)
     assert (again.position, [again.get(key) for key in (b"p", b"", b"k", b"kp")]) == (7, [4, 2, 1, None])
     again.close()
 

@@ -13,8 +13,8 @@ from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.events import Assigned, Ready
 from kohort.lab.experiment import plan
 from kohort.lab.measure import measure
-from kohort.lab.play import played
 from kohort.lab.trial import Outcome, Trial
+from kohort.lab.trial_run import run_trial
 
 _OF_MANY = pytest.mark.long("the same under another protocol or with another store")
 _TRIAL = Trial(scenario="bounce", broker="kohort", client="kohort", protocol="", members=3, partitions=6, settle_s=30.0)
@@ -33,7 +33,7 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
     trial = replace(
         _TRIAL, scenario="scale-out", protocol=protocol, members=2, warmup=True, restore_ms=_LONG_MS, rest_ms=0
     )
-    outcome = played(trial, broker)
+    outcome = run_trial(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     assert measured.walls[0] is not None and measured.walls[0] > 2 * _LONG_MS * 1_000_000  # two partitions, one by one
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
@@ -56,7 +56,7 @@ def test_no_count_goes_back_when_copies_take_over(protocol: str, store: str, bro
     trial = replace(
         _TRIAL, protocol=protocol, store=store, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500
     )
-    outcome = played(trial, broker)
+    outcome = run_trial(trial, broker)
     measured = measure(outcome.events, outcome.triggers)
     assert None not in measured.walls
     assert (measured.reading.duplicated, measured.reading.skipped) == (0, 0)

@@ -14,7 +14,7 @@ from kohort.coordinator.effects import Effects
 from kohort.coordinator.offsets import commit_fetch, expiry
 from kohort.errors import ErrorCode
 from kohort.log.memory import MemoryStore
-from kohort.sim.world.disk import DiskStore
+from kohort.sim.environment.disk import DiskStore
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
 

@@ -1,7 +1,7 @@
 """How many worlds, and how much processor time, it takes until each planted bug is found.
 
 python -m tests.sim.measure_plants --most 100 --runs 3 --first 0 a_broker_answers_without_a_lease ...
-python -m tests.sim.measure_plants --choose variants ...    # by kohort.sim.exploring, instead of seed after seed
+python -m tests.sim.measure_plants --choose variants ...    # by kohort.sim.runs.exploring, instead of seed after seed
 python -m tests.sim.measure_plants --hints    # after a change of how worlds are drawn: which hints are stale
 """
 
@@ -13,7 +13,7 @@ import time
 from pytest import MonkeyPatch
 
 from kohort.sim import World, draw
-from kohort.sim.exploring import Exploring, plan_of
+from kohort.sim.runs.exploring import Exploring, plan_of
 from tests.sim import test_plants
 from tests.sim.planting import PLANTS
 from tests.sim.test_worlds import SHORT

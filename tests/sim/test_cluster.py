@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.sim import Plan, Step, World
-from kohort.sim.world.application import ApplicationSettings
-from kohort.sim.world.cluster_files import ClusterDisk
+from kohort.sim.environment.cluster_files import ClusterDisk
+from kohort.sim.plans.application_settings import ApplicationSettings
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""

@@ -12,7 +12,7 @@ from kohort.sim import Plan, Step, World, draw
 from kohort.sim.checks import coverage
 from kohort.sim.checks.coverage import REASONS, lines, unreached
 from kohort.sim.faults.bad_requests import REQUESTS
-from kohort.sim.world.application import ApplicationSettings
+from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.world.outcome import Outcome
 from tests.sim.test_worlds import SHORT
 

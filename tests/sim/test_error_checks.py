@@ -8,7 +8,7 @@ import pytest
 
 from kohort.errors import ErrorCode, KafkaError
 from kohort.sim import Violation
-from kohort.sim.error_checks import ErrorChecks
+from kohort.sim.checks.reported_errors import ErrorChecks
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -7,7 +7,7 @@ import pytest
 from kohort.cli.sim import sim
 from kohort.errors import ConfigError
 from kohort.sim import World, draw, dump, load
-from kohort.sim.exploring import Exploring, kind_of, plan_of
+from kohort.sim.runs.exploring import Exploring, kind_of, plan_of
 from tests.sim.test_worlds import SHORT
 
 

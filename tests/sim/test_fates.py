@@ -6,8 +6,9 @@ import pytest
 
 from kohort.errors import ErrorCode, KafkaError
 from kohort.sim import Plan, Step, World
-from kohort.sim.checks.permitted_fencing import is_fair
-from kohort.sim.world.application import Application, ApplicationSettings
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes.application import Application
+from kohort.sim.world.permitted_fencing import is_fair
 
 
 def fenced(instance: str, started: float) -> Application:

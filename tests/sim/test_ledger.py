@@ -10,7 +10,7 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
 from kohort.sim.checks.ledger import Ledger
-from kohort.sim.world.application import ApplicationSettings
+from kohort.sim.plans.application_settings import ApplicationSettings
 
 TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
 

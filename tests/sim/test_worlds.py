@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from kohort.sim import World, draw, dump, load
+from kohort.sim.environment.hang_limit import patience
 from kohort.sim.world import world
-from kohort.sim.world.hang_limit import patience
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""

@@ -57,7 +57,7 @@ def sim(
 
 def _plan(seed: str | None, path: Path | None) -> "Plan":
     from kohort.sim import load
-    from kohort.sim.exploring import plan_of
+    from kohort.sim.runs.exploring import plan_of
 
     if path is None:
         assert seed is not None
@@ -73,7 +73,7 @@ def _plan(seed: str | None, path: Path | None) -> "Plan":
 
 def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
     from kohort.sim import World, dump
-    from kohort.sim.plans.shrink import shrink as smaller
+    from kohort.sim.runs.shrink import shrink as smaller
 
     outcome = World(plan).run()
     _tell(name or str(plan.seed), outcome)

@@ -15,10 +15,10 @@ from kohort.errors import KohortError
 from kohort.lab.brokers import LabBroker
 from kohort.lab.member import SPEAK
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.play import played
 from kohort.lab.process import kill_all
 from kohort.lab.scenarios import possible
 from kohort.lab.trial import Outcome, Trial
+from kohort.lab.trial_run import run_trial
 
 TRIALS = "trials"
 """Subdirectory of the output directory, with one file of raw data per trial."""
@@ -71,7 +71,7 @@ def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, te
             what = f"{number}/{len(missing)} {trial.title}: {trial.client}, {trial.protocol}, {trial.broker}"
             tell(f"{what}, repetition {trial.repetition}")
             try:
-                outcome = played(trial, running[trial.broker])
+                outcome = run_trial(trial, running[trial.broker])
                 outcome.save(path_of(trial, out))
                 asked = "" if outcome.answered is None else f"; {outcome.answered}"
                 tell(f"{what}: {time.monotonic() - begun:.0f} s{asked}")

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kohort.lab.events import Assigned, Committed, Event, Gone, Joining, Lost, Read, Ready, Restored, Revoked
+from kohort.lab.lab_group import Trigger
 from kohort.lab.processing import Dark, Span, processing
-from kohort.lab.stage import Trigger
 
 Interval = tuple[int, int]
 """Start and end, in monotonic nanoseconds."""

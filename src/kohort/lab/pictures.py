@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kohort.errors import KohortError
+from kohort.lab.lab_group import Trigger
 from kohort.lab.measure import Measures
 from kohort.lab.series import Series, pauses_ms
-from kohort.lab.stage import Trigger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kohort.lab.events import Assigned, Event, Gone, Lost, Read, Revoked
-from kohort.lab.stage import Trigger
+from kohort.lab.lab_group import Trigger
 
 NOBODY = ""
 """Owner of a partition before its creation, and next owner of a partition that stays dark."""

@@ -5,81 +5,81 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kohort.lab.play import ScenarioRun
+from kohort.lab.scenario_run import ScenarioRun
 from kohort.lab.trial import Trial
 
 Scenario = Callable[[ScenarioRun], None]
 
 
-def bounce(play: ScenarioRun) -> None:
+def bounce(run: ScenarioRun) -> None:
     """Restart every member, one after the other."""
-    for name in play.begin(play.trial.members):
-        with play.trigger(f"restart {name}") as stage:
-            stage.stop(name)
-            time.sleep(play.trial.gap_ms / 1000)
-            stage.start_again(name)
+    for name in run.begin(run.trial.members):
+        with run.trigger(f"restart {name}") as group:
+            group.stop(name)
+            time.sleep(run.trial.gap_ms / 1000)
+            group.start_again(name)
 
 
-def scale_out(play: ScenarioRun) -> None:
+def scale_out(run: ScenarioRun) -> None:
     """Add one member."""
-    play.begin(play.trial.members)
-    with play.trigger("one joins") as stage:
-        stage.start()
+    run.begin(run.trial.members)
+    with run.trigger("one joins") as group:
+        group.start()
 
 
-def scale_in(play: ScenarioRun) -> None:
+def scale_in(run: ScenarioRun) -> None:
     """Stop one member, which leaves the group."""
-    name, *_ = play.begin(play.trial.members)
-    with play.trigger(f"{name} leaves") as stage:
-        stage.stop(name)
+    name, *_ = run.begin(run.trial.members)
+    with run.trigger(f"{name} leaves") as group:
+        group.stop(name)
 
 
-def crash(play: ScenarioRun) -> None:
+def crash(run: ScenarioRun) -> None:
     """Kill one member, which does not leave the group first."""
-    name, *_ = play.begin(play.trial.members)
-    with play.trigger(f"{name} is killed") as stage:
-        stage.kill(name)
+    name, *_ = run.begin(run.trial.members)
+    with run.trigger(f"{name} is killed") as group:
+        group.kill(name)
 
 
-def takeover(play: ScenarioRun) -> None:
+def takeover(run: ScenarioRun) -> None:
     """Add two members at once to a group in which one member owns all partitions."""
-    play.begin(1)
-    with play.trigger("two join") as stage:
-        stage.start(2)
+    run.begin(1)
+    with run.trigger("two join") as group:
+        group.start(2)
 
 
-def partitions(play: ScenarioRun) -> None:
+def partitions(run: ScenarioRun) -> None:
     """Increase the topic's partition count tenfold."""
-    play.begin(play.trial.members)
-    with play.trigger(f"{play.trial.partitions} become {10 * play.trial.partitions}"):
-        play.add_partitions(10 * play.trial.partitions)
+    run.begin(run.trial.members)
+    with run.trigger(f"{run.trial.partitions} become {10 * run.trial.partitions}"):
+        run.add_partitions(10 * run.trial.partitions)
 
 
-def coordinator(play: ScenarioRun) -> None:
+def coordinator(run: ScenarioRun) -> None:
     """Kill the broker and start it again."""
-    play.begin(play.trial.members)
-    with play.trigger("broker killed"):
-        play.restart_broker()
+    run.begin(run.trial.members)
+    with run.trigger("broker killed"):
+        run.restart_broker()
 
 
-def deploy(play: ScenarioRun) -> None:
+def deploy(run: ScenarioRun) -> None:
     """Deploy a new version with weights.
 
     A member of the new version gets a quarter of the others' share, then a full share; then an old
     member is drained and ends. Draining first makes its end free of cost, because it owns no
     partitions by then.
     """
-    play.weigh({"new-*": 5, "m*": 20})
-    old, *_ = play.begin(play.trial.members)
-    with play.trigger("a new version joins at a quarter") as stage:
-        (new,) = stage.start(prefix="new-")
-        stage.weights.update(dict.fromkeys(stage.members, 20.0), **{new: 5.0})
-    with play.trigger("it gets a full share"):
-        play.weigh({"new-*": 20, "m*": 20})
-    with play.trigger(f"{old} is drained"):
-        play.weigh({old: 0, "new-*": 20, "m*": 20})
-    with play.trigger(f"{old} ends") as stage:
-        stage.stop(old)
+    run.weigh({"new-*": 5, "m*": 20})
+    old, *_ = run.begin(run.trial.members)
+    with run.trigger("a new version joins at a quarter") as group:
+        (new,) = group.start(prefix="new-")
+        group.weights.update(dict.fromkeys(group.members, 20.0), **{new: 5.0})
+    with run.trigger("it gets a full share"):
+        run.weigh({"new-*": 20, "m*": 20})
+    with run.trigger(f"{old} is drained"):
+        run.weigh({old: 0, "new-*": 20, "m*": 20})
+    with run.trigger(f"{old} ends") as group:
+        group.stop(old)
 
 
 SCENARIOS: dict[str, Scenario] = {

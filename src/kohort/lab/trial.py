@@ -12,9 +12,9 @@ from kohort import blocking
 from kohort.client import NewTopic
 from kohort.errors import KohortError
 from kohort.lab.events import Event, MalformedEvent, line, parse
+from kohort.lab.lab_group import LabGroup, Trigger
 from kohort.lab.order import Order
 from kohort.lab.queries import Answered
-from kohort.lab.stage import LabGroup, Trigger
 
 STORES = ("memory", "rocksdb")
 
@@ -173,7 +173,7 @@ def _fill(changelog: str, trial: Trial, bootstrap: str) -> None:
         producer.flush()
 
 
-def stage_for(trial: Trial, order: Order, directory: Path) -> LabGroup:
+def group_for(trial: Trial, order: Order, directory: Path) -> LabGroup:
     """Return the trial's group, whose members write their files to `directory`."""
     homes = directory / "state" if trial.store == "rocksdb" else None
     return LabGroup(trial.client, order, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)

@@ -14,20 +14,18 @@ after the last swap.
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kohort.log.cleaning import Cleaning
+from kohort.log.config import LogConfig
 from kohort.log.newest import NewestOffsets
-from kohort.log.producers import Producer
+from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import Segment
 from kohort.model import Millis
 from kohort.wire.batches.batch import HEADER_SIZE, BatchHeader, read_header
 from kohort.wire.batches.compression import Buffer
 from kohort.wire.batches.record_filter import scan_records
 from kohort.wire.batches.record_pairs import decode_pairs
-
-if TYPE_CHECKING:
-    from kohort.log.partition import SegmentedLog
 
 _WINDOW = 1 << 20
 _MOST_IN_A_SWAP = 200
@@ -50,6 +48,43 @@ class Cleanable:
     @property
     def ratio(self) -> float:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
+
+
+class CompactableLog(Protocol):
+    """Log as a compaction uses it; `SegmentedLog` implements it."""
+
+    config: LogConfig
+    producers: ProducerStates
+    compacted_to: int
+    """Offset below which the log is compacted."""
+    compacting: bool
+    """Whether a compaction is running, during which nothing else may remove full segments."""
+    deleted: bool
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Segments, oldest first; the last one grows."""
+        ...
+
+    @property
+    def full_segments(self) -> Sequence[Segment]:
+        """Segments that no append changes any more."""
+        ...
+
+    def segment_after(self, segment: Segment) -> Segment:
+        """Return the next segment."""
+        ...
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Replace the full segments `old` by `new`."""
+        ...
+
+    def drop_segments_below_start(self) -> None:
+        """Remove segments that are entirely below the start offset."""
+        ...
 
 
 class CompactionFiles(Protocol):
@@ -99,7 +134,7 @@ class CompactionFiles(Protocol):
         ...
 
 
-def cleanable(log: "SegmentedLog", now: Millis) -> Cleanable:
+def cleanable(log: CompactableLog, now: Millis) -> Cleanable:
     """Return the compactable part of the log, by the sizes of whole segments."""
     config = log.config
     dirty_from = max(log.compacted_to, log.start_offset)
@@ -121,7 +156,7 @@ class Compaction:
     """One pass over one log."""
 
     def __init__(
-        self, log: "SegmentedLog", found: Cleanable, workshop: CompactionFiles, now: Millis, max_map_bytes: int
+        self, log: CompactableLog, found: Cleanable, workshop: CompactionFiles, now: Millis, max_map_bytes: int
     ) -> None:
         self.bytes_before = self.bytes_after = 0
         self._log = log

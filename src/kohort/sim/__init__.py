@@ -3,13 +3,14 @@
     outcome = World(draw(17)).run()
     outcome.violation  # None, or the invariant that was violated, and where
 
-`world` simulates time, network, disks and processes. `plans` decides what happens, `faults`
-executes it, and `checks` verifies the invariants.
+`plans` decides what happens in a world. `environment` simulates time, network and disks,
+`processes` has the brokers and clients, `faults` executes the steps of a plan, `checks` verifies the
+invariants, and `world` connects all of them. `runs` runs many worlds.
 """
 
-from kohort.sim.checks.violation import INVARIANTS, Violation
 from kohort.sim.plans.drawing import draw
 from kohort.sim.plans.plan import Plan, Step, dump, load
+from kohort.sim.violation import INVARIANTS, Violation
 from kohort.sim.world.outcome import Outcome
 from kohort.sim.world.world import World
 

@@ -45,10 +45,10 @@ class Copier:
     thread.
     """
 
-    def __init__(self, order: Order, shelf: CountStore, answer: Answer) -> None:
+    def __init__(self, order: Order, count_store: CountStore, answer: Answer) -> None:
         """Start the thread. Raises KohortError if it fails to start.
 
-        `answer` answers queries to this member. Counts that `shelf` has kept are copies from the
+        `answer` answers queries to this member. Counts that `count_store` has kept are copies from the
         start.
         """
         self.port = 0
@@ -58,7 +58,7 @@ class Copier:
         self.can_win = False
         """Whether some of these copies are of partitions that move to this member when they are copied."""
         self._order = order
-        self._shelf = shelf
+        self._count_store = count_store
         self._answer = answer
         self._owned: frozenset[int] = frozenset()
         self._copies: dict[int, Copy] = {}
@@ -190,7 +190,9 @@ class Copier:
 
     async def _open_kept(self) -> None:
         """Open the kept copies, so that the assignor knows them as soon as this member joins."""
-        kept = {TopicPartition(self._order.changelog, one): self._shelf.open(one) for one in self._shelf.kept()}
+        kept = {
+            TopicPartition(self._order.changelog, one): self._count_store.open(one) for one in self._count_store.kept()
+        }
         ends = await self._changes.end_offsets(list(kept)) if kept else {}
         for one, counts in kept.items():
             self._copies[one.partition] = Copy(counts, lag=ends[one] - (checkpoint(counts, ends[one]) or 0))
@@ -220,7 +222,7 @@ class Copier:
             for one in self._copies.keys() - self._wanted:
                 self._copies.pop(one).counts.close()
             for one in self._wanted - self._owned - self._copies.keys():
-                self._copies[one] = Copy(self._shelf.open(one))
+                self._copies[one] = Copy(self._count_store.open(one))
 
     def _follow(self) -> None:
         """Read the changelog for the present copies, and update the lag of each."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
-
-from kohort.lab.order import Order
 
 
 class Counts(Protocol):
@@ -68,15 +65,6 @@ class MemoryCountStore:
 
     def kept(self) -> list[int]:
         return []
-
-
-def shelf_for(order: Order) -> CountStore:
-    """Return the store that the order specifies: RocksDB in its directory, or memory."""
-    if not order.state:
-        return MemoryCountStore()
-    from kohort.lab.clients.rocks import RocksCountStore
-
-    return RocksCountStore(Path(order.state))
 
 
 def checkpoint(counts: Counts, end: int) -> int | None:

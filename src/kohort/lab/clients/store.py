@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from kohort import blocking
-from kohort.lab.clients.counts import Counts, checkpoint, shelf_for
+from kohort.lab.clients.count_stores import new_count_store
+from kohort.lab.clients.counts import Counts, checkpoint
 from kohort.lab.order import Order
 from kohort.model import TopicPartition
 
@@ -26,7 +27,7 @@ class Store:
         self.restored = 0
         """Number of changelog records that were read while partitions waited for them."""
         self._order = order
-        self._shelf = shelf_for(order)
+        self._count_store = new_count_store(order)
         self._counts: dict[int, Counts] = {}
         self._changed = defaultdict[int, dict[bytes, int]](dict)
         """New counts by partition that are not in the changelog, and therefore not in `_counts`, yet."""
@@ -52,7 +53,7 @@ class Store:
             time.sleep(self._order.restore_ms * len(partitions) / 1000)
         for one in partitions:
             if one not in self._counts:
-                self._counts[one] = self._shelf.open(one)
+                self._counts[one] = self._count_store.open(one)
         if self._order.changelog:
             self._read_changelog(partitions)
         else:

@@ -19,7 +19,7 @@ class WarmStore(Store):
         super().__init__(order)
         self._whole: set[int] = set()
         """Partitions with complete counts."""
-        self.copier = Copier(order, self._shelf, self.answer)
+        self.copier = Copier(order, self._count_store, self.answer)
         self.port = self.copier.port
         self.assignor = WarmAssignor(
             self.copier.copies,

@@ -1,1 +1,1 @@
-"""Invariants, and the checks that verify them."""
+"""Checks of the invariants while events happen."""

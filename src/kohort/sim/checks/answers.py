@@ -14,10 +14,10 @@ from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.sim.checks.error_codes import is_allowed, unfitting
-from kohort.sim.checks.violation import Violation
-from kohort.sim.error_checks import READING, ErrorChecks
-from kohort.sim.fetch_checks import FETCH, FetchChecks
-from kohort.sim.world.transport import Transport
+from kohort.sim.checks.fetch_sessions import FETCH, FetchChecks
+from kohort.sim.checks.reported_errors import READING, ErrorChecks
+from kohort.sim.environment.transport import Transport
+from kohort.sim.violation import Violation
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, Struct, decode
 from kohort.wire.header import read_request_header, read_response_header

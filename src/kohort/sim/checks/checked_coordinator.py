@@ -6,8 +6,9 @@ beforehand, from the group's state and Kafka's rules, not with the coordinator's
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kohort.coordinator import (
     Effects,
@@ -27,13 +28,14 @@ from kohort.coordinator.events import RebalanceStarted
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
-from kohort.model import Millis
+from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
 from kohort.sim.checks.consumer_groups import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
-from kohort.sim.checks.violation import Violation
+from kohort.sim.checks.shadow import Shadow
+from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -43,14 +45,37 @@ from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespon
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.sync_group import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from kohort.sim.checks.watch import Watch
+
+class CoordinatorObserver(Protocol):
+    """Observer to which coordinators report; `Watch` implements it. See there for its attributes."""
+
+    shadows: list[Shadow]
+    live: dict[int, CheckedCoordinator]
+    states: Counter[tuple[str, str]]
+    errors: Counter[tuple[str, ErrorCode]]
+    rebalances: Counter[str]
+    removed: dict[tuple[str, str], float]
+    note: Callable[[str], None]
+    now: Callable[[], float]
+    names: Callable[[], dict[UUID, str]]
+    join_phase_over: Callable[[str], None]
+    behind_at_downgrade: Callable[[str], None]
+
+    def took_over(self, group_id: str, generation: int, *, leads: bool, asks_for_others: bool) -> None:
+        """Record that a static member of a classic group returned without a rebalance."""
+        ...
+
+    def happened(self, group_id: str, what: str) -> None:
+        """Record an event of a group."""
+        ...
 
 
 class CheckedCoordinator:
     """Wrapper of one coordinator."""
 
-    def __init__(self, watch: Watch, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> None:
+    def __init__(
+        self, watch: CoordinatorObserver, machine: GroupShard, partition: int, owns: Callable[[], bool]
+    ) -> None:
         self.machine = machine
         self.unsynced = 0
         """Number of appended records that are not durable yet."""

@@ -13,7 +13,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SyncTimeout
 from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 from kohort.wire.codec import DecodeError
 from kohort.wire.group_log.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription

@@ -12,7 +12,7 @@ from kohort.coordinator import GroupShard, GroupState, Record
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 from kohort.wire.group_log.group_records import OffsetCommitKey
 
 Facts = dict[str, object]

@@ -7,13 +7,15 @@ that is deleted and recreated under the same name begins without a history.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from kohort.client import Membership
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
-from kohort.sim.checks.violation import Violation
-from kohort.sim.world.application import Application
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.violation import Violation
 
 Place = tuple[str, UUID, TopicPartition]
 """Group, and partition of the topic with that id."""
@@ -29,6 +31,20 @@ class Written:
     """Index of the last element of `values` with each metadata."""
     acknowledged: int = -1
     """Index of the newest element of `values` that was acknowledged to a client."""
+
+
+class ObservedApplication(Protocol):
+    """Application as its ledger sees it."""
+
+    name: str
+    habits: ApplicationSettings
+    membership: Membership | None
+    seen: object
+    """Generation and assignment that the ledger saw last."""
+
+    def owned_by_id(self) -> dict[tuple[UUID, int], TopicPartition]:
+        """Return the partitions that a member of the consumer protocol owns, by topic id."""
+        ...
 
 
 class Ledger:
@@ -50,7 +66,7 @@ class Ledger:
         """Whether the world has no faults, so that every record is processed exactly once."""
         self.excused: set[str] = set()
         """Groups in which a record may be processed again although there was no fault."""
-        self.peers: Callable[[], list[Application]] = list
+        self.peers: Callable[[], Sequence[ObservedApplication]] = list
         """Function that returns all running applications."""
         self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
         """Function that returns whether the coordinator has that member; a removed member learns of it later."""
@@ -68,7 +84,7 @@ class Ledger:
         return self.produced.get((topic_id, partition), 0)
 
     def processed(
-        self, who: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+        self, who: ObservedApplication, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
     ) -> None:
         """Record that these offsets were delivered."""
         place = who.habits.group, topic_id or NO_TOPIC_ID, partition
@@ -80,7 +96,7 @@ class Ledger:
         self.covered[place] = max(known, end)
         self.deliveries += end - first
 
-    def committed(self, who: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, who: ObservedApplication, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Check an acknowledged commit: it must be on the disk unchanged."""
         self.acknowledgements += 1
         for partition, said in offsets.items():
@@ -95,13 +111,13 @@ class Ledger:
                 raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
             written.acknowledged = max(written.acknowledged, at)
 
-    def asks(self, who: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
+    def asks(self, who: ObservedApplication, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Return the latest acknowledged commit when a lookup of the committed offset begins, for `found`."""
         return self.written[who.habits.group, topic_id or NO_TOPIC_ID, partition].acknowledged
 
     def found(
         self,
-        who: Application,
+        who: ObservedApplication,
         topic_id: UUID | None,
         partition: TopicPartition,
         offset: OffsetAndMetadata | None,
@@ -127,7 +143,7 @@ class Ledger:
         if at < since:
             raise Violation("S8", f"{partition}: {offset} was read after {newest} was acknowledged")
 
-    def owns(self, who: Application) -> None:
+    def owns(self, who: ObservedApplication) -> None:
         """Check a changed assignment: no other member of the same generation has any of its partitions."""
         membership = who.membership
         if who.habits.protocol != "classic":
@@ -155,7 +171,7 @@ class Ledger:
                         "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
                     )
 
-    def _replaced(self, who: Application) -> frozenset[TopicPartition]:
+    def _replaced(self, who: ObservedApplication) -> frozenset[TopicPartition]:
         """Return the partitions that a member still owns of deleted topics whose names other topics have now.
 
         No other member waits until the member gives them up. A classic member is assigned names,
@@ -166,7 +182,7 @@ class Ledger:
         owned = who.owned_by_id().items()
         return frozenset(one for (topic_id, _), one in owned if self.id_of(one.topic) not in (None, topic_id))
 
-    def _owns_alone(self, who: Application) -> None:
+    def _owns_alone(self, who: ObservedApplication) -> None:
         """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
         mine = who.membership
         if mine is None or mine.generation is None or who.seen == mine.assignment:

@@ -13,7 +13,7 @@ from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_groups import check_group
 from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 
 _SLACK: Millis = 1_000
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from kohort.client import ConsumerRecord
 from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks.violation import Violation
-from kohort.sim.error_checks import ErrorChecks
-from kohort.sim.world.disk import PartitionId
+from kohort.sim.checks.reported_errors import ErrorChecks
+from kohort.sim.environment.disk import PartitionId
+from kohort.sim.violation import Violation
 from kohort.wire.batches.records import batches, decode_records
 
 

@@ -13,7 +13,7 @@ from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.checks.classic_groups import check_generation
 from kohort.sim.checks.durable_state import group_of
 from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 from kohort.wire.batches.records import batches, decode_records
 from kohort.wire.group_log.group_bytes import decode_key, decode_value
 from kohort.wire.group_log.group_records import (

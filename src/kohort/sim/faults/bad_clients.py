@@ -11,27 +11,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kohort.broker.groups.coordinator import group_partition
 from kohort.client import Cluster, KafkaError
 from kohort.client.net.connection import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.sim.environment.process import Process
 from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, passer_by
-from kohort.sim.world.brokers import SHARDS
-from kohort.sim.world.process import Process
+from kohort.sim.plans.bad_request_names import BadRequest
+from kohort.sim.processes.brokers import SHARDS
+from kohort.sim.processes.state import WorldState
 from kohort.wire.codec import Message
-
-if TYPE_CHECKING:
-    from kohort.sim.world.world import World
 
 _ASKED = 100
 _ASKED_EVERY_S = 0.02
-_BETWEEN = "commit-with-a-novel"
+_BETWEEN = BadRequest.COMMIT_LARGE_METADATA
 """Request that is sent as soon as a join phase is over: no member commits before it has its assignment."""
 
 
-def speak_up(world: World, group: str, what: str) -> bool:
+def speak_up(world: WorldState, group: str, what: BadRequest) -> bool:
     """Send the group's coordinator a request that it must reject."""
     victim = _victim(world, group)
     request = REQUESTS[what](victim)
@@ -44,7 +43,7 @@ def speak_up(world: World, group: str, what: str) -> bool:
     return _begin(world, world.operator, group, ask)
 
 
-def crowd(world: World, group: str) -> bool:
+def crowd(world: WorldState, group: str) -> bool:
     """Send a burst of requests of every kind to the group's coordinator, with commits that make it write."""
     neighbour = next(name for n in range(100) if group_partition(name := f"by-{n}", SHARDS) == _shard(group))
 
@@ -75,7 +74,7 @@ def _heard(answer: asyncio.Future[Any]) -> None:
         answer.exception()  # a broken connection is expected
 
 
-def _victim(world: World, group: str) -> TargetGroup:
+def _victim(world: WorldState, group: str) -> TargetGroup:
     nobody = TargetGroup(group)
     now = _generation(world, group)
     if now == 0:
@@ -91,14 +90,14 @@ def _victim(world: World, group: str) -> TargetGroup:
     return nobody
 
 
-def _generation(world: World, group: str) -> int | None:
+def _generation(world: WorldState, group: str) -> int | None:
     """Return a classic group's generation from its coordinator: members do not know yet of a new one."""
     live = world.watch.live.get(_shard(group))
     found = None if live is None else live.group(group)
     return found.generation if isinstance(found, ClassicGroup) else None
 
 
-def _begin(world: World, process: Process, group: str, ask: Callable[[BrokerConnection], Awaitable[None]]) -> bool:
+def _begin(world: WorldState, process: Process, group: str, ask: Callable[[BrokerConnection], Awaitable[None]]) -> bool:
     if process.alive:
         return False
 

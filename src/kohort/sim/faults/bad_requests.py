@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kohort.model import UUID
+from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -114,71 +115,84 @@ def _commit(victim: TargetGroup, generation: int, **said: object) -> OffsetCommi
     )
 
 
-REQUESTS: Mapping[str, Callable[[TargetGroup], Message]] = {
-    "join-nowhere": lambda v: _join(""),
-    "join-for-a-moment": lambda v: _join(v.group, session_timeout_ms=1),
-    "join-without-assignors": lambda v: _join(v.group, protocols=[]),
-    "join-with-a-made-up-id": lambda v: _join(v.group),
-    "join-as-another": lambda v: _join(v.group, group_instance_id=v.instance_id or "i0"),
-    "sync-nowhere": lambda v: _sync(TargetGroup("")),
-    "sync-of-nobody": lambda v: _sync(v, member_id=NOBODY),
-    "sync-of-yesterday": lambda v: _sync(v, generation_id=v.generation - 1),
-    "sync-by-another-assignor": lambda v: _sync(v, protocol_name="mine"),
-    "sync-as-another": lambda v: _sync(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
-    "heartbeat-nowhere": lambda v: _beat(TargetGroup("")),
-    "heartbeat-of-nobody": lambda v: _beat(v, member_id=NOBODY),
-    "heartbeat-of-yesterday": lambda v: _beat(v, generation_id=v.generation - 1),
-    "heartbeat-as-another": lambda v: _beat(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
-    "leave-nowhere": lambda v: LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id=NOBODY)]),
-    "leave-of-nobody": lambda v: LeaveGroupRequest(group_id=v.group, members=[MemberIdentity(member_id=NOBODY)]),
-    "leave-as-another": lambda v: LeaveGroupRequest(
+REQUESTS: Mapping[BadRequest, Callable[[TargetGroup], Message]] = {
+    BadRequest.JOIN_EMPTY_GROUP_ID: lambda v: _join(""),
+    BadRequest.JOIN_SHORT_SESSION: lambda v: _join(v.group, session_timeout_ms=1),
+    BadRequest.JOIN_WITHOUT_ASSIGNORS: lambda v: _join(v.group, protocols=[]),
+    BadRequest.JOIN_UNKNOWN_MEMBER: lambda v: _join(v.group),
+    BadRequest.JOIN_OTHER_INSTANCE: lambda v: _join(v.group, group_instance_id=v.instance_id or "i0"),
+    BadRequest.SYNC_EMPTY_GROUP_ID: lambda v: _sync(TargetGroup("")),
+    BadRequest.SYNC_UNKNOWN_MEMBER: lambda v: _sync(v, member_id=NOBODY),
+    BadRequest.SYNC_OLD_GENERATION: lambda v: _sync(v, generation_id=v.generation - 1),
+    BadRequest.SYNC_OTHER_ASSIGNOR: lambda v: _sync(v, protocol_name="mine"),
+    BadRequest.SYNC_OTHER_INSTANCE: lambda v: _sync(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
+    BadRequest.HEARTBEAT_EMPTY_GROUP_ID: lambda v: _beat(TargetGroup("")),
+    BadRequest.HEARTBEAT_UNKNOWN_MEMBER: lambda v: _beat(v, member_id=NOBODY),
+    BadRequest.HEARTBEAT_OLD_GENERATION: lambda v: _beat(v, generation_id=v.generation - 1),
+    BadRequest.HEARTBEAT_OTHER_INSTANCE: lambda v: _beat(v, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
+    BadRequest.LEAVE_EMPTY_GROUP_ID: lambda v: LeaveGroupRequest(
+        group_id="", members=[MemberIdentity(member_id=NOBODY)]
+    ),
+    BadRequest.LEAVE_UNKNOWN_MEMBER: lambda v: LeaveGroupRequest(
+        group_id=v.group, members=[MemberIdentity(member_id=NOBODY)]
+    ),
+    BadRequest.LEAVE_OTHER_INSTANCE: lambda v: LeaveGroupRequest(
         group_id=v.group, members=[MemberIdentity(member_id=NOBODY, group_instance_id=v.instance_id or "i0")]
     ),
-    "epoch-nowhere": lambda v: _new(TargetGroup("")),
-    "epoch-of-nobody": lambda v: _epoch(v, 3, member_id=NOBODY),
-    "epoch-of-tomorrow": lambda v: _epoch(v, v.generation + FAR),
-    "epoch-of-the-past": lambda v: _epoch(v, max(v.generation - 7, 1)),
-    "epoch-that-is-none": lambda v: _epoch(v, -3),
-    "epoch-of-a-living-instance": lambda v: _new(v, instance_id=v.instance_id) if v.in_epochs else _epoch(v, -3),
-    "epoch-as-another": lambda v: _epoch(v, v.generation, member_id=NOBODY, instance_id=v.instance_id or "i0"),
-    "epoch-leaves-unknown": lambda v: _epoch(v, -1, member_id=NOBODY),
-    "epoch-with-hands-full": lambda v: _new(v, topic_partitions=[TopicPartitions(partitions=[0])]),
-    "epoch-with-a-strange-assignor": lambda v: _new(v, server_assignor="nonsense"),
-    "epoch-with-a-broken-expression": lambda v: _new(v, subscribed_topic_regex="("),
-    "commit-of-nobody": lambda v: _commit(v, 3, member_id=NOBODY),
+    BadRequest.CONSUMER_HEARTBEAT_EMPTY_GROUP_ID: lambda v: _new(TargetGroup("")),
+    BadRequest.CONSUMER_HEARTBEAT_UNKNOWN_MEMBER: lambda v: _epoch(v, 3, member_id=NOBODY),
+    BadRequest.CONSUMER_HEARTBEAT_FUTURE_EPOCH: lambda v: _epoch(v, v.generation + FAR),
+    BadRequest.CONSUMER_HEARTBEAT_OLD_EPOCH: lambda v: _epoch(v, max(v.generation - 7, 1)),
+    BadRequest.CONSUMER_HEARTBEAT_INVALID_EPOCH: lambda v: _epoch(v, -3),
+    BadRequest.CONSUMER_HEARTBEAT_LIVE_INSTANCE: lambda v: (
+        _new(v, instance_id=v.instance_id) if v.in_epochs else _epoch(v, -3)
+    ),
+    BadRequest.CONSUMER_HEARTBEAT_OTHER_INSTANCE: lambda v: _epoch(
+        v, v.generation, member_id=NOBODY, instance_id=v.instance_id or "i0"
+    ),
+    BadRequest.CONSUMER_HEARTBEAT_LEAVE_UNKNOWN_MEMBER: lambda v: _epoch(v, -1, member_id=NOBODY),
+    BadRequest.CONSUMER_HEARTBEAT_JOIN_WITH_PARTITIONS: lambda v: _new(
+        v, topic_partitions=[TopicPartitions(partitions=[0])]
+    ),
+    BadRequest.CONSUMER_HEARTBEAT_UNKNOWN_ASSIGNOR: lambda v: _new(v, server_assignor="nonsense"),
+    BadRequest.CONSUMER_HEARTBEAT_INVALID_EXPRESSION: lambda v: _new(v, subscribed_topic_regex="("),
+    BadRequest.COMMIT_UNKNOWN_MEMBER: lambda v: _commit(v, 3, member_id=NOBODY),
     # These are generations at which no partition was ever assigned: a commit is valid from the generation of
     # the assignment on (KIP-1251). Partitions that a static member took over count as assigned since the
     # first generation.
-    "commit-of-yesterday": lambda v: _commit(v, 0 if v.instance_id is None else v.generation + FAR),
-    "commit-of-tomorrow": lambda v: _commit(v, v.generation + FAR),
-    "commit-as-another": lambda v: _commit(v, 3, member_id=NOBODY, group_instance_id=v.instance_id or "i0"),
-    "commit-with-a-novel": lambda v: _commit(v, v.generation, metadata="x" * 5_000),
-    "commit-of-no-topic": lambda v: _commit(v, v.generation, topic="no-such-topic"),
-    "commit-nowhere": lambda v: _commit(TargetGroup("no-such-group"), 3),
-    "delete-the-living": lambda v: DeleteGroupsRequest(groups_names=[v.group]),
-    "delete-the-missing": lambda v: DeleteGroupsRequest(groups_names=["no-such-group"]),
-    "offsets-of-the-living": lambda v: OffsetDeleteRequest(
+    BadRequest.COMMIT_OLD_GENERATION: lambda v: _commit(v, 0 if v.instance_id is None else v.generation + FAR),
+    BadRequest.COMMIT_FUTURE_GENERATION: lambda v: _commit(v, v.generation + FAR),
+    BadRequest.COMMIT_OTHER_INSTANCE: lambda v: _commit(
+        v, 3, member_id=NOBODY, group_instance_id=v.instance_id or "i0"
+    ),
+    BadRequest.COMMIT_LARGE_METADATA: lambda v: _commit(v, v.generation, metadata="x" * 5_000),
+    BadRequest.COMMIT_UNKNOWN_TOPIC: lambda v: _commit(v, v.generation, topic="no-such-topic"),
+    BadRequest.COMMIT_UNKNOWN_GROUP: lambda v: _commit(TargetGroup("no-such-group"), 3),
+    BadRequest.DELETE_LIVE_GROUP: lambda v: DeleteGroupsRequest(groups_names=[v.group]),
+    BadRequest.DELETE_UNKNOWN_GROUP: lambda v: DeleteGroupsRequest(groups_names=["no-such-group"]),
+    BadRequest.DELETE_OFFSETS_LIVE_GROUP: lambda v: OffsetDeleteRequest(
         group_id=v.group,
         topics=[OffsetDeleteRequestTopic(name=v.topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])],
     ),
-    "offsets-of-the-missing": lambda v: OffsetDeleteRequest(group_id="no-such-group"),
-    "offsets-of-nowhere": lambda v: OffsetDeleteRequest(group_id=""),
-    "offsets-read-by-nobody": lambda v: OffsetFetchRequest(
+    BadRequest.DELETE_OFFSETS_UNKNOWN_GROUP: lambda v: OffsetDeleteRequest(group_id="no-such-group"),
+    BadRequest.DELETE_OFFSETS_EMPTY_GROUP_ID: lambda v: OffsetDeleteRequest(group_id=""),
+    BadRequest.FETCH_OFFSETS_UNKNOWN_MEMBER: lambda v: OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=NOBODY, member_epoch=3, topics=[])]
     ),
-    "offsets-read-in-the-past": lambda v: OffsetFetchRequest(
+    BadRequest.FETCH_OFFSETS_WRONG_EPOCH: lambda v: OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=v.group, member_id=v.member_id, member_epoch=999, topics=[])]
     ),
-    "epoch-before-with-hands-full": lambda v: _epoch(
+    BadRequest.CONSUMER_HEARTBEAT_PREVIOUS_EPOCH: lambda v: _epoch(
         v,
         v.generation - 1 if v.generation > 1 else -3,
         topic_partitions=[TopicPartitions(topic_id=UUID(int=1), partitions=[0])],
     ),
-    "describe-the-missing": lambda v: ConsumerGroupDescribeRequest(group_ids=["no-such-group"]),
+    BadRequest.DESCRIBE_UNKNOWN_GROUP: lambda v: ConsumerGroupDescribeRequest(group_ids=["no-such-group"]),
 }
-"""Requests by their names in a plan."""
+"""Functions that make the requests."""
+assert list(REQUESTS) == list(BadRequest)
 
-CLAIM = "epoch-of-a-living-instance"
+CLAIM = BadRequest.CONSUMER_HEARTBEAT_LIVE_INSTANCE
 """Request that takes over a member's instance id if the member's session has just ended."""
 
 HARMLESS = [name for name in REQUESTS if name != CLAIM]

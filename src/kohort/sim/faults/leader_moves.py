@@ -7,16 +7,13 @@ assigned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.log.cluster import PartitionId
-
-if TYPE_CHECKING:
-    from kohort.sim.world.world import World
+from kohort.sim.processes.state import WorldState
 
 
-def move_leaders(world: World, what: str, words: Sequence[str]) -> bool:
+def move_leaders(world: WorldState, what: str, words: Sequence[str]) -> bool:
     """Request a reassignment or an election; return whether a broker accepted it.
 
     `words` are a topic, a partition and, for a reassignment, its replicas.

@@ -5,26 +5,24 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kohort.client import Admin, KafkaError, NewTopic
 from kohort.model import TopicPartition
+from kohort.sim.environment.database import Database
+from kohort.sim.environment.files import FilesDisk
 from kohort.sim.faults.bad_clients import crowd, speak_up
 from kohort.sim.faults.leader_moves import move_leaders
+from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.sim.plans.plan import Step
-from kohort.sim.world.brokers import LEASE
-from kohort.sim.world.database import Database
-from kohort.sim.world.files import FilesDisk
-from kohort.sim.world.killable_clients import KillableAdmin
-
-if TYPE_CHECKING:
-    from kohort.sim.world.world import World
+from kohort.sim.processes.brokers import LEASE
+from kohort.sim.processes.killable_clients import KillableAdmin
+from kohort.sim.processes.state import WorldState
 
 _CLOCK = 500_000.0
 """Maximum error of a clock, in seconds."""
 
 
-def do(world: World, step: Step) -> bool:
+def do(world: WorldState, step: Step) -> bool:
     """Execute a step; return whether it changed anything."""
     what, who = step.what, step.who
     if what == "ambush":
@@ -55,7 +53,7 @@ def do(world: World, step: Step) -> bool:
     return _operate(world, step)
 
 
-def _traffic(world: World, step: Step) -> bool:
+def _traffic(world: WorldState, step: Step) -> bool:
     traffic = world.traffic
     if traffic is None:
         return False
@@ -71,7 +69,7 @@ def _traffic(world: World, step: Step) -> bool:
             return traffic.step(step)
 
 
-def _member(world: World, step: Step) -> bool:
+def _member(world: WorldState, step: Step) -> bool:
     number = step.who
     process, application = world.processes[number], world.applications[number]
     if step.what == "start":
@@ -120,13 +118,13 @@ def _member(world: World, step: Step) -> bool:
     return True
 
 
-def _poll_again(world: World, number: int) -> None:
+def _poll_again(world: WorldState, number: int) -> None:
     application = world.applications[number]
     if application is not None:
         application.polls = True
 
 
-def _block(world: World, name: str, what: str, seconds: float) -> None:
+def _block(world: WorldState, name: str, what: str, seconds: float) -> None:
     for broker in world.site.processes:
         ways = [(name, broker.name)] if what != "deaf" else []
         ways += [(broker.name, name)] if what != "mute" else []
@@ -135,7 +133,7 @@ def _block(world: World, name: str, what: str, seconds: float) -> None:
             world.after(seconds, partial(world.network.heal, *way))
 
 
-def _broker(world: World, what: str, number: int, seconds: float) -> bool:
+def _broker(world: WorldState, what: str, number: int, seconds: float) -> bool:
     site = world.site
     if what == "broker-cut":
         heals = site.cut_off(number)
@@ -157,7 +155,7 @@ def _broker(world: World, what: str, number: int, seconds: float) -> bool:
     return True
 
 
-def _broker_wakes(world: World, number: int) -> None:
+def _broker_wakes(world: WorldState, number: int) -> None:
     """Resume a suspended broker; if another one holds the disk by then, the broker detects it and exits."""
     process = world.site.processes[number]
     if process.alive and not process.runs:
@@ -168,7 +166,7 @@ def _broker_wakes(world: World, number: int) -> None:
             world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
 
 
-def _weather(world: World, what: str, seconds: float) -> bool:
+def _weather(world: WorldState, what: str, seconds: float) -> bool:
     disk, weather = world.site.disk, world.network.weather
     match what:
         case "disk-error" | "disk-full":
@@ -186,13 +184,13 @@ def _weather(world: World, what: str, seconds: float) -> bool:
 # Steps of operators and producers
 
 
-def _operate(world: World, step: Step) -> bool:
+def _operate(world: WorldState, step: Step) -> bool:
     words = step.value.split()
     match step.what:
         case "produce":
             return _produce(world, words[0], int(words[1]))
         case "stranger":
-            return speak_up(world, words[0], words[1])
+            return speak_up(world, words[0], BadRequest(words[1]))
         case "crowd":
             return crowd(world, words[0])
         case "create":
@@ -213,7 +211,7 @@ def _operate(world: World, step: Step) -> bool:
             raise ValueError(f"no step is called {step.what!r}")
 
 
-def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
+def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> bool:
     if world.operator.alive:
         return False
     bootstrap = world.site.bootstrap
@@ -231,7 +229,7 @@ def _ask(world: World, question: Callable[[Admin], Awaitable[object]]) -> bool:
     return True
 
 
-def _produce(world: World, topic: str, count: int) -> bool:
+def _produce(world: WorldState, topic: str, count: int) -> bool:
     if world.traffic is not None:
         return world.traffic.produce(topic, count)
     produced = world.ledger.produced
@@ -247,6 +245,6 @@ async def _create(topic: str, partitions: int, admin: Admin) -> None:
     await admin.create_topics([NewTopic(topic, partitions)])
 
 
-async def _grow(world: World, topic: str, more: int, admin: Admin) -> None:
+async def _grow(world: WorldState, topic: str, more: int, admin: Admin) -> None:
     there = sum(partition.topic == topic for partition in world.partitions())
     await admin.create_partitions(topic, there + more)

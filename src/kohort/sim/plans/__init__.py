@@ -1,1 +1,1 @@
-"""Plans of what happens in a world: drawn from a seed, shrunk, stored in files."""
+"""Plans of what happens in a world: drawn from a seed, changed, stored in files."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from kohort.broker.logs.topics import OFFSETS_TOPIC
-from kohort.sim.faults.aims import add_aims
-from kohort.sim.faults.bad_requests import REQUESTS
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
+from kohort.sim.plans.message_fault_drawing import add_aims
 from kohort.sim.plans.plan import Plan, Step
 from kohort.sim.plans.record_drawing import add_records
-from kohort.sim.world.application import ApplicationSettings
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
 PATTERNS = ["[a-p].*", "orders|clicks", "[b-z].*s", "pay.*|audit"]
@@ -321,6 +321,6 @@ def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
         case "create" | "grow" | "delete":
             return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.randint(1, 6)}")
         case "stranger":
-            return Step(at, kind, value=f"{plan.members[member].group} {dice.choice(list(REQUESTS))}")
+            return Step(at, kind, value=f"{plan.members[member].group} {dice.choice(list(BadRequest))}")
         case _:
             return Step(at, kind, value=plan.members[member].group)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kohort.model import Millis, TopicPartition
-from kohort.sim.world.application import ApplicationSettings
+from kohort.sim.plans.application_settings import ApplicationSettings
 
 
 @dataclass(frozen=True, slots=True)

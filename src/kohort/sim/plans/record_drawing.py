@@ -10,8 +10,9 @@ from random import Random
 
 from kohort.model import TopicPartition
 from kohort.sim.plans.plan import Plan, Step
-from kohort.sim.world.files import VAULT
 
+VAULT = "vault"
+"""Topic with records that no group reads, in which bits are flipped."""
 SHARE = 0.1
 """Probability that a world of a few minutes has records."""
 _LONGEST = 300.0

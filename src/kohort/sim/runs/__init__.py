@@ -1,1 +1,1 @@
-"""Runs of many seeds on all cores, and the report."""
+"""Runs of many seeds on all cores, their choice and report, and the reduction of a failing plan."""

@@ -16,7 +16,7 @@ from typing import Self
 
 from kohort.broker.cluster.orphans import end_with_parent
 from kohort.errors import KohortError
-from kohort.sim.exploring import Exploring, plan_of
+from kohort.sim.runs.exploring import Exploring, plan_of
 from kohort.sim.runs.report import Report, Result
 from kohort.sim.world.world import World
 

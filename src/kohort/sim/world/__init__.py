@@ -1,1 +1,1 @@
-"""Simulated world: time, network, disks, brokers, clients."""
+"""One world from its plan to its outcome, and the checks after the end of the faults."""

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode
-from kohort.sim.checks.violation import Violation
 from kohort.sim.plans.plan import Plan
+from kohort.sim.violation import Violation
 
 
 @dataclass(slots=True)

@@ -1,156 +1,50 @@
-"""One world: its brokers, its applications, its events, and the check of the invariants.
+"""One world: the run of its plan, the supervision of its processes, and the check of the invariants.
 
     outcome = World(draw(17)).run()
 
-The same plan gives the same world, byte for byte: all randomness comes from the seed, and all time
-from the agenda.
+The same plan gives the same world, byte for byte.
 """
 
 from __future__ import annotations
 
-import random
-import traceback
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CoroutineType
-from zlib import crc32
 
-from kohort.broker.groups.coordinator import group_partition
-from kohort.broker.logs.topics import OFFSETS_TOPIC
-from kohort.errors import ErrorCode
-from kohort.log import Topic
-from kohort.model import UUID, TopicPartition
-from kohort.sim.checks.answers import Answers
-from kohort.sim.checks.at_rest import check_rest
+from kohort.model import UUID
 from kohort.sim.checks.event_text import in_words
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.permitted_fencing import is_fair
-from kohort.sim.checks.shadow import pairs_of
-from kohort.sim.checks.violation import Violation
-from kohort.sim.checks.watch import Watch
+from kohort.sim.checks.held_heartbeats import HoldChecks
+from kohort.sim.environment.files import FilesDisk
+from kohort.sim.environment.hang_limit import patience
+from kohort.sim.environment.isolation import alone
+from kohort.sim.environment.process import Process
 from kohort.sim.faults.steps import do
-from kohort.sim.hold_checks import HoldChecks
-from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.plan import FAULTS, Plan, Step
-from kohort.sim.world.application import Application, ApplicationSettings
-from kohort.sim.world.brokers import SHARDS, Brokers
-from kohort.sim.world.cluster_brokers import ClusterBrokers
-from kohort.sim.world.cluster_files import ClusterDisk
-from kohort.sim.world.database import Database
-from kohort.sim.world.disk import Disk
-from kohort.sim.world.files import FilesDisk
-from kohort.sim.world.hang_limit import patience
-from kohort.sim.world.isolation import alone
-from kohort.sim.world.loop import Agenda, Handle, VirtualLoop
-from kohort.sim.world.network import Network
+from kohort.sim.processes.brokers import SimulatedBroker
+from kohort.sim.processes.state import WorldState
+from kohort.sim.violation import Violation
+from kohort.sim.world.at_rest import check_rest
 from kohort.sim.world.outcome import Outcome
-from kohort.sim.world.process import Process
-from kohort.sim.world.record_clients import RecordClients
-from kohort.sim.world.transport import Transport
+from kohort.sim.world.permitted_fencing import is_fair
 
-START = 1_000_000.0
-"""Start of the world in seconds; clocks show about January 12th, 1970."""
-_HISTORY = 400
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Directory for the files of a world: their syncs are real, and on a disk they would take almost all the time."""
 
 
-class World:
-    """One run. `now` is in seconds since the start."""
+class World(WorldState):
+    """One run of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.violation: Violation | None = None
-        self.trace = 0
+        super().__init__(plan)
         self.done: Counter[str] = Counter()
         """Number of steps that took effect, by kind."""
-        self.arrivals: deque[tuple[float, Transport | str, bytes]] = deque(maxlen=_HISTORY)
-        self.answers = Answers(lambda problem: self._failed("network", problem), lambda: self.now)
-        self.agenda = Agenda(START)
-        dice = random.Random(f"world {plan.seed}")
-        self.dice = dice
-        self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
-        self.network.weather.pieces = plan.pieces
-        self.ledger = Ledger()
-        self.watch = Watch(self.ledger, SHARDS, self.note)
-        disk = self._disk()
-        self.site = (ClusterBrokers if plan.cluster else Brokers)(
-            self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
-        )
-        self.site.starting = self.watch.live.clear
-        self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
-        disk.written = self._written
-        if isinstance(disk, FilesDisk):
-            disk.damaged = self._damaged
-            disk.watches = frozenset() if plan.records else disk.watches
-        for name, partitions in sorted(plan.topics.items()):
-            topic = Topic(UUID(int=dice.getrandbits(128)), name, partitions)
-            self.site.disk.topics[topic.topic_id] = topic
-        self.processes = [self.new_process(f"member-{number}") for number in range(len(plan.members))]
-        self.applications: list[Application | None] = [None] * len(plan.members)
-        self.operator = self.new_process("operator")
-        self.crowd = self.new_process("crowd")
-        self.traffic = RecordClients(self) if plan.records else None
-        self.answers.errors = None if self.traffic is None else self.traffic.records.errors
-        self.habits = [replace(one) for one in plan.members]
-        """Settings with which each member starts its next run."""
-        self.wanted = [False] * len(plan.members)
-        """Whether each member should run."""
-        self.found: set[str] = set()
-        """Groups whose coordinator was found after the faults."""
-        self.ambushes = 0
-        """Number of times that a broker is still to be killed right after a join phase."""
-        self.interrupt: Callable[[], object] = lambda: None
-        """Function that is called when a join phase is over."""
-        self.resting = False
-        """Whether the faults are over, so that no process is started any more."""
-        self.generations: dict[str, float] = {}
-        """Start of each classic group's current generation."""
         self._hold_checks = HoldChecks()
-        self.topic_changes: list[float] = []
-        """Times at which created, extended or deleted topics were detected."""
         self._topics: dict[UUID, int] = {}
-        self._most: Counter[str] = Counter()
-        """Maximum partition count of each topic so far, by name."""
-        self.woken: list[float] = []
-        """Times at which suspended brokers resumed."""
-        self.claimed: set[tuple[str, str]] = set()
-        """Groups and instance ids that misbehaving clients claimed."""
-        self.ended: dict[int, ErrorCode] = {}
-        """Errors with which members ended for good."""
-        self.ledger.peers = lambda: [one for one in self.applications if one is not None]
         self.watch.join_phase_over = self._join_phase_over
-        self.watch.now = lambda: self.now
-        self.watch.most = lambda topic: self._most.get(topic, 0)
-        self.ledger.counts = self.watch.counts
-        self.ledger.overtaken = self.answers.overtaken
-        self.ledger.exists = lambda topic_id: topic_id in self.site.disk.topics
-        self.ledger.id_of = self._id_of
-        self.ledger.orderly = is_faultless(plan)
-        self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
-
-    def new_process(self, name: str) -> Process:
-        """Return a process that is not started yet."""
-        return Process(name, self.agenda, self.network, self._failed)
-
-    def _disk(self) -> Disk:
-        if self.plan.cluster:
-            return ClusterDisk()
-        if self.plan.files:
-            return FilesDisk()
-        return Database(lambda: self.agenda.now) if self.plan.database else Disk()
-
-    @property
-    def now(self) -> float:
-        return self.agenda.now - START
-
-    # Running
 
     def run(self) -> Outcome:
         """Run the world and return its outcome."""
@@ -178,27 +72,6 @@ class World:
             self.violation = self.violation or problem
         self._tear_down()
 
-    def pass_time(self, seconds: float) -> None:
-        """Let time pass, unless an invariant is violated."""
-        self.agenda.run(self.agenda.now + seconds)
-
-    def after(self, seconds: float, call: Callable[[], object]) -> None:
-        """Call a function later, outside of any process."""
-        at = self.agenda.now + seconds
-        self.agenda.later(at, Handle((self._director, call, ())))
-
-    def partitions(self) -> set[TopicPartition]:
-        """Return all existing partitions of topics that applications may subscribe to."""
-        topics = [topic for topic in self.site.disk.topics.values() if not topic.name.startswith("__")]
-        return {TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)}
-
-    def _id_of(self, name: str) -> UUID | None:
-        return next((topic.topic_id for topic in self.site.disk.topics.values() if topic.name == name), None)
-
-    def note(self, text: str) -> None:
-        """Add an event to the history."""
-        self.arrivals.append((self.now, text, b""))
-
     def _step(self, step: Step) -> None:
         if do(self, step):
             self.done[step.what] += 1
@@ -221,7 +94,7 @@ class World:
     def _look_after(self) -> None:
         """Act as a supervisor of processes: restart those that ended and should run."""
         self.site.look_after(self.now)
-        if late := self._hold_checks.look(self.site):
+        if late := self._hold_checks.look(self._running_brokers()):
             self._failed("look", Violation("L8", late))
         self._note_sizes()
         topics = {topic.topic_id: topic.partitions for topic in self.site.disk.topics.values()}
@@ -238,81 +111,9 @@ class World:
                 self.end_member(number)
         self.after(5.0 if self.plan.is_calm else 1.0, self._look_after)
 
-    # Members
-
-    def start_member(self, number: int) -> None:
-        """Start another run of that member's process."""
-        process = self.processes[number]
-        if process.alive or self.resting:
-            return
-        self.wanted[number] = True
-        habits = replace(self.habits[number])
-        application = self._application(f"{process.name}.{process.lives}", habits)
-        application.started = self.now
-        if self.plan.is_calm:
-            application.backs_off = 20_000
-        self.applications[number] = application
-        loop = process.start(application.run, self.plan.rates[number])
-        if self.traffic is not None:
-            self.traffic.records.errors.begins(loop)
-
-    def _application(self, name: str, habits: ApplicationSettings) -> Application:
-        if self.traffic is not None:
-            return self.traffic.application(name, habits)
-        return Application(name, habits, self.site.bootstrap, self.ledger, self.plan.metadata_age)
-
-    def end_member(self, number: int, *, silently: bool = False) -> None:
-        """Kill that member's process."""
-        self.processes[number].kill(silently=silently)
-        self.applications[number] = None
-
-    # Observations
-
-    def _arrived(self, end: Transport, data: bytes) -> None:
-        self.answers.take(end, data)
-        self.trace = crc32(data, self.trace ^ int(self.agenda.now * 1e6) & 0xFFFFFFFF)
-        self.arrivals.append((self.agenda.now - START, end, data))
-
-    def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
-        disk = self.site.disk
-        if epoch != (newest := disk.newest(partition)):
-            raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {newest}")
-        topic = disk.topics.get(partition[0])
-        if topic is not None and topic.name == OFFSETS_TOPIC:
-            self._note_sizes()
-            self.watch.written(partition[1], pairs_of(data))
-        elif self.traffic is not None:
-            # Another broker may have just deleted the topic; its leader serves it until it learns of that.
-            name = self.traffic.records.names.get(partition[0], "__") if topic is None else topic.name
-            if not name.startswith("__"):
-                self.traffic.written(partition, name, data)
-
-    def _note_sizes(self) -> None:
-        for topic in self.site.disk.topics.values():
-            self._most[topic.name] = max(self._most[topic.name], topic.partitions)
-
-    def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
-        topic, number = self.site.disk.topics.get(partition[0]), partition[1]
-        if topic is not None and topic.name == OFFSETS_TOPIC:
-            groups = {one.group for one in self.plan.members}
-            self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)
-            self.watch.shadows[number] = self.watch.shadow()
-            # As a load reads it: if a tombstone was lost, the record that it deleted is back, unless its key
-            # has a later one.
-            newest: dict[bytes, bytes | None] = {}
-            for key, value in pairs_of(data):
-                newest.pop(key, None)
-                newest[key] = value
-            self.watch.shadows[number].written(newest.items())
-
-    def _failed(self, name: str, problem: BaseException) -> None:
-        if self.violation is not None or self.network.gone:
-            return
-        if not isinstance(problem, Violation):
-            where = "".join(traceback.format_exception(problem)[-4:])
-            problem = Violation("S13", f"{name} met an error that nobody expected: {problem!r}\n{where}")
-        self.violation = problem
-        self.agenda.halted = True
+    def _running_brokers(self) -> list[SimulatedBroker]:
+        """Return the brokers whose processes run."""
+        return [broker for number, broker in self.site.running.items() if self.site.processes[number].runs]
 
     def _tear_down(self) -> None:
         """End every task, so that nothing of this world runs in the next."""

@@ -17,8 +17,8 @@ from kohort.log.cluster.processes import ProcessIdentity
 from kohort.log.cluster.store import ClusterStore, SharedStore
 from kohort.log.partition import SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES
-from kohort.sim.world.disk import CLUSTER_ID, PartitionId, SimulatedStore
-from kohort.sim.world.files import FilesDisk, WitnessedFiles
+from kohort.sim.environment.disk import CLUSTER_ID, PartitionId, SimulatedStore
+from kohort.sim.environment.files import FilesDisk, WitnessedFiles
 
 
 class ClusterDisk(FilesDisk):

@@ -7,7 +7,6 @@ reports each processed record to the ledger, which tracks what every group has p
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,44 +18,10 @@ from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
 from kohort.member.consumer.standing import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.sim.world.killable_clients import KillableMembership
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes.killable_clients import KillableMembership
 
 Partitions = frozenset[TopicPartition]
-
-
-@dataclass(slots=True)
-class ApplicationSettings:
-    """Settings of one application. Times are in milliseconds, as in Kafka's configs."""
-
-    group: str
-    topics: tuple[str, ...]
-    assignors: str = "range"
-    instance: str | None = None
-    session: Millis = 10_000
-    heartbeat: Millis = 3_000
-    max_poll: Millis = 30_000
-    poll_every: Millis = 1_000
-    commit_every: Millis = 5_000
-    callback: Millis = 0
-    """Duration of a callback, in addition to its commit."""
-    batch: int = 10
-    """Maximum number of records processed between two polls."""
-    protocol: str = "classic"
-    pattern: str = ""
-    """Regular expression of the topics to subscribe to, instead of names.
-
-    This setting and those below apply to the consumer protocol only.
-    """
-    remote: str = ""
-    """Server-side assignor that it requests."""
-    local: str = ""
-    """Client-side assignors with which it offers to compute the group's assignment."""
-    weight: int = 0
-    """Weight relative to other members; 0 to send none."""
-
-    def wants(self, topic: str) -> bool:
-        """Return whether it subscribes to that topic."""
-        return re.fullmatch(self.pattern, topic) is not None if self.pattern else topic in self.topics
 
 
 class Observer(Protocol):

@@ -23,8 +23,9 @@ from kohort.client.membership.committed import positions_of
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks.records import Reading, Records
-from kohort.sim.world.application import Application, ApplicationSettings, Observer
-from kohort.sim.world.killable_clients import KillableConsumer
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes.application import Application, Observer
+from kohort.sim.processes.killable_clients import KillableConsumer
 
 _OVER = frozenset(
     {

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.model import TopicPartition
+from kohort.sim.checks.ledger import Ledger
 from kohort.sim.checks.records import Records
-from kohort.sim.plans.plan import Step
-from kohort.sim.world.application import Application, ApplicationSettings
-from kohort.sim.world.disk import PartitionId
-from kohort.sim.world.files import FilesDisk
-from kohort.sim.world.process import Process
-from kohort.sim.world.reader import LoneReader, Reader
-from kohort.sim.world.writer import Writer
-
-if TYPE_CHECKING:
-    from kohort.sim.world.world import World
+from kohort.sim.environment.disk import PartitionId
+from kohort.sim.environment.files import FilesDisk
+from kohort.sim.environment.network import Network
+from kohort.sim.environment.process import Process
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.processes.application import Application
+from kohort.sim.processes.brokers import Brokers
+from kohort.sim.processes.reader import LoneReader, Reader
+from kohort.sim.processes.writer import Writer
 
 Client = LoneReader | Writer
+
+
+class RecordWorld(Protocol):
+    """World as its clients of records use it."""
+
+    plan: Plan
+    site: Brokers
+    network: Network
+    ledger: Ledger
+    applications: list[Application | None]
+    resting: bool
+
+    def new_process(self, name: str) -> Process:
+        """Return a process that is not started yet."""
+        ...
+
+    def after(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call a function later, outside of any process."""
+        ...
 
 
 class RecordClients:
     """Clients outside of groups: first the writers, then the readers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: RecordWorld) -> None:
         self._world = world
         self._dice = Random(f"traffic {world.plan.seed}")
         plan = world.plan

@@ -6,7 +6,7 @@ its process.
 
 from __future__ import annotations
 
-from kohort.sim.world.brokers import Brokers, SimulatedBroker
+from kohort.sim.processes.brokers import Brokers, SimulatedBroker
 
 
 class ClusterBrokers(Brokers):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -12,8 +11,8 @@ from pathlib import Path
 from kohort import blocking
 from kohort.client import ConfigKind
 from kohort.lab.brokers import LabBroker
-from kohort.lab.stage import LabGroup
-from kohort.lab.trial import Outcome, Trial, prepare, stage_for
+from kohort.lab.lab_group import LabGroup
+from kohort.lab.trial import Outcome, Trial
 
 _GOLDEN = 0.618
 """Golden ratio. The fractional parts of its multiples are evenly spread, however many there are."""
@@ -22,20 +21,20 @@ _GOLDEN = 0.618
 class ScenarioRun:
     """Execution of one trial on one broker."""
 
-    def __init__(self, trial: Trial, broker: LabBroker, stage: LabGroup, topic: str) -> None:
+    def __init__(self, trial: Trial, broker: LabBroker, group: LabGroup, topic: str) -> None:
         self.trial = trial
         self._broker = broker
-        self._stage = stage
+        self._group = group
         self._topic = topic
         self._cpu_at_first: float | None = None
         self._machine_at_first = (0, 0)
 
     def begin(self, members: int) -> list[str]:
         """Start members and wait until the group has settled; return their names."""
-        names = self._stage.start(members)
-        self._stage.settle()
-        if self._stage.queries is not None:
-            self._stage.queries.begin()
+        names = self._group.start(members)
+        self._group.settle()
+        if self._group.queries is not None:
+            self._group.queries.begin()
         self._cpu_at_first = self._broker.cpu_seconds()
         self._machine_at_first = _machine_ticks()
         return names
@@ -43,18 +42,18 @@ class ScenarioRun:
     @contextlib.contextmanager
     def trigger(self, what: str) -> Iterator[LabGroup]:
         """Apply a trigger in the block, then wait until the group has settled."""
-        time.sleep(self.trial.rest_ms * (1 + len(self._stage.triggers) * _GOLDEN % 1) / 1000)
+        time.sleep(self.trial.rest_ms * (1 + len(self._group.triggers) * _GOLDEN % 1) / 1000)
         if self.trial.out_of_step:
-            self._stage.spread_heartbeats()
-        self._stage.trigger(what)
-        yield self._stage
-        self._stage.settle()
+            self._group.spread_heartbeats()
+        self._group.trigger(what)
+        yield self._group
+        self._group.settle()
 
     def add_partitions(self, total: int) -> None:
         """Increase the topic's partition count to `total`."""
         with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
             admin.create_partitions(self._topic, total)
-        self._stage.opened(total)
+        self._group.opened(total)
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the group's assignor to `weighted` with these entries of `consumer.member.weights`."""
@@ -62,25 +61,25 @@ class ScenarioRun:
         changes = {"consumer.assignor": "weighted", "consumer.member.weights": entries}
         with blocking.Admin(bootstrap_servers=self._broker.bootstrap) as admin:
             admin.alter_configs(ConfigKind.GROUP, self._topic, changes)
-        self._stage.weights.clear()
-        for name in self._stage.members:
+        self._group.weights.clear()
+        for name in self._group.members:
             fitting = [weight for entry, weight in weights.items() if fnmatchcase(name, entry)]
-            self._stage.weights[name] = fitting[0] if fitting else 1.0
+            self._group.weights[name] = fitting[0] if fitting else 1.0
 
     def restart_broker(self) -> None:
         """Kill the broker and start it again at once; return when it answers."""
         self._broker.kill()
         self._broker.start_again()
-        self._stage.broker_back()
+        self._group.broker_back()
         self._cpu_at_first = None
 
     def outcome(self) -> Outcome:
         """Return the outcome so far."""
         now = self._broker.cpu_seconds()
         used = None if self._cpu_at_first is None or now is None else now - self._cpu_at_first
-        queries = self._stage.queries
+        queries = self._group.queries
         return Outcome(
-            self.trial, list(self._stage.triggers), list(self._stage.events), used, self._topic, self._busy(),
+            self.trial, list(self._group.triggers), list(self._group.events), used, self._topic, self._busy(),
             None if queries is None else queries.answered,
         )  # fmt: skip
 
@@ -94,19 +93,3 @@ def _machine_ticks() -> tuple[int, int]:
     user, nice, system, idle, iowait, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
     used = user + nice + system + sum(interrupts)
     return used, used + idle + iowait
-
-
-def played(trial: Trial, broker: LabBroker) -> Outcome:
-    """Run the trial to its end and return its outcome."""
-    from kohort.lab.scenarios import SCENARIOS
-
-    order = prepare(trial, broker.bootstrap)
-    with tempfile.TemporaryDirectory(prefix="kohort-lab-logs-") as logs:
-        stage = stage_for(trial, order, Path(logs))
-        try:
-            stage.begin_load()
-            play = ScenarioRun(trial, broker, stage, order.topic)
-            SCENARIOS[trial.scenario](play)
-            return play.outcome()
-        finally:
-            stage.close()

@@ -13,12 +13,9 @@ from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from kohort.errors import KohortError
-
-if TYPE_CHECKING:
-    from kohort.sim.world.network import Network
 
 _T = TypeVar("_T")
 
@@ -110,6 +107,20 @@ class Agenda:
             set_loop(None)
 
 
+class LoopNetwork(Protocol):
+    """Network as a loop uses it."""
+
+    async def connect(
+        self, loop: VirtualLoop, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Connect to a port."""
+        ...
+
+    def listen(self, loop: VirtualLoop, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> object:
+        """Accept connections to that port."""
+        ...
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Event loop of one process."""
 
@@ -117,7 +128,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self,
         agenda: Agenda,
         name: str,
-        network: Network | None = None,
+        network: LoopNetwork | None = None,
         failed: Callable[[BaseException], None] | None = None,
     ) -> None:
         """Create the loop. `failed` receives exceptions that escape a callback; without it, they end the run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kohort.errors import ErrorCode, KohortError
 from kohort.model import TopicPartition
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.messages.fetch import FetchResponse
 from kohort.wire.messages.list_offsets import ListOffsetsResponse

@@ -8,7 +8,7 @@ from random import Random
 from kohort.client import KohortError, Producer
 from kohort.model import TopicPartition
 from kohort.sim.checks.records import Records
-from kohort.sim.world.killable_clients import KillableProducer
+from kohort.sim.processes.killable_clients import KillableProducer
 
 _CLOSES_WITHIN = 15.0
 

@@ -7,15 +7,11 @@ which topics the present one was computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kohort.coordinator.classic.group import ClassicGroup
-
-if TYPE_CHECKING:
-    from kohort.sim.world.world import World
+from kohort.sim.processes.state import WorldState
 
 
-def keeps_old_assignment(world: World, group_id: str) -> bool:
+def keeps_old_assignment(world: WorldState, group_id: str) -> bool:
     """Return whether the group's assignment may be incomplete until its next generation."""
     group, kept = world.watch.group(group_id), world.watch.kept.get(group_id)
     if not isinstance(group, ClassicGroup) or kept is None or kept.generation != group.generation:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kohort.broker.server import Broker
 from kohort.coordinator.prompt.holds import HeldHeartbeat
 from kohort.model import Millis
-from kohort.sim.world.brokers import Brokers
 
 _SLACK: Millis = 1_000
 
@@ -20,12 +22,10 @@ class HoldChecks:
         yet.
         """
 
-    def look(self, site: Brokers) -> str:
-        """Return a description of a heartbeat that is held for too long, or ""."""
+    def look(self, brokers: Iterable[Broker]) -> str:
+        """Examine the running brokers. Return a description of a heartbeat that is held for too long, or ""."""
         before, self._late = self._late, []
-        for number, broker in site.running.items():
-            if not site.processes[number].runs:
-                continue
+        for broker in brokers:
             now = broker.now()
             for shard in broker.groups:
                 if not shard.ready:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from kohort.sim.world.loop import VirtualLoop
-    from kohort.sim.world.network import Network
+from kohort.sim.environment.loop import VirtualLoop
+
+
+class Carrier(Protocol):
+    """Network as a transport uses it."""
+
+    def carry(self, end: Transport, data: bytes) -> None:
+        """Deliver bytes written at `end` to the other end."""
+        ...
+
+    def close(self, end: Transport, *, at_once: bool) -> None:
+        """Close an end."""
+        ...
 
 
 class Transport(asyncio.Transport):
@@ -21,7 +31,7 @@ class Transport(asyncio.Transport):
 
     def __init__(
         self,
-        network: Network,
+        network: Carrier,
         loop: VirtualLoop,
         protocol: asyncio.BaseProtocol,
         number: int,

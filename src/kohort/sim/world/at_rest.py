@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Set
-from typing import TYPE_CHECKING
 
 from kohort.client import Cluster, KafkaError
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -13,13 +12,11 @@ from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
 from kohort.sim.checks.balance import unbalanced
-from kohort.sim.checks.old_assignments import keeps_old_assignment
-from kohort.sim.checks.violation import Violation
-from kohort.sim.world.files import FilesDisk
-
-if TYPE_CHECKING:
-    from kohort.sim.world.application import Application
-    from kohort.sim.world.world import World
+from kohort.sim.environment.files import FilesDisk
+from kohort.sim.processes.application import Application
+from kohort.sim.processes.state import WorldState
+from kohort.sim.violation import Violation
+from kohort.sim.world.old_assignments import keeps_old_assignment
 
 _FAILOVER = 30.0
 """Time in seconds in which a broker is started, its shards are loaded, and every client has reconnected."""
@@ -27,7 +24,7 @@ _LOOK_EVERY = 1.0
 _QUIET = 25.0
 
 
-def check_rest(world: World) -> None:
+def check_rest(world: WorldState) -> None:
     """Run all checks. Raises Violation for the first one that fails."""
     _calm(world)
     _comes_to_rest(world)
@@ -36,7 +33,7 @@ def check_rest(world: World) -> None:
     _leaves_nothing(world)
 
 
-def _calm(world: World) -> None:
+def _calm(world: WorldState) -> None:
     """End all faults: processes run, networks deliver, disks write, applications poll."""
     world.network.heal_all()
     world.network.weather.spread = 0.001
@@ -65,7 +62,7 @@ def _calm(world: World) -> None:
         application.habits.batch = 1_000_000
 
 
-def _is_out(world: World, number: int) -> bool:
+def _is_out(world: WorldState, number: int) -> bool:
     """Return whether the member ended with an error that a restart does not resolve."""
     return world.ended.get(number) in (
         ErrorCode.FENCED_INSTANCE_ID,
@@ -75,17 +72,17 @@ def _is_out(world: World, number: int) -> bool:
     )
 
 
-def _living(world: World) -> list[Application]:
+def _living(world: WorldState) -> list[Application]:
     return [one for one in world.applications if one is not None]
 
 
-def _longest_session(world: World) -> int:
+def _longest_session(world: WorldState) -> int:
     """Return the longest session timeout in milliseconds; that of consumer groups is set by the broker."""
     consumer = int(world.plan.settings.get("group.consumer.session.timeout.ms", "45000"))
     return max(consumer, *(one.session for one in world.plan.members))
 
 
-def _until(world: World, seconds: float, invariant: str, missing: Callable[[], str]) -> None:
+def _until(world: WorldState, seconds: float, invariant: str, missing: Callable[[], str]) -> None:
     """Let time pass until nothing is missing. Raises Violation if that takes longer than `seconds`."""
 
     left = seconds
@@ -96,7 +93,7 @@ def _until(world: World, seconds: float, invariant: str, missing: Callable[[], s
         left -= _LOOK_EVERY
 
 
-def _comes_to_rest(world: World) -> None:
+def _comes_to_rest(world: WorldState) -> None:
     habits = [one.habits for one in _living(world)]
     slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in habits), default=0) / 1000
     delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
@@ -108,7 +105,7 @@ def _comes_to_rest(world: World) -> None:
     _until(world, bound, "S3", lambda: _unassigned(world))
 
 
-def _unfound(world: World) -> str:
+def _unfound(world: WorldState) -> str:
     """Return the first group whose coordinator cannot be found, or ""."""
     missing = sorted({one.habits.group for one in _living(world)} - world.found)
     if missing and not world.operator.alive:
@@ -116,7 +113,7 @@ def _unfound(world: World) -> str:
     return f"the coordinator of {missing[0]} is not found" if missing else ""
 
 
-async def _look_up(world: World, groups: list[str]) -> None:
+async def _look_up(world: WorldState, groups: list[str]) -> None:
     cluster = Cluster.of(world.site.bootstrap)
     try:
         for group in groups:
@@ -128,7 +125,7 @@ async def _look_up(world: World, groups: list[str]) -> None:
     world.after(0.0, world.operator.kill)
 
 
-def _restless(world: World) -> str:
+def _restless(world: WorldState) -> str:
     """Return a member that is not at rest, with the reason, or "" if all are."""
     for application in _living(world):
         membership = application.membership
@@ -144,11 +141,11 @@ def _restless(world: World) -> str:
     return ""
 
 
-def _exists(world: World, topic_id: UUID | None) -> bool:
+def _exists(world: WorldState, topic_id: UUID | None) -> bool:
     return topic_id is not None and world.ledger.exists(topic_id)
 
 
-def _unassigned(world: World) -> str:
+def _unassigned(world: WorldState) -> str:
     there = world.partitions()
     for group in sorted({one.habits.group for one in _living(world)}):
         members = [one for one in _living(world) if one.habits.group == group]
@@ -170,7 +167,7 @@ def _unassigned(world: World) -> str:
     return ""
 
 
-def _drains(world: World) -> None:
+def _drains(world: WorldState) -> None:
     habits = [one.habits for one in _living(world)]
     bound = max((3 * one.poll_every + 2 * one.commit_every for one in habits), default=0) / 1000 + _FAILOVER
     for application in _living(world):
@@ -180,7 +177,7 @@ def _drains(world: World) -> None:
         _until(world, _FAILOVER, "L7", world.traffic.unread)
 
 
-def _uneven(world: World, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
+def _uneven(world: WorldState, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
     group = world.watch.group(group_id)
     if group is None:
         return ""
@@ -196,7 +193,7 @@ def _uneven(world: World, group_id: str, members: list[Application], there: set[
     return unbalanced(world.watch.assignor(group), wanted, shares)
 
 
-def _lag(world: World) -> str:
+def _lag(world: WorldState) -> str:
     for application in _living(world):
         group = application.habits.group
         if group in world.ledger.doubted:
@@ -214,7 +211,7 @@ def _lag(world: World) -> str:
     return ""
 
 
-def _stays_quiet(world: World) -> None:
+def _stays_quiet(world: WorldState) -> None:
     """Check that no group rebalances without a reason, nor when a broker is replaced within the session timeouts."""
     # A member may not know of the latest partitions yet, and the session of a dead member may not have
     # expired yet. If a member died while it waited for others to join, its session begins only after they
@@ -237,20 +234,20 @@ def _stays_quiet(world: World) -> None:
             raise Violation("L2", f"after a failover {restless}")
 
 
-def _rebalanced(world: World, before: Counter[str], excused: Set[str] = frozenset()) -> dict[str, int]:
+def _rebalanced(world: WorldState, before: Counter[str], excused: Set[str] = frozenset()) -> dict[str, int]:
     """Return the groups that began to rebalance since then, except those that lost records through a damaged disk."""
     begun = world.watch.rebalances - before
     return {group: count for group, count in begun.items() if group not in world.ledger.doubted | excused}
 
 
-def _too_large(world: World) -> set[str]:
+def _too_large(world: WorldState) -> set[str]:
     """Return classic groups that exceeded their maximum size during a rebalance: loading them starts the next one."""
     most = float(world.plan.settings.get("group.max.size", "inf"))
     groups = [group for live in world.watch.live.values() for group in live.machine.groups.values()]
     return {group.group_id for group in groups if len(group.members) > most}
 
 
-def _leaves_nothing(world: World) -> None:
+def _leaves_nothing(world: WorldState) -> None:
     longest = _longest_session(world) / 1000
     applications = _living(world)
     for application in applications:
@@ -283,6 +280,6 @@ def _leaves_nothing(world: World) -> None:
     _until(world, 5.0, "S15", lambda: _queued(world))
 
 
-def _queued(world: World) -> str:
+def _queued(world: WorldState) -> str:
     waits = sum(broker.store.queued_bytes for broker in world.site.running.values())
     return f"{waits} bytes wait in the log's queue" if waits else ""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kohort.sim.checks.violation import Violation
 from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.violation import Violation
 from kohort.sim.world.world import World
 
 Told = Callable[[Plan], None]

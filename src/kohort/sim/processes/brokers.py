@@ -20,11 +20,11 @@ from kohort.broker.server import Broker, BrokerOptions
 from kohort.coordinator import GroupShard
 from kohort.log.cluster.processes import ProcessIdentity
 from kohort.model import Millis
-from kohort.sim.world.database import DatabaseStore
-from kohort.sim.world.disk import Disk, SimulatedStore
-from kohort.sim.world.loop import Agenda
-from kohort.sim.world.network import Network
-from kohort.sim.world.process import Process
+from kohort.sim.environment.database import DatabaseStore
+from kohort.sim.environment.disk import Disk, SimulatedStore
+from kohort.sim.environment.loop import Agenda
+from kohort.sim.environment.network import Network
+from kohort.sim.environment.process import Process
 
 FIRST_PORT = 9001
 SHARDS = 3

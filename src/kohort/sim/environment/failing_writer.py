@@ -6,14 +6,11 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.log.disk import Disk as FileWriter
 from kohort.log.disk import FilesNotSynced, Write
 from kohort.log.partition_files import MAX_OPEN_FILES
-
-if TYPE_CHECKING:
-    from kohort.sim.world.files import FilesDisk
 
 _LIKELY_DAMAGED = 0.3
 """Probability that data of an interrupted write is corrupted."""
@@ -23,10 +20,24 @@ class PowerLostError(OSError):
     """Simulated power failure: data after this byte is not written."""
 
 
+class FailingDisk(Protocol):
+    """Disk whose state decides which writes fail."""
+
+    @property
+    def path(self) -> Path:
+        """Directory of the files."""
+        ...
+
+    @property
+    def failure(self) -> int | None:
+        """Error number with which writes fail; None if they succeed."""
+        ...
+
+
 class FailingWriter(FileWriter):
     """Production's file writer with simulated failures."""
 
-    def __init__(self, disk: FilesDisk, dice: Random) -> None:
+    def __init__(self, disk: FailingDisk, dice: Random) -> None:
         super().__init__(disk.path, MAX_OPEN_FILES)
         self.dies = False
         """Whether the next write is the last one, and is incomplete."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kohort.sim.world.loop import Agenda, VirtualLoop
-from kohort.sim.world.network import Network
+from kohort.sim.environment.loop import Agenda, VirtualLoop
+from kohort.sim.environment.network import Network
 
 
 class Process:

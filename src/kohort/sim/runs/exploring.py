@@ -17,8 +17,8 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 
-from kohort.sim.faults.aims import aim
 from kohort.sim.plans.drawing import draw
+from kohort.sim.plans.message_fault_drawing import aim
 from kohort.sim.plans.plan import FAULTS, Plan
 
 _CANDIDATES = 32

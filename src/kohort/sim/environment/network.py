@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from kohort.sim.faults.aims import MessageFaults
-from kohort.sim.world.loop import Agenda, Handle, VirtualLoop
-from kohort.sim.world.transport import Transport
+from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
+from kohort.sim.environment.message_faults import MessageFaults
+from kohort.sim.environment.transport import Transport
 
 Watcher = Callable[[Transport, bytes], None]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]

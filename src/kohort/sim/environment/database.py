@@ -20,9 +20,9 @@ from kohort.log import MemoryStore
 from kohort.log.api import Pending
 from kohort.log.cluster.unsure import Fenced, ResultUnknown, Writer
 from kohort.log.queue import PendingAppends
-from kohort.sim.checks.violation import Violation
-from kohort.sim.world.disk import Disk, DiskStore
-from kohort.sim.world.loop import SleepRequest
+from kohort.sim.environment.disk import Disk, DiskStore
+from kohort.sim.environment.loop import SleepRequest
+from kohort.sim.violation import Violation
 
 LEASE_MS = 3_000
 _LIKELY_IN = 0.5

@@ -19,14 +19,13 @@ from kohort.log.partition import SegmentedLog
 from kohort.log.partition_files import PartitionFiles
 from kohort.log.queue import PendingAppends
 from kohort.model import UUID
-from kohort.sim.checks.violation import Violation
-from kohort.sim.faults.failing_writer import FailingWriter, PowerLostError, change_a_bit
-from kohort.sim.world.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
+from kohort.sim.environment.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
+from kohort.sim.environment.failing_writer import FailingWriter, PowerLostError, change_a_bit
+from kohort.sim.plans.record_drawing import VAULT
+from kohort.sim.violation import Violation
 from kohort.wire.batches.records import batches
 
 _READ = 1 << 20
-VAULT = "vault"
-"""Topic with records that no group reads, in which bits are flipped."""
 
 
 class FilesDisk(Disk):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kohort.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kohort.sim.world.application import Application
-    from kohort.sim.world.world import World
+from kohort.sim.processes.application import Application
+from kohort.sim.processes.state import WorldState
 
 
-def is_fair(world: World, application: Application, lives: int) -> bool:
+def is_fair(world: WorldState, application: Application, lives: int) -> bool:
     """Return whether the world's events explain the end of the membership.
 
     `lives` is the number of runs of its process.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from kohort.sim.checks.violation import Violation
+from kohort.sim.violation import Violation
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 
 FETCH = 1
