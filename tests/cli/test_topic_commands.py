@@ -29,7 +29,7 @@ def test_a_topic_gets_more_partitions_and_never_fewer(run: Run, bootstrap: str, 
 def test_configs_are_shown_set_and_unset(run: Run, bootstrap: str, name: str) -> None:
     succeeded(run("topic", "create", name, bootstrap=bootstrap))
     config = ("topic", "config")
-    assert run(*config, "show", name, bootstrap=bootstrap).out.startswith(f"{name} sets nothing itself")
+    assert run(*config, "show", name, bootstrap=bootstrap).out.startswith(f"{name} has no configs of its own")
 
     done = run(*config, "set", name, "retention.ms=3600000", "cleanup.policy=compact,delete", bootstrap=bootstrap)
     assert (done.code, done.lines) == (0, [f"{name}: retention.ms=3600000", f"{name}: cleanup.policy=compact,delete"])
