@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kohort.sim.world.loop import Agenda, VirtualLoop
+from kohort.sim.environment.loop import Agenda, VirtualLoop
 
 _T = TypeVar("_T")
 
