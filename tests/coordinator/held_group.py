@@ -55,7 +55,7 @@ class HeldGroup:
     def share(self) -> None:
         """Whoever is told of a rebalance joins again, and all get their answers."""
         group = self.shell.shard.groups["g"]
-        while group.rebalance.gathers_until is not None:
+        while group.rebalance.notice.new_members_until is not None:
             self.wait(50)  # for more newcomers
         for member_id in self.told():
             self.join(member_id)

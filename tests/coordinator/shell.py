@@ -27,17 +27,17 @@ from kohort.coordinator import (
 )
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import (
-    CollectingEnds,
     ExpressionRefresh,
-    GrowthDue,
-    HoldsEnd,
+    HeldHeartbeatsDue,
+    HeldSyncsDue,
     InitialDelay,
     MemberRebalanceTimeout,
+    NewPartitionsCheck,
+    NotificationDue,
     OffsetExpiry,
     PendingMemberTimeout,
     RebalanceTimeout,
     SessionTimeout,
-    SyncsHeldEnd,
     SyncTimeout,
     TargetDue,
 )
@@ -253,7 +253,7 @@ class Shell:
             assert self._is_watched(group, member.member_id), f"nothing will end the session of {member.member_id}"
 
     def _is_of_use(self, timer: Timer) -> bool:
-        if isinstance(timer, OffsetExpiry | HoldsEnd):
+        if isinstance(timer, OffsetExpiry | HeldHeartbeatsDue):
             return True  # who hears of something before the end of a hold leaves the timer to the others
         group = self.shard.groups.get(timer.group_id)
         if group is None:
@@ -269,11 +269,11 @@ class Shell:
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
             case SyncTimeout():
                 return group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-            case CollectingEnds():
+            case NotificationDue():
                 return group.state is GroupState.PREPARING_REBALANCE  # a heartbeat that ends it sets no timers
-            case SyncsHeldEnd():
+            case HeldSyncsDue():
                 return group.rebalance.givers is not None
-            case GrowthDue():
+            case NewPartitionsCheck():
                 return True
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
                 return False

@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.coordinator import ClientKind
+from kohort.coordinator.prompt.client_timings import CLIENT_TIMINGS
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.coordinator.held_group import HeldGroup
@@ -25,7 +26,7 @@ def test_a_client_is_known_by_its_name_and_version(software: str, version: str, 
 
 
 def test_only_a_client_that_was_seen_to_sleep_is_taken_to_sleep() -> None:
-    assert {kind for kind in ClientKind if kind.sleeps} == {ClientKind.KOHORT}
+    assert {kind for kind in ClientKind if CLIENT_TIMINGS[kind].sleeps_while_held} == {ClientKind.KOHORT}
 
 
 def test_a_coordinator_that_loads_a_group_knows_a_members_client_when_it_joins_again() -> None:

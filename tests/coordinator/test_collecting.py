@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import ClientKind, HeldHeartbeat, WaitingRequest
-from kohort.coordinator.prompt.gathering import next_heartbeat_at
-from kohort.coordinator.prompt.holds import HeldHeartbeats
+from kohort.coordinator.prompt.held_heartbeats import HeldHeartbeats
+from kohort.coordinator.prompt.rebalance_notification import next_heartbeat_at
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -151,9 +151,9 @@ def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
     held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[place])
     holds.add(held)
-    assert holds.anybody_waits
+    assert holds.waits_for_partitions
     holds.drop(held)
-    assert not holds.anybody_waits
+    assert not holds.waits_for_partitions
 
 
 def just_joined(client: ClientKind) -> tuple[HeldGroup, str, str, list[str]]:
@@ -268,7 +268,7 @@ def test_a_heartbeat_that_was_left_out_during_a_hold_does_not_make_the_rhythm_lo
     group.release(member.member_id)
     group.wait(2_000)
     group.beat(member.member_id)
-    assert member.rhythm_ms == RHYTHM
+    assert member.heartbeats.interval_ms == RHYTHM
 
 
 def test_a_generation_begins_the_count_of_refusals_anew() -> None:
@@ -295,7 +295,7 @@ def test_a_rhythm_grows_by_a_quarter_at_most_with_each_heartbeat_that_comes_late
     for gap, rhythm in ((3_500, 3_500), (6_000, 4_375), (3_000, 3_000)):
         group.wait(gap)
         group.beat(member.member_id)
-        assert member.rhythm_ms == rhythm
+        assert member.heartbeats.interval_ms == rhythm
         group.release(member.member_id)
 
 
@@ -318,7 +318,7 @@ def test_a_member_is_waited_for_by_its_own_rhythm() -> None:
     group = group_of(ClientKind.OTHER)
     late, leaver, *others = group.members
     group.release(late)
-    group.shell.shard.groups["g"].members[late].rhythm_ms = 5_000
+    group.shell.shard.groups["g"].members[late].heartbeats.interval_ms = 5_000
     group.leave(leaver)
     group.wait(4_999)
     assert group.told() == []
@@ -330,7 +330,7 @@ def test_a_member_of_which_no_rhythm_is_known_is_waited_for_by_that_of_most_clie
     group = group_of(ClientKind.OTHER)
     late, leaver, *others = group.members
     group.release(late)
-    group.shell.shard.groups["g"].members[late].rhythm_ms = 0
+    group.shell.shard.groups["g"].members[late].heartbeats.interval_ms = 0
     group.leave(leaver)
     group.wait(2_999)
     assert group.told() == []

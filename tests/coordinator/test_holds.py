@@ -8,10 +8,10 @@ from kohort.coordinator import (
     GroupConfig,
     GroupSettings,
     HeldHeartbeat,
-    HoldsEnd,
+    HeldHeartbeatsDue,
     WaitingRequest,
 )
-from kohort.coordinator.prompt.holds import HeldHeartbeats
+from kohort.coordinator.prompt.held_heartbeats import HeldHeartbeats
 from kohort.coordinator.timers import SessionTimeout, TargetDue
 from kohort.model import UUID
 from kohort.wire.group_log.group_records import ConsumerGroupTargetAssignmentMetadataKey
@@ -172,7 +172,7 @@ def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_it
         elif held is not None and held.until < commit_at:
             covered += held.until - held.since
             shell.now = held.until
-            told = interval_of(shell.shard.fire(HoldsEnd(), held.until))
+            told = interval_of(shell.shard.fire(HeldHeartbeatsDue(), held.until))
             due_at, interval, held = (due_at if told == interval else shell.now + told), told, None
         else:
             shell.now = commit_at
@@ -346,9 +346,9 @@ def test_a_member_waits_for_what_it_was_last_found_to_wait_for() -> None:
     held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[before])
     holds.add(held)
     holds.wait_for(held, [now])
-    holds.freed("g", UUID(int=1), [0])
+    holds.partitions_freed("g", UUID(int=1), [0])
     assert holds.next_news() is None
-    holds.freed("g", UUID(int=1), [1])
+    holds.partitions_freed("g", UUID(int=1), [1])
     assert holds.next_news() is held
     holds.drop(held)
-    assert not holds.anybody_waits
+    assert not holds.waits_for_partitions

@@ -4,7 +4,7 @@ would have shared with it by the time the second comes, and could not be told an
 import pytest
 
 from kohort.coordinator import GroupConfig, GroupState
-from kohort.coordinator.timers import CollectingEnds
+from kohort.coordinator.timers import NotificationDue
 from tests.coordinator.held_group import RESTART, HeldGroup
 from tests.coordinator.shell import Shell
 
@@ -74,7 +74,7 @@ def test_a_member_that_has_to_be_told_before_and_joins_again_ends_the_wait(group
     assert group.told() == [owner]
     group.join(owner)
     assert group.shell.shard.groups["g"].state is GroupState.COMPLETING_REBALANCE
-    assert CollectingEnds("g") not in group.shell.timers
+    assert NotificationDue("g") not in group.shell.timers
 
 
 def test_when_a_member_leaves_meanwhile_the_others_are_told_at_once() -> None:
@@ -123,7 +123,7 @@ def test_a_group_that_still_moves_partitions_waits_for_nobody(group: HeldGroup) 
     owner, _ = group.at_rest(members=1).members
     group.shell.shard.groups["g"].rebalance.givers = frozenset([owner])
     group.join()
-    assert group.shell.shard.groups["g"].rebalance.gathers_until is None
+    assert group.shell.shard.groups["g"].rebalance.notice.new_members_until is None
 
 
 def test_a_short_rebalance_timeout_removes_nobody_for_the_wait(group: HeldGroup) -> None:
@@ -142,7 +142,7 @@ def test_where_no_heartbeat_is_held_nobody_waits() -> None:
     group.join()
     group.share()
     group.join()
-    assert group.shell.shard.groups["g"].rebalance.gathers_until is None
+    assert group.shell.shard.groups["g"].rebalance.notice.new_members_until is None
 
 
 MINUTE = 60_000

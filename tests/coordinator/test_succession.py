@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator import WaitingRequest
-from kohort.coordinator.classic.restarting_members import RestartingMembers
+from kohort.coordinator.prompt.restarting_members import RestartingMembers
 from kohort.errors import ErrorCode
 from kohort.wire.messages.join_group import JoinGroupResponse
 from tests.coordinator.held_group import RESTART, HeldGroup
@@ -166,20 +166,20 @@ def test_a_wait_that_ends_before_the_successor_is_due_says_nothing_of_it(group: 
 
 
 def test_a_quick_successor_does_not_make_the_next_one_late() -> None:
-    succession = RestartingMembers()
+    restarts = RestartingMembers()
     for takes in (2_000, 100):
-        succession.left(0)
-        succession.came(takes)
-    succession.left(10_000)
-    assert succession.until(10_000) == 10_000 + 1_500 * 3 // 2 + 200
+        restarts.member_left(0)
+        restarts.member_arrived(takes)
+    restarts.member_left(10_000)
+    assert restarts.awaits_until(10_000) == 10_000 + 1_500 * 3 // 2 + 200
 
 
 def test_a_successor_is_awaited_for_three_seconds_at_most() -> None:
-    succession = RestartingMembers()
-    succession.left(0)
-    succession.came(2_900)
-    succession.left(10_000)
-    assert succession.until(10_000) == 13_000
+    restarts = RestartingMembers()
+    restarts.member_left(0)
+    restarts.member_arrived(2_900)
+    restarts.member_left(10_000)
+    assert restarts.awaits_until(10_000) == 13_000
 
 
 def test_a_rebalance_without_a_leave_says_nothing_of_successors(group: HeldGroup) -> None:

@@ -13,11 +13,15 @@ from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import group as classic_group
 from kohort.coordinator.classic import join, join_phase, membership, sessions
 from kohort.coordinator.classic import sync as syncing
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, RebalanceReason
+from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
+from kohort.model import Millis
 from kohort.wire.group_log.group_records import GroupMetadataKey
 from kohort.wire.messages.find_coordinator import Coordinator
 from tests.sim.planting import plant
@@ -161,9 +165,11 @@ def a_dead_member_is_never_evicted(patch: MonkeyPatch) -> None:
 @plant("L3")
 def a_session_is_ten_times_as_long(patch: MonkeyPatch) -> None:
     real = sessions.expect_within
-    patch.setattr(
-        sessions, "expect_within", lambda group, member, timeout, now, out: real(group, member, 10 * timeout, now, out)
-    )
+
+    def longer(groups: Groups, group: ClassicGroup, member: Member, timeout: Millis, now: Millis, out: Effects) -> None:
+        real(groups, group, member, 10 * timeout, now, out)
+
+    patch.setattr(sessions, "expect_within", longer)
 
 
 @plant("S4", "S10", "L1", "S1", "S5")

@@ -4,15 +4,15 @@
 """
 
 from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer.loads import PartitionExtent
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent, MemberRefused, TargetRefused
-from kohort.coordinator.prompt.client_kind import ClientKind
-from kohort.coordinator.prompt.empty_answers import tells_nothing
-from kohort.coordinator.prompt.holds import HeldHeartbeat, WaitingRequest
+from kohort.coordinator.heartbeat_contents import tells_nothing
+from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
-from kohort.coordinator.timers import HoldsEnd, Timer
+from kohort.coordinator.timers import HeldHeartbeatsDue, Timer
 from kohort.coordinator.topic_metadata import MetadataImage, Topic
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "GroupShard",
     "GroupState",
     "HeldHeartbeat",
-    "HoldsEnd",
+    "HeldHeartbeatsDue",
     "MemberRefused",
     "MetadataImage",
     "MigrationPolicy",

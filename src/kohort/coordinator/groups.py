@@ -9,7 +9,7 @@ from kohort.coordinator.classic.rebalance import WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext, Token
-from kohort.coordinator.prompt.holds import HeldHeartbeats
+from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage
 from kohort.wire.codec import Message
 
@@ -35,8 +35,8 @@ class Groups:
     """IDs of the consumer groups with expressions, which may match a topic that is created later."""
     parked: dict[Token, WaitingMember] = field(default_factory=dict)
     """Every JoinGroup and SyncGroup that waits for its answer."""
-    holds: HeldHeartbeats = field(default_factory=HeldHeartbeats)
-    """The held heartbeats."""
+    prompt: PromptHeartbeats | None = None
+    """Decides when answers leave; None if no heartbeats are held (group.heartbeat.hold.ms is 0)."""
 
     def get(self, group_id: str) -> Group | None:
         """Return the group with that ID, or None."""

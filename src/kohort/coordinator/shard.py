@@ -6,7 +6,7 @@ from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.join import join
 from kohort.coordinator.classic.join_phase import begin_and_proceed, turn_away
-from kohort.coordinator.classic.membership import leave
+from kohort.coordinator.classic.membership import heartbeat, leave
 from kohort.coordinator.classic.new_partitions import topics_grown
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
@@ -19,19 +19,18 @@ from kohort.coordinator.consumer.loading import resume
 from kohort.coordinator.consumer.loads import PartitionExtent, loads_measured, weighed_topics
 from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
 from kohort.coordinator.describe import describe, listed
+from kohort.coordinator.disconnects import connection_lost, grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, RebalanceReason
+from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.commit_fetch import commit, fetch
 from kohort.coordinator.offsets.deletion import delete_groups, delete_offsets, forget_topics
-from kohort.coordinator.prompt.classic import heartbeat_or_hold
-from kohort.coordinator.prompt.disconnects import connection_lost, grace_ms
-from kohort.coordinator.prompt.holds import HeldHeartbeat, WaitingRequest
-from kohort.coordinator.prompt.release import given_up, refuse_held, release, tell_next
+from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats, WaitingRequest
 from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.timer_firing import cancel_timers, cancel_timers_of_consumer_group, fire
 from kohort.coordinator.timers import (
-    HoldsEnd,
+    HeldHeartbeatsDue,
     OffsetExpiry,
     Timer,
 )
@@ -80,7 +79,9 @@ class GroupShard:
         heartbeat.
         """
         by_name = {assignor.name: assignor for assignor in assignors}
-        self._groups = Groups(config, fresh_id, by_name, settings)
+        self._groups = groups = Groups(config, fresh_id, by_name, settings)
+        if config.heartbeat_hold_ms:
+            groups.prompt = PromptHeartbeats(ShardGroupFacts(groups), config.heartbeat_hold_ms)
         self._loaded = False
         self._resigned = False
 
@@ -105,9 +106,10 @@ class GroupShard:
         return self._groups.parked.keys()
 
     @property
-    def held(self) -> Collection[Token]:
-        """Tokens of the held heartbeats."""
-        return self._groups.holds.tokens
+    def held(self) -> Collection[HeldHeartbeat]:
+        """The held heartbeats."""
+        prompt = self._groups.prompt
+        return () if prompt is None else prompt.held
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Handle one request.
@@ -121,7 +123,7 @@ class GroupShard:
         groups = self._groups
         match request:
             case HeartbeatRequest():
-                code = heartbeat_or_hold(groups, request, now, None)
+                code = self.heartbeat(request, now)
                 assert not isinstance(code, HeldHeartbeat), "there was no token"
                 out.replies[context.token] = HeartbeatResponse(error_code=code)
             case OffsetCommitRequest():
@@ -157,9 +159,10 @@ class GroupShard:
         """Handle a classic heartbeat like `handle`, but without Effects, because it needs no record.
 
         With a token, the heartbeat may be held. The shell must then call `release` if another request
-        arrives behind it, and fire `HoldsEnd` at `holds_end_at`.
+        arrives behind it, and fire `HeldHeartbeatsDue` at `holds_end_at`.
         """
-        return heartbeat_or_hold(self._groups, request, now, token)
+        code, prompt = heartbeat(self._groups, request, now), self._groups.prompt
+        return code if prompt is None else prompt.answer_or_hold_classic(request, code, now, token)
 
     def quiet_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
@@ -176,24 +179,28 @@ class GroupShard:
 
     @property
     def holds_end_at(self) -> Millis | None:
-        """Time at which `HoldsEnd` must fire; a heartbeat that is held without Effects may move it forward."""
-        return self._groups.holds.ends_at
+        """Time at which `HeldHeartbeatsDue` must fire; a heartbeat that is held without Effects may move it forward."""
+        prompt = self._groups.prompt
+        return None if prompt is None else prompt.ends_at
 
     @property
     def has_news(self) -> bool:
         """Whether `tell` must be called: replayed records may be news for members with held heartbeats."""
-        return bool(self._groups.holds.news)
+        prompt = self._groups.prompt
+        return prompt is not None and prompt.has_news
 
     def tell(self, now: Millis) -> Effects:
         """Answer held heartbeats for which there is news. Call it repeatedly, in slices, while `has_news`."""
-        out = Effects()
-        tell_next(self._groups, now, out)
+        out, prompt = Effects(), self._groups.prompt
+        if prompt is not None:
+            prompt.answer_news(now, out)
         return out
 
     def release(self, token: Token, behind: WaitingRequest, now: Millis) -> Effects:
         """Answer a held heartbeat because another request, `behind`, waits behind it on its connection."""
-        out = Effects()
-        release(self._groups, token, behind, now, out)
+        out, prompt = Effects(), self._groups.prompt
+        if prompt is not None:
+            prompt.release(token, behind, now, out)
         return out
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
@@ -220,7 +227,7 @@ class GroupShard:
                 resume(self._groups, group, now, out)
                 continue
             for member in group.members.values():
-                expect_heartbeat(group, member, now, out)
+                expect_heartbeat(self._groups, group, member, now, out)
             if len(group.members) > self._groups.config.max_size:
                 begin_and_proceed(self._groups, group, RebalanceReason(Cause.GROUP_TOO_LARGE), now, out)
             elif group.members and group.leader_id is None:
@@ -269,7 +276,8 @@ class GroupShard:
     def disconnected(self, token: Token, now: Millis) -> Effects:
         """Drop the reply to a request whose connection is closed. The member stays until its session ends."""
         self._groups.disconnected(token)
-        given_up(self._groups, token)
+        if self._groups.prompt is not None:
+            self._groups.prompt.disconnected(token)
         return Effects()
 
     def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
@@ -293,8 +301,9 @@ class GroupShard:
             turn_away(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
             cancel_timers(group, out)
             group.transition_to(GroupState.DEAD)
-        out.timers[OffsetExpiry()] = out.timers[HoldsEnd()] = None
-        refuse_held(groups, out)
+        out.timers[OffsetExpiry()] = out.timers[HeldHeartbeatsDue()] = None
+        if groups.prompt is not None:
+            groups.prompt.refuse_all(out)
         groups.by_id = {}
         self._resigned = True
         assert not groups.parked

@@ -14,21 +14,19 @@ from kohort.coordinator.consumer.subscribing import refresh
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.expiry import expire
-from kohort.coordinator.prompt.gathering import collecting_ended
-from kohort.coordinator.prompt.release import end_holds
 from kohort.coordinator.timers import (
-    CollectingEnds,
     ExpressionRefresh,
     GroupTimer,
-    GrowthDue,
-    HoldsEnd,
+    HeldHeartbeatsDue,
+    HeldSyncsDue,
     InitialDelay,
     MemberRebalanceTimeout,
+    NewPartitionsCheck,
+    NotificationDue,
     OffsetExpiry,
     PendingMemberTimeout,
     RebalanceTimeout,
     SessionTimeout,
-    SyncsHeldEnd,
     SyncTimeout,
     TargetDue,
     Timer,
@@ -40,8 +38,9 @@ def fire(groups: Groups, timer: Timer, now: Millis, out: Effects) -> None:
     """Handle an expired timer. A timer whose group or member no longer exists does nothing."""
     if isinstance(timer, OffsetExpiry):
         expire(groups, now, out)
-    elif isinstance(timer, HoldsEnd):
-        end_holds(groups, now, out)
+    elif isinstance(timer, HeldHeartbeatsDue):
+        if groups.prompt is not None:
+            groups.prompt.holds_due(now, out)
     else:
         match groups.get(timer.group_id):
             case ClassicGroup() as group:
@@ -62,11 +61,12 @@ def _fire_of_classic_group(groups: Groups, timer: GroupTimer, group: ClassicGrou
             sync_timed_out(groups, group, now, out)
         case PendingMemberTimeout():
             pending_member_timed_out(groups, group, timer.member_id, now, out)
-        case CollectingEnds():
-            collecting_ended(groups, group, now, out)
-        case SyncsHeldEnd():
+        case NotificationDue():
+            if groups.prompt is not None:
+                groups.prompt.notification_due(group, now, out)
+        case HeldSyncsDue():
             held_syncs_end(groups, group, now, out)
-        case GrowthDue():
+        case NewPartitionsCheck():
             growth_due(groups, group, now, out)
         case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
             pass  # belongs to an earlier consumer group with this ID
@@ -83,7 +83,8 @@ def _fire_of_consumer_group(groups: Groups, timer: GroupTimer, group: ConsumerGr
         case ExpressionRefresh():
             refresh(groups, group, now, out)
         case TargetDue():
-            groups.holds.stir(group.group_id)
+            if groups.prompt is not None:
+                groups.prompt.news_for_group(group.group_id)
         case _:
             pass  # belongs to an earlier classic group with this ID
 
@@ -95,9 +96,9 @@ def cancel_timers(group: ClassicGroup, out: Effects) -> None:
         InitialDelay(group_id),
         RebalanceTimeout(group_id),
         SyncTimeout(group_id),
-        CollectingEnds(group_id),
-        SyncsHeldEnd(group_id),
-        GrowthDue(group_id),
+        NotificationDue(group_id),
+        HeldSyncsDue(group_id),
+        NewPartitionsCheck(group_id),
     ):
         out.timers[timer] = None
     for member_id in group.members:

@@ -63,28 +63,28 @@ class TargetDue:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectingEnds:
+class NotificationDue:
     """Latest time to notify members of an eager assignor of a rebalance, even if some cannot be notified."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class SyncsHeldEnd:
+class HeldSyncsDue:
     """End of the wait of SyncGroups for members of a cooperative assignor to give up partitions."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthDue:
+class NewPartitionsCheck:
     """Time to check whether a classic group reads the partitions that a topic recently got."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class HoldsEnd:
+class HeldHeartbeatsDue:
     """Time to answer held heartbeats of the shard, because their members would send the next ones soon."""
 
 
@@ -102,10 +102,10 @@ GroupTimer = (
     | MemberRebalanceTimeout
     | ExpressionRefresh
     | TargetDue
-    | CollectingEnds
-    | SyncsHeldEnd
-    | GrowthDue
+    | NotificationDue
+    | HeldSyncsDue
+    | NewPartitionsCheck
 )
 """Timers of one group."""
 
-Timer = GroupTimer | OffsetExpiry | HoldsEnd
+Timer = GroupTimer | OffsetExpiry | HeldHeartbeatsDue

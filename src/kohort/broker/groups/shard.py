@@ -21,7 +21,7 @@ from kohort.coordinator import (
     Effects,
     GroupShard,
     HeldHeartbeat,
-    HoldsEnd,
+    HeldHeartbeatsDue,
     MetadataImage,
     PartitionExtent,
     Record,
@@ -94,7 +94,7 @@ class Shard:
         self._unready = ErrorCode.NOT_COORDINATOR
         """Error code for requests while the shard is not ready."""
         self._holds_end_at: Millis | None = None
-        """When the timer `HoldsEnd` fires."""
+        """When the timer `HeldHeartbeatsDue` fires."""
         self._told_next_turn = False
         """Whether the remaining news is sent to members in the next turn of the event loop."""
         self._lost_at = -_LOAD_AGAIN_S
@@ -142,7 +142,7 @@ class Shard:
         at = self._machine.holds_end_at
         assert at is not None, "a heartbeat is held"
         if self._holds_end_at is None or at < self._holds_end_at:
-            self._set_timer(HoldsEnd(), at)
+            self._set_timer(HeldHeartbeatsDue(), at)
         self._tell()
 
     def release(self, token: Hashable, behind: WaitingRequest) -> None:
@@ -154,7 +154,7 @@ class Shard:
     @property
     def waiting(self) -> Collection[Hashable]:
         """The requests that the coordinator has parked or holds."""
-        return {*self._machine.parked, *self._machine.held} if self.ready else ()
+        return {*self._machine.parked, *(held.token for held in self._machine.held)} if self.ready else ()
 
     def abandoned(self, token: Hashable) -> None:
         """Tell the coordinator that the connection of a parked request was closed."""
@@ -208,7 +208,7 @@ class Shard:
             self._apply(self._machine.loads_measured(extents, now), now)
 
     def _fire(self, timer: Timer, now: Millis) -> None:
-        if isinstance(timer, HoldsEnd):
+        if isinstance(timer, HeldHeartbeatsDue):
             self._holds_end_at = None
         self._apply(self._machine.fire(timer, now), now)
 
@@ -246,7 +246,7 @@ class Shard:
             self._answer(cast("Waiter", token), response)
 
     def _set_timer(self, timer: Timer, at: Millis | None) -> None:
-        if isinstance(timer, HoldsEnd):
+        if isinstance(timer, HeldHeartbeatsDue):
             self._holds_end_at = at
         self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
 

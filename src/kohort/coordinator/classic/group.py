@@ -1,15 +1,15 @@
 """A classic group: its members, its state and its votes. The rules for changes are in join, sync and membership."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.rebalance import Rebalance
-from kohort.coordinator.classic.restarting_members import RestartingMembers
 from kohort.coordinator.classic.states import PREDECESSORS, GroupState
 from kohort.coordinator.classic.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
 from kohort.coordinator.effects import Record
+from kohort.coordinator.prompt import FormerMembers, RebalanceNotice, RestartingMembers
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import GroupMetadataValue
@@ -20,24 +20,21 @@ class ClassicGroup:
 
     __slots__ = (
         "_supporters",
+        "former_members",
         "generation",
         "group_id",
-        "last_members",
         "leader_id",
-        "left_at",
         "members",
         "offsets",
-        "peak",
-        "peak_at",
         "pending",
         "protocol",
         "protocol_type",
         "rebalance",
+        "restarts",
         "since",
         "state",
         "static_ids",
         "stored",
-        "succession",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -60,16 +57,10 @@ class ClassicGroup:
         self.rebalance = Rebalance()
         self.offsets: dict[str, dict[int, Record]] = {}
         """Last record by topic and partition; the next commit for the partition reuses its key."""
-        self.last_members: Counter[str] = Counter()
-        """Recent number of members per member name; see `returning_members`."""
-        self.left_at: dict[str, Millis] = {}
-        """Time at which the last generation with a member of that name ended."""
-        self.peak = 0
-        """Recent maximum number of members, whatever their names; see `returning_members`."""
-        self.peak_at: Millis = 0
-        """Time at which the last generation of that size ended."""
-        self.succession = RestartingMembers()
-        """Members that left and are expected to be replaced."""
+        self.former_members = FormerMembers()
+        """Members of recent generations, which may return; unused if no heartbeats are held."""
+        self.restarts = RestartingMembers()
+        """Members that left and are expected to be replaced; unused if no heartbeats are held."""
         self._supporters: Counter[str] = Counter()
         """Number of members that support each assignor, so that a join need not examine all members."""
 
@@ -115,7 +106,7 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
         self.rebalance.joining.pop(member_id, None)
         self.rebalance.syncing.pop(member_id, None)
-        self.rebalance.gathers_until = None  # its partitions wait until the others are notified
+        self.rebalance.notice.new_members_until = None  # its partitions wait until the others are notified
         return member
 
     def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
@@ -180,6 +171,31 @@ class ClassicGroup:
             self.leader_id = joined
         return True
 
+    @property
+    def rejoined(self) -> Collection[str]:
+        """Members that have joined in the current rebalance, and wait for the others."""
+        return self.rebalance.joining.keys()
+
+    @property
+    def awaits_joins(self) -> bool:
+        """Whether a rebalance is in its join phase: members are to rejoin."""
+        return self.state is GroupState.PREPARING_REBALANCE
+
+    @property
+    def all_process(self) -> bool:
+        """Whether no rebalance is in progress, and none is about to follow because members must give up partitions."""
+        return self.state is GroupState.STABLE and self.rebalance.givers is None
+
+    @property
+    def notice(self) -> RebalanceNotice:
+        """The notification of the current rebalance."""
+        return self.rebalance.notice
+
+    @property
+    def generation_at(self) -> Millis | None:
+        """Time at which the last generation was written; None if there is none."""
+        return None if self.stored is None else self.stored.current_state_timestamp
+
     # Votes
 
     def supports(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
@@ -201,6 +217,11 @@ class ClassicGroup:
         candidates = self.common_protocols
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether members give up all partitions when they learn of a rebalance."""
+        return self.protocol_type == CONSUMER and self.protocol is not None and self.protocol not in COOPERATIVE
 
     @property
     def is_cooperative(self) -> bool:

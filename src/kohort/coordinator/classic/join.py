@@ -19,7 +19,6 @@ from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone, MemberRejoined, RebalanceReason
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.prompt.gathering import gathers_until, newcomer_is_there
 from kohort.coordinator.records import empty_generation
 from kohort.coordinator.rejections import TOO_LARGE, join_refused_because, subscription_size
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
@@ -172,7 +171,8 @@ def _hand_out_id(groups: Groups, group: ClassicGroup, one: _Join, out: Effects) 
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = one.now + one.request.session_timeout_ms
     refused = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, one.context.api_version)
     out.replies[one.context.token] = refused
-    newcomer_is_there(groups, group, one.now, out)
+    if groups.prompt is not None:
+        groups.prompt.new_member_arrived(group, one.now, out)
 
 
 def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out: Effects) -> None:
@@ -188,20 +188,21 @@ def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out:
         client=one.context.client,
         is_new=True,
     )
-    if not one.request.member_id:
-        newcomer_is_there(groups, group, one.now, out)
-    gathers = gathers_until(groups, group, one.now)
+    prompt = groups.prompt
+    if prompt is not None and not one.request.member_id:
+        prompt.new_member_arrived(group, one.now, out)
+    wait_until = None if prompt is None else prompt.new_members_until(group, one.now)
     cause = Cause.MEMBER_JOINED if group.members else Cause.FIRST_MEMBER
     began = begin(groups, group, RebalanceReason(cause, member_id, one.request.reason), one.now, out)
     if began:
-        group.rebalance.gathers_until = gathers
+        group.rebalance.notice.new_members_until = wait_until
     else:
         group.rebalance.member_added = True
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
     group.add(member, one.request.protocol_type)
     # The member cannot send heartbeats before it knows its generation, so nothing shows whether its client is
     # alive. A client that gives up and joins again would leave a ghost member per attempt: the wait is bounded.
-    expect_within(group, member, groups.config.new_member_join_timeout_ms, one.now, out)
+    expect_within(groups, group, member, groups.config.new_member_join_timeout_ms, one.now, out)
     _park(groups, group, member, one, out)
     proceed(groups, group, began, one.now, out)
 
@@ -268,7 +269,7 @@ def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Jo
     fence(groups, group, old_id, out)
     member = group.rename(old_id, member_id)
     _update(group, member, one)
-    expect_heartbeat(group, member, one.now, out)
+    expect_heartbeat(groups, group, member, one.now, out)
     if group.state is GroupState.STABLE and group.vote() == group.protocol and not unfinished:
         take_over(group, one.now, out)
         reply = rejoined_as(group, member_id, old_leader_id, one.context.api_version)

@@ -8,20 +8,18 @@ from collections.abc import Callable
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import Rebalance
 from kohort.coordinator.classic.replies import join_refused, joined, sync_refused
-from kohort.coordinator.classic.returning_members import all_are_back, remember_members
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason, RebalanceStarted
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.prompt.gathering import tell_of_rebalance, tell_when_all_are_in_hand
 from kohort.coordinator.records import empty_generation
 from kohort.coordinator.timers import (
-    CollectingEnds,
+    HeldSyncsDue,
     InitialDelay,
+    NotificationDue,
     RebalanceTimeout,
     SessionTimeout,
-    SyncsHeldEnd,
     SyncTimeout,
 )
 from kohort.errors import ErrorCode
@@ -38,9 +36,11 @@ def begin(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis
     for member_id, parked in group.rebalance.syncing.items():
         groups.answer(parked, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
         # The member owed no heartbeats while it waited for its assignment.
-        expect_heartbeat(group, group.members[member_id], now, out)
-    out.timers[SyncTimeout(group.group_id)] = out.timers[SyncsHeldEnd(group.group_id)] = None
-    remember_members(groups, group, now)
+        expect_heartbeat(groups, group, group.members[member_id], now, out)
+    out.timers[SyncTimeout(group.group_id)] = out.timers[HeldSyncsDue(group.group_id)] = None
+    if groups.prompt is not None and group.stored is not None:
+        ended = ((member.group_instance_id, member.client_id) for member in group.stored.members)
+        groups.prompt.generation_ended(group, ended, now)
     if group.state is GroupState.EMPTY:
         group.rebalance = Rebalance(initial=True, delay_ms=groups.config.initial_rebalance_delay_ms)
     else:
@@ -58,8 +58,8 @@ def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: 
     Only the start of a rebalance sets its deadline; members that join later do not extend it.
     """
     rebalance = group.rebalance
-    if began:
-        tell_of_rebalance(groups, group, now, out)
+    if began and groups.prompt is not None:
+        groups.prompt.rebalance_began(group, now, out)
     if not began:
         complete_if_all_joined(groups, group, now, out)
     elif rebalance.initial:
@@ -81,10 +81,16 @@ def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out
     """Complete the join phase when all have joined; the initial one lasts its delay unless known members return."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
-    if all_are_back(group, now) if group.rebalance.initial else group.all_have_joined:
+    if group.all_have_joined and (not group.rebalance.initial or _have_returned(groups, group, now)):
         complete(groups, group, now, out)
-    else:
-        tell_when_all_are_in_hand(groups, group, now)
+    elif groups.prompt is not None:
+        groups.prompt.members_changed(group, now)
+
+
+def _have_returned(groups: Groups, group: ClassicGroup, now: Millis) -> bool:
+    """Return whether all former members of an empty group are back, so that it need not wait for more."""
+    members = ((member.instance_id, member.client_id) for member in group.members.values())
+    return groups.prompt is not None and groups.prompt.have_returned(group, members, now)
 
 
 def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
@@ -114,10 +120,11 @@ def complete(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> 
     Static members stay in the group even if they have not joined: they may be restarting, and only their
     session timeout removes them (KAFKA-8220).
     """
-    out.timers[InitialDelay(group.group_id)] = out.timers[CollectingEnds(group.group_id)] = None
+    out.timers[InitialDelay(group.group_id)] = out.timers[NotificationDue(group.group_id)] = None
     out.timers[RebalanceTimeout(group.group_id)] = None
     _remove_absent(group, out)
-    groups.holds.stir(group.group_id)  # heartbeats of the previous generation must not stay held
+    if groups.prompt is not None:
+        groups.prompt.news_for_group(group.group_id)  # heartbeats of the previous generation must not stay held
     if not group.members:
         _become_empty(group, now, out)
     elif not group.elect_leader():
@@ -151,7 +158,7 @@ def _start_generation(groups: Groups, group: ClassicGroup, now: Millis, out: Eff
     for member_id, member in group.members.items():
         groups.answer(parked.get(member_id), joined(group, member_id), out)
         member.is_new = False
-        expect_heartbeat(group, member, now, out)
+        expect_heartbeat(groups, group, member, now, out)
     rebalance.sync_due = set(group.members)
     out.timers[SyncTimeout(group.group_id)] = now + group.rebalance_timeout_ms
 

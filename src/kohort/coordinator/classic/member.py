@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.events import MemberFacts
-from kohort.coordinator.prompt.client_kind import ClientKind
+from kohort.coordinator.prompt import ClassicHeartbeats
 from kohort.model import Millis
 from kohort.wire.messages.join_group import JoinGroupRequestProtocol
 
@@ -28,25 +29,10 @@ class Member:
     assignment: bytes = b""
     session_deadline: Millis = field(default=0, compare=False)
     """Time at which the session ends; a heartbeat only moves this deadline."""
-    heard_at: Millis = field(default=0, compare=False)
-    """Time of its last heartbeat or the start of its generation; 0 if its heartbeats are not held."""
-    beat_at: Millis = field(default=0, compare=False)
-    """Time of its last heartbeat; 0 if it has sent none in its generation."""
-    released_at: Millis = field(default=0, compare=False)
-    """Time at which its last held heartbeat was answered."""
-    ticked_at: Millis = field(default=0, compare=False)
-    """Time of the last heartbeat that its client sent by its timer; 0 if unknown."""
-    rhythm_ms: Millis = field(default=0, compare=False)
-    """Heartbeat interval inferred from its heartbeats; 0 if unknown."""
-    strikes: int = field(default=0, compare=False)
-    """Number of consecutive holds that its client did not wait for."""
+    heartbeats: ClassicHeartbeats = field(default_factory=ClassicHeartbeats, compare=False)
+    """What its heartbeats show; unused if no heartbeats are held."""
     client: ClientKind = field(default=ClientKind.OTHER, compare=False)
     """Client that it runs; unknown after a failover until it joins again."""
-    asked_since: Millis = field(default=0, compare=False)
-    """Time since which its heartbeats are answered with an error, so that it sends the next one before its timer
-    expires; 0 if the last answer was no error."""
-    refusals: int = field(default=0, compare=False)
-    """Number of consecutive heartbeats that were answered with that error."""
     joined_at: Millis = field(default=0, compare=False)
     """Time of its last JoinGroup; 0 after a failover."""
     is_new: bool = False

@@ -30,14 +30,14 @@ def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCo
     group = groups.by_id.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         return heartbeat_of_classic_member(groups, group, request, now)
-    code = standing(groups, request)
+    code = current_answer(groups, request)
     if group is not None and (code is ErrorCode.NONE or code is ErrorCode.REBALANCE_IN_PROGRESS):
         member = group.members[request.member_id]
         member.session_deadline = now + member.session_timeout_ms
     return code
 
 
-def standing(groups: Groups, request: HeartbeatRequest) -> ErrorCode:
+def current_answer(groups: Groups, request: HeartbeatRequest) -> ErrorCode:
     """Return the current answer to a heartbeat of a classic group's member, even one received earlier."""
     group = groups.by_id.get(request.group_id)
     if not isinstance(group, ClassicGroup):
@@ -60,9 +60,9 @@ def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: 
     member = group.members.get(member_id)
     if member is None or not has_expired(group, member, now, out):
         return
-    if groups.holds.holds(group.group_id, member_id):
+    if groups.prompt is not None and groups.prompt.is_held(group.group_id, member_id):
         # The member waits for our answer; the coordinator itself was late.
-        expect_heartbeat(group, member, now, out)
+        expect_heartbeat(groups, group, member, now, out)
         return
     remove_lost(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
 
@@ -100,8 +100,8 @@ def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, n
         if group is not None and member_id is not None:
             gone.append(RebalanceReason(_cause(identity), member_id, identity.reason))
             _remove(groups, group, gone[-1], out)
-            if gone[-1].cause is Cause.MEMBER_LEFT:
-                group.succession.left(now)
+            if groups.prompt is not None and gone[-1].cause is Cause.MEMBER_LEFT:
+                groups.prompt.member_left(group, now)
         elif group is not None and not error:
             # The client leaves before it has used the ID that it got; only a running rebalance waited for it.
             del group.pending[identity.member_id]
@@ -155,7 +155,8 @@ def _remove(groups: Groups, group: ClassicGroup, why: RebalanceReason, out: Effe
         groups.answer(parked_join, refused, out)
     groups.answer(group.rebalance.syncing.get(member_id), sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), out)
     member = group.remove(member_id)
-    groups.holds.look_at(group.group_id, member_id)
+    if groups.prompt is not None:
+        groups.prompt.news_for_member(group.group_id, member_id)
     out.timers[SessionTimeout(group.group_id, member_id)] = None
     out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
 

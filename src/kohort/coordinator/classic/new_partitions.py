@@ -13,24 +13,20 @@ from kohort.coordinator.classic.subscriptions import CONSUMER, assigned_partitio
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.timers import GrowthDue
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.model import Millis
-
-_BY_THEMSELVES: Millis = 1_000
-"""Time within which leaders that rejoin without being asked have done so."""
 
 
 def topics_grown(groups: Groups, old: MetadataImage, now: Millis, out: Effects) -> None:
     """Schedule a check of the classic groups that read a topic which has more partitions than before."""
-    if old is UNKNOWN or not groups.config.heartbeat_hold_ms:
+    if old is UNKNOWN or groups.prompt is None:
         return
     grown = {name for name in changed_names(old, groups.metadata) if _has_grown(name, old, groups.metadata)}
     if not grown:
         return
     for group in groups.by_id.values():
         if isinstance(group, ClassicGroup) and group.members and not grown.isdisjoint(group.subscribed_topics() or ()):
-            out.timers[GrowthDue(group.group_id)] = now + _BY_THEMSELVES
+            groups.prompt.check_new_partitions(group.group_id, now, out)
 
 
 def _has_grown(name: str, old: MetadataImage, new: MetadataImage) -> bool:
@@ -42,8 +38,10 @@ def _has_grown(name: str, old: MetadataImage, new: MetadataImage) -> bool:
 
 def growth_due(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Ask the members to rejoin if partitions are still unassigned. Done once, as the assignor may intend it."""
+    if groups.prompt is None:
+        return
     if group.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
-        out.timers[GrowthDue(group.group_id)] = now + _BY_THEMSELVES
+        groups.prompt.check_new_partitions(group.group_id, now, out)
     elif group.state is GroupState.STABLE and _leaves_out(groups, group):
         begin_and_proceed(groups, group, RebalanceReason(Cause.TOPICS_CHANGED), now, out)
 

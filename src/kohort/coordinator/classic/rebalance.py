@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from kohort.coordinator.effects import Token
+from kohort.coordinator.prompt import RebalanceNotice
 from kohort.model import Millis
 
 
@@ -31,13 +32,8 @@ class Rebalance:
     """Parked joins by member ID; they wait for the other members."""
     syncing: dict[str, WaitingMember] = field(default_factory=dict)
     """Parked syncs by member ID; they wait for the leader's assignment."""
-    collecting: bool = False
-    """Whether the notification of members with held heartbeats is delayed, because some members cannot be notified now,
-    the successor of a member that left is awaited, or more new members may join."""
-    collects_until: Millis = 0
-    """Latest time at which eager members are notified, even if some of them cannot be notified then."""
-    gathers_until: Millis | None = None
-    """Latest time until which the notification of the members waits for more new members; None if it does not wait."""
+    notice: RebalanceNotice = field(default_factory=RebalanceNotice)
+    """Notification of the members; unused if no heartbeats are held."""
     givers: frozenset[str] | None = None
     """Members that must give up partitions, while the answers to all others wait for them to rejoin; None otherwise."""
     sync_due: set[str] = field(default_factory=set)

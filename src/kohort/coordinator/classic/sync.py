@@ -14,16 +14,13 @@ from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.records import generation
-from kohort.coordinator.timers import SessionTimeout, SyncsHeldEnd, SyncTimeout
+from kohort.coordinator.timers import SessionTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.messages.sync_group import SyncGroupRequest
 
 _PROTOCOL_REQUIRED = 5
 """First version of SyncGroup in which a member must name its protocol (KIP-559)."""
-
-_GIVING_UP_TAKES: Millis = 500
-"""How long the other members wait for those that must give up partitions and rejoin."""
 
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
@@ -92,9 +89,9 @@ def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, 
     assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
     out.records.append(generation(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
-    if groups.config.heartbeat_hold_ms and (givers := _givers(group, assignment)):
+    if groups.prompt is not None and (givers := _givers(group, assignment)):
         group.rebalance.givers = givers
-        out.timers[SyncsHeldEnd(group.group_id)] = now + _GIVING_UP_TAKES
+        groups.prompt.hold_syncs(group.group_id, now, out)
     for member_id in [one for one in group.rebalance.syncing if not _waits_for_givers(group, one)]:
         _answer(groups, group, member_id, assignment[member_id], now, out)
 
@@ -102,7 +99,7 @@ def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, 
 def _answer(groups: Groups, group: ClassicGroup, member_id: str, assignment: bytes, now: Millis, out: Effects) -> None:
     groups.answer(group.rebalance.syncing.pop(member_id), synced(group, assignment), out)
     # The member owed no heartbeats while it waited for the answer.
-    expect_heartbeat(group, group.members[member_id], now, out)
+    expect_heartbeat(groups, group, group.members[member_id], now, out)
 
 
 def _givers(group: ClassicGroup, assignment: Mapping[str, bytes]) -> frozenset[str]:

@@ -43,7 +43,8 @@ def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now:
     member = group.members.get(member_id)
     if member is None:
         return
-    if member.session_deadline <= now and groups.holds.holds(group.group_id, member_id):
+    is_held = groups.prompt is not None and groups.prompt.is_held(group.group_id, member_id)
+    if member.session_deadline <= now and is_held:
         # The member waits for a held response, and this coordinator itself was late.
         member.session_deadline = now + groups.settings(group.group_id).session_timeout_ms
     due_at = group.answers_due.get(member_id)

@@ -18,6 +18,7 @@ from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
 from kohort.coordinator.effects import Record
 from kohort.coordinator.events import Weighed
+from kohort.coordinator.prompt import GroupPartition
 from kohort.model import UUID, Millis
 
 _Key = TypeVar("_Key", int, str)
@@ -165,6 +166,22 @@ class ConsumerGroup:
     def owner(self, topic_id: UUID, partition: int) -> Owner | None:
         """Return the owner of a partition."""
         return self.owners.of(topic_id, partition)
+
+    @property
+    def awaits_target(self) -> bool:
+        """Whether the group has changed since the last target assignment."""
+        return self.epoch > self.target_epoch
+
+    def waits_for(self, member_id: str) -> Collection[GroupPartition]:
+        """Return the partitions that other members must give up before this one can have them."""
+        missing = self.target_of(member_id) - self.members[member_id].assigned
+        return [(self.group_id, topic_id, partition) for topic_id, partition in missing]
+
+    def would_move(self, member_id: str) -> bool:
+        """Return whether the next answer to the member would change its partitions."""
+        target, assigned = self.target_of(member_id), self.members[member_id].assigned
+        missing = target - assigned
+        return bool(assigned - target) or self.taken(missing) != missing
 
     def is_subscribed(self, topic: str) -> bool:
         """Return whether a member subscribes to a topic, by name or by expression."""

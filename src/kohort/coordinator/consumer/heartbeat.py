@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kohort.assignor.server import Target
 from kohort.coordinator.consumer.admission import as_told, find_group, find_member
@@ -20,15 +21,8 @@ from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.prompt.consumer import (
-    answer_or_hold,
-    hears_last,
-    hold_quietly,
-    is_silent,
-    says_at_most_offers,
-    waits_for,
-)
-from kohort.coordinator.prompt.holds import HeldHeartbeat
+from kohort.coordinator.heartbeat_contents import reports_at_most_offers, reports_nothing
+from kohort.coordinator.prompt import HeldHeartbeat
 from kohort.coordinator.rejections import heartbeat_refused_because
 from kohort.coordinator.timers import SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
@@ -46,9 +40,12 @@ def consumer_heartbeat(
     groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> None:
     """Answer one heartbeat, or hold it."""
-    repeats = _repeats_offers(groups, request)
+    prompt, repeats_offers = groups.prompt, _repeats_offers(groups, request)
     response = _answered(groups, request, context, now, out)
-    answer_or_hold(groups, request, context, response, now, out, repeats_offers=repeats)
+    if prompt is None:
+        out.replies[context.token] = response
+    else:
+        prompt.answer_or_hold(request, context, response, now, out, repeats_offers=repeats_offers)
 
 
 def _answered(
@@ -61,41 +58,28 @@ def _answered(
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.sentence)
 
 
-def tell(
-    groups: Groups, held: HeldHeartbeat, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
-) -> None:
-    """Answer a held heartbeat if there is news for the member.
-
-    A member for which only the epoch is new is answered once all other members have reconciled.
-    """
-    group, member_id = groups.consumer(request.group_id), request.member_id
-    member = None if group is None else group.members.get(member_id)
-    if group is not None and member is not None and hears_last(group, member):
-        groups.holds.wait_for(held, waits_for(group, member))
-        return
-    context = _as_it_came(held, member)
-    deadline = None if member is None else member.session_deadline
+def answer_earlier_heartbeat(
+    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+) -> ConsumerGroupHeartbeatResponse:
+    """Return the response to a heartbeat that arrived earlier and was held. Its session is not renewed."""
+    group = groups.consumer(request.group_id)
+    member = None if group is None else group.members.get(request.member_id)
+    if member is None:
+        return _answered(groups, request, context, now, out)
+    # The heartbeat reported no change, so the member's recorded facts apply.
+    context = replace(context, client_id=member.client_id, client_host=member.client_host)
+    deadline = member.session_deadline
     response = _answered(groups, request, context, now, out)
-    if member is not None and deadline is not None:
-        member.session_deadline = deadline  # the heartbeat arrived earlier, not now
-    groups.holds.drop(held)
-    answer_or_hold(
-        groups, request, context, response, now, out, held, repeats_offers=request.offered_assignors is not None
-    )
+    member.session_deadline = deadline
+    return response
 
 
 def _repeats_offers(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether the heartbeat only repeats offers of assignors that the coordinator has acknowledged."""
-    if request.offered_assignors is None or not says_at_most_offers(request):
+    if request.offered_assignors is None or not reports_at_most_offers(request):
         return False
     group = groups.consumer(request.group_id)
     return group is not None and group.computing.knows(request.member_id, request.offered_assignors)
-
-
-def _as_it_came(held: HeldHeartbeat, member: ConsumerMember | None) -> RequestContext:
-    """Return the context of a held request. It reported no change, so the member's recorded facts apply."""
-    client_id, client_host = ("", "") if member is None else (member.client_id, member.client_host)
-    return RequestContext(held.token, held.api_version, client_id, client_host, may_hold=True)
 
 
 def quiet_heartbeat(
@@ -116,16 +100,16 @@ def quiet_heartbeat(
         or member.epoch != group.target_epoch
         or member.epoch != group.epoch
         or member.state is not MemberState.STABLE
-        or not is_silent(request)
+        or not reports_nothing(request)
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
     ):
         return None
     settings = groups.settings(request.group_id)
     member.session_deadline = now + settings.session_timeout_ms
-    if groups.config.heartbeat_hold_ms:
+    if groups.prompt is not None:
         # Without a token, return None: the caller must take the path with Effects, which can still
         # hold the heartbeat.
-        return None if token is None else hold_quietly(groups, request, token, now)
+        return None if token is None else groups.prompt.hold_without_effects(request, token, now)
     answer, interval = member.last_answer, settings.heartbeat_interval_ms
     if answer is None or answer.member_epoch != member.epoch or answer.heartbeat_interval_ms != interval:
         answer = member.last_answer = ConsumerGroupHeartbeatResponse(

@@ -131,6 +131,16 @@ class ConsumerMember:
             return self.session_deadline
         return min(self.session_deadline, now + max(self.rebalance_timeout_ms, _SHORTEST_LOOK_MS))
 
+    @property
+    def must_revoke(self) -> bool:
+        """Whether it owes the acknowledgement that it gave up partitions."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether it waits for partitions that other members must give up."""
+        return self.state is MemberState.UNRELEASED_PARTITIONS
+
     def is_at(self, target_epoch: int) -> bool:
         """Return whether the member has nothing left to do until the next target."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch

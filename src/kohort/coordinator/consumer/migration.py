@@ -195,7 +195,7 @@ def _downgrade(
     out.records.append(generation(classic, assignment, now))
     for member in staying:
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
-        expect_heartbeat(classic, classic.members[member.member_id], now, out)
+        expect_heartbeat(groups, classic, classic.members[member.member_id], now, out)
     if why is not None:
         begin_and_proceed(groups, classic, why, now, out)
     return classic

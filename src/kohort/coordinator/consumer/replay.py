@@ -70,7 +70,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
         case ConsumerGroupMetadataKey():
             assert isinstance(value, ConsumerGroupMetadataValue)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
-            groups.holds.stir(key.group_id)
+            _news(groups, group)
         case ConsumerGroupPartitionMetadataKey():
             group.has_partition_metadata = True
         case ConsumerGroupMemberMetadataKey():
@@ -80,7 +80,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
             assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
             group.target_epoch, group.target_at = value.assignment_epoch, value.assignment_timestamp
             group.made = {}
-            groups.holds.stir(key.group_id)
+            _news(groups, group)
         case ConsumerGroupTargetAssignmentMemberKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
@@ -97,17 +97,16 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
     match key:
         case ConsumerGroupMetadataKey():
             groups.forget_consumer(group)
-            groups.holds.stir(key.group_id)
+            _news(groups, group)
         case ConsumerGroupPartitionMetadataKey():
             group.has_partition_metadata = False
         case ConsumerGroupMemberMetadataKey():
             groups.list_topics(group, group.remove(key.member_id))
             group.planning.member_removed(key.member_id)
             if not group.moving:
-                groups.holds.stir(key.group_id)
-            groups.holds.look_at(key.group_id, key.member_id)
-            groups.holds.paces.pop((key.group_id, key.member_id), None)
-            groups.holds.sleepers.discard((key.group_id, key.member_id))
+                _news(groups, group)
+            if groups.prompt is not None:
+                groups.prompt.member_removed(key.group_id, key.member_id)
         case ConsumerGroupTargetAssignmentMetadataKey():
             group.target_epoch, group.target_at = FIRST_EPOCH, 0
         case ConsumerGroupTargetAssignmentMemberKey():
@@ -127,22 +126,29 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             assert_never(key)
 
 
+def _news(groups: Groups, group: ConsumerGroup) -> None:
+    """Wake the held heartbeats of all members."""
+    if groups.prompt is not None:
+        groups.prompt.news_for_group(group.group_id)
+
+
 def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
     """Update `moving`. If it becomes empty, wake held heartbeats of members for which only the epoch is new."""
     moved = member_id in group.moving
     group.aim(member_id)
     if moved and not group.moving:
-        groups.holds.stir(group.group_id)
+        _news(groups, group)
 
 
 def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
     """Notify held heartbeats that wait for partitions that a member may have released."""
-    if before is None or not groups.holds.anybody_waits:
+    prompt = groups.prompt
+    if before is None or prompt is None or not prompt.waits_for_partitions:
         return
     has = group.members[member_id]
     given_up = (before.assigned | before.revoking) - (has.assigned | has.revoking)
     for topic_id, partitions in given_up.by_topic.items():
-        groups.holds.freed(group.group_id, topic_id, partitions)
+        prompt.partitions_freed(group.group_id, topic_id, partitions)
 
 
 def _put_metadata(

@@ -14,9 +14,6 @@ from kohort.coordinator.groups import Groups
 from kohort.errors import AssignorError
 from kohort.model import Millis
 
-_LEAST_WAIT: Millis = 20
-"""Minimum wait before another target, in milliseconds. Members started by one command join within this time."""
-
 
 def update_target(
     groups: Groups, group: ConsumerGroup, epoch: int, coming: ComingMember | None, now: Millis, out: Effects
@@ -96,14 +93,12 @@ def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
 def due_at(groups: Groups, group: ConsumerGroup) -> Millis:
     """Return the time from which the next target may be computed.
 
-    If heartbeats are held, members receive a target immediately, and the interval would be most of
-    their waiting time. The interval exists for series of changes, so a target then waits at most as
-    long as the current series has lasted.
+    If heartbeats are held, the interval is shorter; see `PromptHeartbeats.assignment_interval_ms`.
     """
     since = max(group.target_at, group.planning.failed_at)
     interval = groups.settings(group.group_id).assignment_interval_ms
     if since == 0 or interval == 0:
         return 0
-    if groups.config.heartbeat_hold_ms and since == group.target_at:
-        interval = min(interval, max(_LEAST_WAIT, since - group.planning.crowd_since))
+    if groups.prompt is not None and since == group.target_at:
+        interval = groups.prompt.assignment_interval_ms(interval, since - group.planning.crowd_since)
     return since + interval

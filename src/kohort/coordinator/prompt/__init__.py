@@ -1,1 +1,25 @@
-"""Prompt heartbeats, for both protocols: which heartbeats are held, for how long, and what ends a hold."""
+"""When answers leave, and which heartbeat interval they tell.
+
+`PromptHeartbeats` is the interface of this room. It knows groups only as `GroupFacts`. Everything
+that is known of clients, and every time with its reason, is in `client_timings`.
+"""
+
+from kohort.coordinator.prompt.client_timings import USUAL_HEARTBEAT_INTERVAL
+from kohort.coordinator.prompt.facts import GroupFacts, RebalanceNotice
+from kohort.coordinator.prompt.held_heartbeats import ClassicHeartbeats, GroupPartition, HeldHeartbeat, WaitingRequest
+from kohort.coordinator.prompt.prompt_heartbeats import PromptHeartbeats
+from kohort.coordinator.prompt.restarting_members import RestartingMembers
+from kohort.coordinator.prompt.returning_members import FormerMembers
+
+__all__ = [
+    "USUAL_HEARTBEAT_INTERVAL",
+    "ClassicHeartbeats",
+    "FormerMembers",
+    "GroupFacts",
+    "GroupPartition",
+    "HeldHeartbeat",
+    "PromptHeartbeats",
+    "RebalanceNotice",
+    "RestartingMembers",
+    "WaitingRequest",
+]

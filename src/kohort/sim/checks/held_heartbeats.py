@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kohort.broker.server import Broker
-from kohort.coordinator.prompt.holds import HeldHeartbeat
+from kohort.coordinator import HeldHeartbeat
 from kohort.model import Millis
 
 _SLACK: Millis = 1_000
@@ -30,8 +30,7 @@ class HoldChecks:
             for shard in broker.groups:
                 if not shard.ready:
                     continue
-                for members in shard._machine._groups.holds.by_group.values():
-                    self._late += [held for held in members.values() if held.until + _SLACK < now]
+                self._late += [held for held in shard._machine.held if held.until + _SLACK < now]
         for held in self._late:
             if any(held is one for one in before):
                 request = held.request

@@ -1,9 +1,28 @@
-"""Heartbeat answers that contain no news for the member; most are of this kind."""
+"""What heartbeats report and what their answers tell; most contain no news in either direction."""
 
-from kohort.coordinator.prompt.consumer import is_silent
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def reports_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether a heartbeat omits all optional fields."""
+    return request.offered_assignors is None and reports_at_most_offers(request)
+
+
+def reports_at_most_offers(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether a heartbeat omits all optional fields but `offered_assignors`, which some members always send."""
+    return (
+        request.topic_partitions is None
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == -1
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.computed is None
+        and request.asks_anew is None
+        and request.weight == -1
+    )
 
 
 def tells_nothing(request: Message, response: Message) -> bool:
@@ -21,6 +40,6 @@ def tells_nothing(request: Message, response: Message) -> bool:
                 and response.assignment is None
                 and response.computation is None
                 and response.refused is None
-                and is_silent(request)
+                and reports_nothing(request)
             )
     return False

@@ -6,13 +6,13 @@ from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL
 from kohort.model import Millis
 
-LEARNED = -1
+INFERRED = -1
 """Value of group.disconnect.grace.ms for a grace period derived from the member's heartbeat interval."""
-_LIKELY_RHYTHM: Millis = 3_000
-_LEAST_RHYTHM: Millis = 1_000
-_SPARE: Millis = 1_000
+_INTERVAL_MIN: Millis = 1_000
+_MARGIN: Millis = 1_000
 
 
 def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
@@ -24,18 +24,18 @@ def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None or member.instance_id is not None or configured == 0:
         return None
-    if configured != LEARNED:
+    if configured != INFERRED:
         return configured
-    rhythm = _rhythm(groups, group, member_id)
-    return rhythm * 3 // 2 + _SPARE
+    return _heartbeat_interval_ms(group, member_id) * 3 // 2 + _MARGIN
 
 
-def _rhythm(groups: Groups, group: object, member_id: str) -> Millis:
+def _heartbeat_interval_ms(group: object, member_id: str) -> Millis:
     """Return the interval at which the member sends heartbeats, or would send them if none were held."""
     if isinstance(group, ClassicGroup):
         member = group.members[member_id]
-        return min(max(member.rhythm_ms or _LIKELY_RHYTHM, _LEAST_RHYTHM), member.session_timeout_ms // 3)
-    return _LIKELY_RHYTHM
+        interval = member.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL
+        return min(max(interval, _INTERVAL_MIN), member.session_timeout_ms // 3)
+    return USUAL_HEARTBEAT_INTERVAL
 
 
 def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:

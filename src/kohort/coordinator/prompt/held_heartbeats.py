@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kohort.coordinator.effects import Token
+from kohort.coordinator.prompt.client_timings import TIMER_TICK
 from kohort.model import UUID, Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 
-PLAIN_AFTER = 2
-"""Number of consecutive holds that a client did not wait for, after which its heartbeats are not held any more."""
-_TICK: Millis = 10
-"""Holds that end within the same tick end together: one timer serves all members of a shard."""
-
-Place = tuple[str, UUID, int]
+GroupPartition = tuple[str, UUID, int]
 """A partition within a group: group ID, topic ID, partition number."""
 
 
@@ -46,70 +42,102 @@ class HeldHeartbeat:
     """Time at which it arrived."""
     until: Millis
     """Time at which it is answered at the latest."""
-    waits_for: Collection[Place] = ()
+    waits_for: Collection[GroupPartition] = ()
     """Partitions that its member waits for other members to give up."""
 
 
 @dataclass(slots=True)
 class HeartbeatState:
-    """State of a member between its heartbeats; exists only while a field differs from its default."""
+    """State of a consumer group's member between its heartbeats; exists only while a field differs from its default."""
 
-    owing: int = 0
+    unacknowledged: int = 0
     """Number of answers to the member since one that changed its partitions, until it acknowledges that one."""
-    strikes: int = 0
+    failed_holds: int = 0
     """Number of consecutive holds that its client did not wait for."""
-    told_ms: Millis = 0
+    interval_ms: Millis = 0
     """Heartbeat interval in its last answer; 0 for the group's usual one."""
     released_at: Millis = 0
     """Time at which a commit last cut a hold short; 0 for never."""
 
 
+@dataclass(slots=True)
+class ClassicHeartbeats:
+    """What a classic group's member shows by its heartbeats; belongs to the member, and dies with it."""
+
+    heard_at: Millis = 0
+    """Time of its last heartbeat or the start of its generation."""
+    heartbeat_at: Millis = 0
+    """Time of its last heartbeat; 0 if it has sent none in its generation."""
+    released_at: Millis = 0
+    """Time at which its last held heartbeat was answered."""
+    timer_at: Millis = 0
+    """Time of the last heartbeat that its client sent by its timer; 0 if unknown."""
+    interval_ms: Millis = 0
+    """Heartbeat interval inferred from its heartbeats; 0 if unknown."""
+    failed_holds: int = 0
+    """Number of consecutive holds that its client did not wait for."""
+    refused_since: Millis = 0
+    """Time since which its heartbeats are answered with an error, so that it sends the next one before its timer
+    expires; 0 if the last answer was no error."""
+    refusals: int = 0
+    """Number of consecutive heartbeats that were answered with that error."""
+
+
+_DEFAULT = HeartbeatState()
+
+
 class HeldHeartbeats:
     """All held heartbeats of a shard. Soft state: a failover loses them with their connections."""
 
-    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "paces", "sleepers")
+    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "sleeping", "states")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, HeldHeartbeat]] = {}
         """Held heartbeats by group ID and member ID, in order of arrival; no group's dictionary is empty."""
         self.news: dict[str, dict[str, None]] = {}
         """By group ID, the members for which there may be news since their heartbeats were held."""
-        self.paces: dict[tuple[str, str], HeartbeatState] = {}
-        """By group ID and member ID."""
-        self.sleepers: set[tuple[str, str]] = set()
-        """Members of consumer groups whose clients sleep while a heartbeat is held; see `ClientKind.sleeps`."""
+        self.states: dict[tuple[str, str], HeartbeatState] = {}
+        """States of members of consumer groups, by group ID and member ID."""
+        self.sleeping: set[tuple[str, str]] = set()
+        """Members of consumer groups whose clients sleep while a heartbeat is held."""
         self.ends_at: Millis | None = None
-        """Time at which the shell must fire `HoldsEnd`, which calls `take_due`; None if nothing is due."""
+        """Time at which the shell must fire `HeldHeartbeatsDue`, which calls `take_due`; None if nothing is due."""
         self._by_token: dict[Token, HeldHeartbeat] = {}
         self._buckets: dict[int, list[HeldHeartbeat]] = {}
-        self._waiting: dict[Place, str] = {}
+        self._waiting: dict[GroupPartition, str] = {}
         """ID of the member that waits for a partition of another; a partition is in one member's target only."""
 
     def __len__(self) -> int:
         return len(self._by_token)
 
     @property
-    def tokens(self) -> Collection[Token]:
-        """Tokens of the held heartbeats."""
-        return self._by_token.keys()
+    def all(self) -> Collection[HeldHeartbeat]:
+        """All held heartbeats."""
+        return self._by_token.values()
 
-    def holds(self, group_id: str, member_id: str) -> bool:
-        """Return whether a heartbeat of the member is held."""
-        return member_id in self.by_group.get(group_id, ())
+    def of_member(self, group_id: str, member_id: str) -> HeldHeartbeat | None:
+        """Return the member's held heartbeat, or None."""
+        of_group = self.by_group.get(group_id)
+        return None if of_group is None else of_group.get(member_id)
 
     def of_token(self, token: Token) -> HeldHeartbeat | None:
         """Return the held heartbeat with that token, or None."""
         return self._by_token.get(token)
 
-    def pace(self, group_id: str, member_id: str) -> HeartbeatState:
-        """Return a member's pace, created if needed."""
-        return self.paces.setdefault((group_id, member_id), HeartbeatState())
+    def state(self, group_id: str, member_id: str) -> HeartbeatState:
+        """Return a member's state, created if needed."""
+        return self.states.setdefault((group_id, member_id), HeartbeatState())
 
-    def forget_pace(self, group_id: str, member_id: str) -> None:
-        """Delete a member's pace if all its fields have their default values."""
-        pace = self.paces.get((group_id, member_id))
-        if pace is not None and not (pace.owing or pace.strikes or pace.told_ms or pace.released_at):
-            del self.paces[group_id, member_id]
+    def drop_state_if_default(self, group_id: str, member_id: str) -> None:
+        """Delete a member's state if all its fields have their default values."""
+        state = self.states.get((group_id, member_id))
+        if state is not None and state == _DEFAULT:
+            del self.states[group_id, member_id]
+
+    def forget_member(self, group_id: str, member_id: str) -> None:
+        """Delete what is known of a member that was removed from a consumer group."""
+        self.states.pop((group_id, member_id), None)
+        self.sleeping.discard((group_id, member_id))
 
     def add(self, held: HeldHeartbeat) -> bool:
         """Hold a heartbeat. Return whether the shell's timer must be set to `ends_at`, which became earlier.
@@ -121,27 +149,27 @@ class HeldHeartbeats:
         assert request.member_id not in of_group
         of_group[request.member_id] = held
         self._by_token[held.token] = held
-        for place in held.waits_for:
-            self._waiting[place] = request.member_id
-        bucket = held.until // _TICK
+        for partition in held.waits_for:
+            self._waiting[partition] = request.member_id
+        bucket = held.until // TIMER_TICK
         self._buckets.setdefault(bucket, []).append(held)
-        ends_at = bucket * _TICK
+        ends_at = bucket * TIMER_TICK
         if self.ends_at is not None and self.ends_at <= ends_at:
             return False
         self.ends_at = ends_at
         return True
 
-    def wait_for(self, held: HeldHeartbeat, places: Collection[Place]) -> None:
+    def wait_for(self, held: HeldHeartbeat, partitions: Collection[GroupPartition]) -> None:
         """Replace the partitions that the heartbeat's member waits for."""
         self._stop_waiting(held)
-        held.waits_for = places
-        for place in places:
-            self._waiting[place] = held.request.member_id
+        held.waits_for = partitions
+        for partition in partitions:
+            self._waiting[partition] = held.request.member_id
 
     def _stop_waiting(self, held: HeldHeartbeat) -> None:
-        for place in held.waits_for:
-            if self._waiting.get(place) == held.request.member_id:
-                del self._waiting[place]
+        for partition in held.waits_for:
+            if self._waiting.get(partition) == held.request.member_id:
+                del self._waiting[partition]
 
     def drop(self, held: HeldHeartbeat) -> None:
         """Stop holding a heartbeat; the caller answers it, unless its connection is closed."""
@@ -156,12 +184,12 @@ class HeldHeartbeats:
     def take_due(self, now: Millis) -> list[HeldHeartbeat]:
         """Drop and return the heartbeats whose hold is over; `ends_at` is the time of the next call."""
         due: list[HeldHeartbeat] = []
-        last = now // _TICK
+        last = now // TIMER_TICK
         for bucket in sorted(bucket for bucket in self._buckets if bucket <= last):
             due += [held for held in self._buckets.pop(bucket) if self._by_token.get(held.token) is held]
         for held in due:
             self.drop(held)
-        self.ends_at = min(self._buckets) * _TICK if self._buckets else None
+        self.ends_at = min(self._buckets) * TIMER_TICK if self._buckets else None
         return due
 
     def take_all(self) -> list[HeldHeartbeat]:
@@ -172,27 +200,27 @@ class HeldHeartbeats:
 
     # News
 
-    def stir(self, group_id: str) -> None:
+    def news_for_group(self, group_id: str) -> None:
         """Note that there may be news for every member of the group."""
         held = self.by_group.get(group_id)
         if held:
             self.news.setdefault(group_id, {}).update(dict.fromkeys(held))
 
-    def look_at(self, group_id: str, member_id: str) -> None:
+    def news_for_member(self, group_id: str, member_id: str) -> None:
         """Note that there may be news for this member."""
-        if self.holds(group_id, member_id):
+        if self.of_member(group_id, member_id) is not None:
             self.news.setdefault(group_id, {})[member_id] = None
 
-    def freed(self, group_id: str, topic_id: UUID, partitions: Collection[int]) -> None:
+    def partitions_freed(self, group_id: str, topic_id: UUID, partitions: Collection[int]) -> None:
         """Note news for the members that wait for these partitions, which were given up."""
         for partition in partitions:
             member_id = self._waiting.get((group_id, topic_id, partition))
             if member_id is not None:
-                self.look_at(group_id, member_id)
+                self.news_for_member(group_id, member_id)
 
     @property
-    def anybody_waits(self) -> bool:
-        """Whether a member waits for a partition, so that `freed` has an effect."""
+    def waits_for_partitions(self) -> bool:
+        """Whether a member waits for a partition, so that `partitions_freed` has an effect."""
         return bool(self._waiting)
 
     def next_news(self) -> HeldHeartbeat | None:

@@ -13,51 +13,47 @@ name. The state is soft: a failover loses it.
 from collections import deque
 from dataclasses import dataclass, field
 
+from kohort.coordinator.prompt.client_timings import OVERDUE_MARGIN, RESTART_MAX
 from kohort.model import Millis
-
-_LONGEST: Millis = 3_000
-"""Maximum time for a successor to arrive: elsewhere, the members of an eager group take this long to learn of a
-leave."""
-_SLACK: Millis = 200
 
 
 @dataclass(slots=True)
 class RestartingMembers:
     """Recent leaves of one group without a successor, and the time that successors take."""
 
-    takes_ms: Millis = 0
+    restart_ms: Millis = 0
     """Expected time until a successor arrives; 0 if none is expected."""
     _left_at: deque[Millis] = field(default_factory=deque)
     """Times of the leaves without a successor, oldest first."""
 
-    def left(self, now: Millis) -> None:
+    def member_left(self, now: Millis) -> None:
         """Record that a member announced that it leaves."""
         self._forget(now)
         self._left_at.append(now)
 
-    def came(self, now: Millis) -> None:
+    def member_arrived(self, now: Millis) -> None:
         """Record that a new member arrived."""
         self._forget(now)
         if self._left_at:
-            self.takes_ms = max(now - self._left_at.popleft(), self.takes_ms * 3 // 4, 1)
+            self.restart_ms = max(now - self._left_at.popleft(), self.restart_ms * 3 // 4, 1)
 
-    def came_not(self) -> None:
+    def successor_missed(self) -> None:
         """Record that the awaited successor did not arrive; the next one will not be awaited."""
-        self.takes_ms = 0
+        self.restart_ms = 0
         self._left_at.clear()
 
     @property
-    def is_awaited(self) -> bool:
+    def awaits_successor(self) -> bool:
         """Whether a successor is expected soon."""
-        return self.takes_ms > 0 and bool(self._left_at)
+        return self.restart_ms > 0 and bool(self._left_at)
 
-    def until(self, now: Millis) -> Millis:
+    def awaits_until(self, now: Millis) -> Millis:
         """Return the latest time at which the successor should arrive; now or earlier if none is awaited."""
         self._forget(now)
-        if not self.is_awaited:
+        if not self.awaits_successor:
             return now
-        return self._left_at[0] + min(self.takes_ms * 3 // 2 + _SLACK, _LONGEST)
+        return self._left_at[0] + min(self.restart_ms * 3 // 2 + OVERDUE_MARGIN, RESTART_MAX)
 
     def _forget(self, now: Millis) -> None:
-        while self._left_at and not 0 <= now - self._left_at[0] <= _LONGEST:
+        while self._left_at and not 0 <= now - self._left_at[0] <= RESTART_MAX:
             self._left_at.popleft()
