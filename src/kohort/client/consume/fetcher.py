@@ -82,7 +82,7 @@ class Fetcher:
         self._sessions: dict[_Slot, FetchSession] = {}
         self._later = EarliestTimer(self._fill)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
-        self._isolation = 1 if options.isolation_level == "read_committed" else 0
+        self._read_committed = options.isolation_level == "read_committed"
         self._replicas = ReadReplicas(cluster, self._loop.time)
         self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
         self._closed = False
@@ -172,7 +172,7 @@ class Fetcher:
             # Move a partition behind the others once one of its fetches is handed out. Otherwise a
             # partition whose next fetch arrives in time would keep the others waiting until its
             # backlog is gone.
-            if drained or left > 0:
+            if drained:
                 self.states[state.partition] = self.states.pop(state.partition)
             if left <= 0:
                 break
@@ -377,7 +377,7 @@ class Fetcher:
     def _take_in(self, one: _Asked, data: PartitionData) -> bool:
         state = one.state
         state.failures = 0
-        state.end = data.high_watermark if self._isolation == 0 else data.last_stable_offset
+        state.end = data.last_stable_offset if self._read_committed else data.high_watermark
         if data.log_start_offset >= 0:
             state.start = data.log_start_offset
         if data.preferred_read_replica >= 0:
@@ -385,7 +385,7 @@ class Fetcher:
         if not data.records:
             return data.preferred_read_replica >= 0
         assert not isinstance(data.records, list)
-        aborted = (data.aborted_transactions or ()) if self._isolation else ()
+        aborted = (data.aborted_transactions or ()) if self._read_committed else ()
         where = f"{state.partition} at offset {one.offset}"
         try:
             state.add(self._unpacker.chunk(state.partition, data.records, aborted))

@@ -112,9 +112,6 @@ class Failures:
     def close(self) -> None:
         """Log pending failures, and log later ones immediately."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self._log()
 
     def _drop(self, dropped: _Dropped) -> None:
@@ -128,7 +125,7 @@ class Failures:
         self._log()
 
     def _log_later(self) -> None:
-        if self._timer is None and not self._closed:
+        if self._timer is None:
             self._timer = self._loop.call_later(_LOG_AFTER_S, self._log)
 
     def _sort(self) -> None:

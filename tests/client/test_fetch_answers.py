@@ -1,0 +1,208 @@
+"""What becomes of each answer to a fetch."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kohort import ErrorCode, KafkaError
+from kohort.client.net.metadata import ClusterMetadata
+from kohort.wire.batches.records import BatchError, Record, encode_batch
+from kohort.wire.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
+from tests.client.conftest import eventually
+from tests.client.fetching import FETCH, LONG, METADATA, ONE, PRODUCE, ZERO, fetches, fetching, partitions_of, refuse
+
+
+async def test_an_answer_tells_where_the_partition_begins_and_ends() -> None:
+    def told(one: PartitionData) -> None:
+        one.log_start_offset, one.high_watermark, one.last_stable_offset = 0, 9, 7
+
+    async with fetching() as here:
+        here.answer(told)
+        await here.write(3)
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert (state.start, state.end, here.lost) == (0, 9, [])
+
+
+async def test_a_broker_that_does_not_tell_the_beginning_leaves_it_unknown() -> None:
+    async with fetching() as here:
+        here.answer(lambda one: setattr(one, "log_start_offset", -1))
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: state.end == 0)
+        assert state.start is None
+
+
+def one_aborted(one: PartitionData) -> None:
+    """Three records of producer 7, whose transaction was aborted, and three of producer 8."""
+    records = [
+        bytes(
+            encode_batch(
+                [Record(3 * number + n, 0, None, b"x", []) for n in range(3)],
+                producer_id=7 + number,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=True,
+            )
+        )
+        for number in range(2)
+    ]
+    one.records = b"".join(records) if one.records else None
+    one.aborted_transactions = [AbortedTransaction(producer_id=7, first_offset=0)]
+    one.high_watermark, one.last_stable_offset = 9, 7
+
+
+@pytest.mark.parametrize(
+    ("level", "offsets", "end"), [("read_committed", [3, 4, 5], 7), ("read_uncommitted", [*range(6)], 9)]
+)
+async def test_the_records_of_an_aborted_transaction_count_only_uncommitted(
+    level: str, offsets: list[int], end: int
+) -> None:
+    async with fetching(isolation_level=level) as here:
+        here.answer(one_aborted)
+        await here.write(6)
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert ([record.offset for record in here.fetcher.take(10)], state.end) == (offsets, end)
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+async def test_an_answer_may_have_no_list_of_aborted_transactions(level: str) -> None:
+    async with fetching(isolation_level=level) as here:
+        here.answer(lambda one: setattr(one, "aborted_transactions", None))
+        await here.write(3)
+        here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert len(here.fetcher.take(10)) == 3
+
+
+async def test_an_answer_to_a_fetch_before_a_seek_is_dropped_and_the_others_count() -> None:
+    async with fetching() as here:
+        await here.write(6, 2)
+        here.hold()
+        moved, _ = here.fetch(ZERO, ONE)
+        await here.asked()
+        moved.move(2)
+        here.release_one()
+        await eventually(lambda: bool(here.news))
+        assert [(record.partition, record.offset) for record in here.fetcher.take(3)] == [(1, 0), (1, 1), (1, 2)]
+        here.release()
+        await eventually(lambda: moved.has_records)
+        assert [record.offset for record in here.fetcher.take(3)] == [2]
+
+
+async def test_the_error_of_a_removed_partition_is_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+    async with fetching(**LONG) as here:
+        here.answer(refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        here.hold()
+        state, other = here.fetch(ZERO, ONE)
+        await here.asked()
+        here.fetcher.remove([ZERO])
+        here.release()
+        await eventually(lambda: other.end == 0)
+        assert (state.position, state.failures, here.news) == (None, 0, [])
+
+
+async def test_a_removed_partition_that_fails_again_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with fetching(**LONG) as here:
+        here.answer(refuse(ErrorCode.KAFKA_STORAGE_ERROR))
+        for position in range(2):
+            (state,) = here.fetch(ZERO, position=position)
+            await eventually(lambda failing=state: failing.failures == 1)  # type: ignore[misc]
+            here.fetcher.remove([ZERO])
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("not fetched")]
+    assert len(lines) == 2
+
+
+async def test_a_partition_that_fails_beside_one_that_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kohort.client")
+    async with fetching(retry_backoff_ms=1_000, retry_backoff_max_ms=600_000) as here:
+        await here.write(2, 2)
+        here.answer(refuse(ErrorCode.KAFKA_STORAGE_ERROR))
+        failing, sound = here.fetch(ZERO, ONE)
+        await eventually(lambda: bool(here.news))
+        assert (failing.failures, sound.failures) == (1, 0)
+        assert len(here.fetcher.take(10)) == 1
+        await eventually(lambda: sound.in_fetch)
+        del here.link.change[FETCH]
+        failing.retry_at = 0.0
+        here.fetcher.go_on()
+        await eventually(lambda: failing.has_records)
+        assert failing.failures == 0
+    began, ended = [record.getMessage() for record in caplog.records]
+    assert began.startswith("not fetched: t-0: ")
+    assert ended.startswith("fetched again after ") and ended.endswith(" s: t-0")
+
+
+async def test_a_partition_that_the_first_answer_leaves_out_is_asked_for_in_a_new_session() -> None:
+    def without_zero(answer: FetchResponse, client: str | None) -> None:
+        for topic in answer.responses:
+            topic.partitions = [one for one in topic.partitions if one.partition_index]
+
+    async with fetching(**LONG) as here:
+        here.link.change[FETCH] = without_zero
+        left_out, other = here.fetch(ZERO, ONE)
+        await eventually(lambda: bool(here.news))
+        assert (left_out.failures, other.failures, other.end) == (1, 0, 0)
+        await here.asked()
+        assert (here.requests[1].session_epoch, partitions_of(here.requests[1])) == (0, [1])
+
+
+async def test_a_partition_that_is_left_out_after_a_seek_is_fetched_at_once() -> None:
+    async with fetching(**LONG) as here:
+        here.answer_all(responses=[])
+        here.hold()
+        moved, other = here.fetch(ZERO, ONE)
+        await here.asked()
+        moved.move(1)
+        here.release_one()
+        await eventually(lambda: other.failures == 1)
+        assert moved.failures == 0
+
+
+# Topic ids (KIP-516)
+
+
+async def test_a_broker_without_topic_ids_is_asked_by_name() -> None:
+    async with fetching(versions={PRODUCE: 12, FETCH: 12, METADATA: 9}) as here:
+        await here.write(3)
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert [record.offset for record in here.fetcher.take(10)] == [0, 1, 2]
+        assert state.topic_id is None and here.requests[0].topics[0].topic == "t"
+
+
+async def test_an_answer_counts_when_metadata_has_dropped_the_topic_meanwhile() -> None:
+    async with fetching() as here:
+        await here.write(3)
+        here.hold()
+        (state,) = here.fetch(ZERO)
+        await here.asked()
+        assert state.topic_id == here.requests[0].topics[0].topic_id == here.broker.topics.all()["t"].topic_id
+        here.cluster._refresher.metadata = ClusterMetadata()
+        here.release()
+        await eventually(lambda: bool(here.news))
+        assert [record.offset for record in here.fetcher.take(10)] == [0, 1, 2]
+
+
+# Damage
+
+
+@pytest.mark.parametrize("damage", ["half a batch", "no batch"])
+async def test_bytes_that_are_no_batch_are_raised_and_not_fetched_again(damage: str) -> None:
+    def broken(one: PartitionData) -> None:
+        assert isinstance(one.records, bytes | bytearray | memoryview)
+        one.records = bytes(one.records)[:30] if damage == "half a batch" else b"\xff" * 100
+
+    async with fetching() as here:
+        await here.write(3)
+        here.answer(broken)
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        await eventually(lambda: not fetches())
+        assert len(here.requests) == 1
+        with pytest.raises(BatchError, match=r"t-0 at offset 0: .*; seek past it to go on without it") as raised:
+            here.fetcher.take(10)
+        assert isinstance(raised.value, KafkaError) and raised.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert state.position == 0

@@ -1,0 +1,156 @@
+"""What a fetcher asks for next: in a session, after a change, and after an error."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kohort import ErrorCode
+from kohort.wire.messages.fetch import FetchResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.client.conftest import eventually
+from tests.client.fetching import FETCH, LONG, METADATA, ONE, ZERO, fetches, fetching, partitions_of
+
+
+async def test_the_metadata_of_what_is_fetched_is_kept_and_no_longer() -> None:
+    asked: list[list[str | None]] = []
+
+    def watch(request: MetadataRequest) -> None:
+        asked.append([topic.name for topic in request.topics or ()])
+
+    async with fetching() as here:
+        here.link.watch[METADATA] = watch
+        for end in ("its removal", "closing"):
+            here.fetcher.add([ZERO])
+            await here.cluster.refresh()
+            assert asked[-1] == ["t"]
+            if end == "closing":
+                await here.fetcher.close()
+            else:
+                here.fetcher.remove([ZERO])
+            await here.cluster.refresh()
+            assert asked[-1] == []
+
+
+async def test_quiet_partitions_are_asked_for_in_one_session_without_naming_them_again() -> None:
+    async with fetching() as here:
+        states = here.fetch(ZERO, ONE)
+        await here.asked(4)
+        first, *others = here.requests
+        assert (first.session_epoch, partitions_of(first)) == (0, [0, 1])
+        assert [(one.session_epoch, partitions_of(one)) for one in others[:3]] == [(1, []), (2, []), (3, [])]
+        assert all(one.session_id for one in others)
+        assert all(state.failures == 0 and state.in_fetch for state in states)
+        assert (here.news, here.lost) == ([], [])
+
+
+@pytest.mark.parametrize("ended_by", ["a pause", "its removal"])
+async def test_a_quiet_partition_is_taken_out_of_the_session(ended_by: str) -> None:
+    async with fetching() as here:
+        state, _ = here.fetch(ZERO, ONE)
+        await here.asked(2)
+        if ended_by == "a pause":
+            here.fetcher.pause(state)
+        else:
+            here.fetcher.remove([ZERO])
+        await eventually(lambda: any(one.forgotten_topics_data for one in here.requests))
+        (forgotten,) = next(one.forgotten_topics_data for one in here.requests if one.forgotten_topics_data)
+        assert forgotten.partitions == [0]
+
+
+async def test_a_seek_in_a_quiet_partition_is_asked_for_at_once() -> None:
+    async with fetching() as here:
+        await here.write(3)
+        (state,) = here.fetch(ZERO, position=3)
+        await here.asked(2)
+        state.move(1)
+        here.fetcher.go_on()
+        await eventually(lambda: bool(here.news))
+        assert [record.offset for record in here.fetcher.take(10)] == [1, 2]
+
+
+async def test_a_new_leader_of_a_quiet_partition_is_noticed() -> None:
+    def led_anew(answer: MetadataResponse, client: str | None) -> None:
+        for one in answer.topics[0].partitions:
+            one.leader_epoch += 7
+
+    async with fetching() as here:
+        await here.write(3)
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        here.fetcher.take(10)
+        here.link.change[METADATA] = led_anew
+        await here.cluster.refresh(["t"])
+        await eventually(lambda: bool(here.lost))
+        await eventually(lambda: not fetches())
+        assert here.fetcher.must_check(state)
+
+
+async def test_a_fetch_may_take_as_long_as_it_waits_at_the_broker() -> None:
+    async with fetching(request_timeout_ms=30, fetch_max_wait_ms=60) as here:
+        (state,) = here.fetch(ZERO)
+        await here.asked(2)
+        assert (state.failures, here.link.asked[FETCH]) == (0, 2)
+
+
+async def test_after_a_broken_connection_everything_is_asked_for_anew_after_a_pause() -> None:
+    async with fetching(retry_backoff_ms=1_000, retry_backoff_max_ms=1_000) as here:
+        (state,) = here.fetch(ZERO)
+        await here.asked(2)
+        before = here.link.asked[METADATA]
+        here.link.cut_at[FETCH] = [False]
+        await eventually(lambda: state.failures == 1)
+        assert not state.in_fetch and state.retry_at > asyncio.get_running_loop().time() + 0.5
+        await eventually(lambda: here.link.asked[METADATA] > before)
+        state.retry_at = 0.0
+        here.fetcher.go_on()
+        await here.asked()
+        assert (here.requests[-1].session_epoch, partitions_of(here.requests[-1])) == (0, [0])
+
+
+async def test_a_seek_during_a_fetch_that_fails_is_not_held_up() -> None:
+    async with fetching(**LONG) as here:
+        moved, other = here.fetch(ZERO, ONE)
+        await here.asked(2)
+        here.link.cut_at[FETCH] = [False]
+        moved.move(0)
+        await eventually(lambda: other.failures == 1)
+        assert (moved.failures, moved.retry_at) == (0, 0.0)
+
+
+async def test_a_session_that_the_broker_has_lost_is_begun_anew_at_once() -> None:
+    def lost_once(answer: FetchResponse, client: str | None) -> None:
+        answer.error_code, answer.responses = ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
+        del here.link.change[FETCH]
+
+    async with fetching(**LONG) as here:
+        (state,) = here.fetch(ZERO)
+        await here.asked(2)
+        here.link.change[FETCH] = lost_once
+        await eventually(lambda: sum(one.session_epoch == 0 for one in here.requests) == 2)
+        await here.asked()
+        assert [partitions_of(one) for one in here.requests if one.session_epoch == 0] == [[0], [0]]
+        assert state.failures == 0
+
+
+async def test_a_broker_that_loses_every_session_is_asked_again_after_a_pause() -> None:
+    async with fetching(**LONG) as here:
+        here.answer_all(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: state.failures == 1)
+        assert len(here.requests) == 2
+
+
+async def test_a_cancelled_fetch_begins_no_other_and_leaves_the_session() -> None:
+    async with fetching() as here:
+        (state,) = here.fetch(ZERO)
+        await here.asked(2)
+        (task,) = fetches()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() and not state.in_fetch and not fetches()
+        here.fetcher.go_on()
+        before = len(here.requests)
+        await here.asked()
+        assert here.requests[before].session_epoch == 0
