@@ -90,14 +90,14 @@ def test_what_a_session_forgets_is_not_watched(parked: WaitingFetches, logs: lis
 def test_a_place_that_was_told_says_again_only_what_is_new() -> None:
     place = FetchedPartition(("orders", 0), FetchTopic(topic="orders"), FetchPartition())
     told = PartitionData(high_watermark=5, log_start_offset=2, preferred_read_replica=LEADER, records=[])
-    assert place.is_news(told)
+    assert place.has_changed(told)
     place.told(told)
-    assert not place.is_news(told)
+    assert not place.has_changed(told)
     for change in ({"high_watermark": 6}, {"log_start_offset": 3}, {"preferred_read_replica": 2}, {"error_code": 3}):
         data = PartitionData(high_watermark=5, log_start_offset=2, preferred_read_replica=LEADER, records=[])
         for name, value in change.items():
             setattr(data, name, value)
-        assert place.is_news(data), change
+        assert place.has_changed(data), change
 
 
 class Looks:

@@ -119,7 +119,7 @@ class Watch:
     def look_for(self, seconds: float) -> None:
         """Look every tenth of a second."""
         for _ in range(round(seconds * 10)):
-            self.shared._look_after_others()
+            self.shared._check_others()
             self.now += 0.1
 
 

@@ -25,7 +25,7 @@ def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
     def at_once(commit: Any, call: Any, request: Any, answers: Any, nodes: Any) -> None:
         produce._reply(call, request, answers, nodes)
 
-    patch.setattr(produce, "_reply_when_durable", at_once)
+    patch.setattr(produce, "_answer_when_durable", at_once)
 
 
 @plant("L7", "L5", hint=4)

@@ -152,7 +152,7 @@ class Broker:
         except BaseException:
             self.store.close()
             raise
-        _warn_of_idle(self._options.settings)
+        _warn_of_unused_settings(self._options.settings)
         await self.leadership.join()
         self._log_address()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
@@ -286,14 +286,14 @@ class Broker:
         grown = self.topics.grow(topic, partitions, placement)
         if self.config.number("group.heartbeat.hold.ms"):
             self.new_partitions.grown(grown)
-            self.waiting_fetches.look_at_all()
+            self.waiting_fetches.check_all()
 
     def delete_topic(self, topic: Topic) -> None:
         """Remove a topic and the offsets that groups committed for it; answer the fetches that wait for its records."""
         self.topics.delete(topic)
         self.groups.topics_deleted([topic.name])
         self.writer.current()  # the writer frees the disk space later
-        self.waiting_fetches.look_at_all()
+        self.waiting_fetches.check_all()
 
     def change_config(self, source: Source, configs: Mapping[str, str]) -> None:
         """Replace all run-time changes of `source`, durably. Raise ConfigError or OSError; then nothing has changed."""
@@ -301,7 +301,7 @@ class Broker:
         before = self.dynamic_config.changed(source)
         self.store.keep_configs(_BROKER_CONFIGS, self._resource_names[source], configs)
         self.dynamic_config.change(source, configs)
-        _warn_of_idle({name: text for name, text in configs.items() if text != before.get(name)})
+        _warn_of_unused_settings({name: text for name, text in configs.items() if text != before.get(name)})
         self._follow_config()
         self.group_configs.follow(self.config)
         self.store.change_defaults(store_defaults(self.config))
@@ -350,7 +350,7 @@ class Broker:
             self.sockets.unthrottle()
 
 
-def _warn_of_idle(configs: Mapping[str, str]) -> None:
+def _warn_of_unused_settings(configs: Mapping[str, str]) -> None:
     """Log a warning for each of these settings that has no effect here."""
     for name in sorted(IDLE.keys() & configs.keys()):
         log.warning("%s=%s has no effect: %s", name, configs[name], IDLE[name].no_effect)

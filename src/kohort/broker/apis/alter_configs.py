@@ -30,7 +30,7 @@ from kohort.wire.messages.incremental_alter_configs import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -90,7 +90,7 @@ def _subtract(now: Sequence[str], parts: Sequence[str]) -> str:
     return ",".join(part for part in now if part not in parts)
 
 
-def incremental(broker: Parts, call: Call, request: IncrementalAlterConfigsRequest) -> None:
+def incremental(broker: Dependencies, call: Call, request: IncrementalAlterConfigsRequest) -> None:
     """Change the named configs and leave all others as they are."""
     changes = [_Change(one.resource_type, one.resource_name, one.configs, True) for one in request.resources]
     responses = [
@@ -102,7 +102,7 @@ def incremental(broker: Parts, call: Call, request: IncrementalAlterConfigsReque
     call.reply(IncrementalAlterConfigsResponse(responses=responses))
 
 
-def replace_all(broker: Parts, call: Call, request: AlterConfigsRequest) -> None:
+def replace_all(broker: Dependencies, call: Call, request: AlterConfigsRequest) -> None:
     """Set the named configs and reset all others to their defaults."""
     changes = [
         _Change(
@@ -123,7 +123,7 @@ def replace_all(broker: Parts, call: Call, request: AlterConfigsRequest) -> None
 
 
 def _outcomes(
-    broker: Parts, changes: Sequence[_Change], validate_only: bool
+    broker: Dependencies, changes: Sequence[_Change], validate_only: bool
 ) -> Iterator[tuple[_Change, ErrorCode, str | None]]:
     """Apply the changes, each independently of the others; yield the error code and message of each."""
     named = Counter((change.kind, change.name) for change in changes)
@@ -152,7 +152,7 @@ def _check(change: _Change) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is not a value of {', '.join(nulls)}: delete it instead.")
 
 
-def _alter(broker: Parts, change: _Change, validate_only: bool) -> None:
+def _alter(broker: Dependencies, change: _Change, validate_only: bool) -> None:
     match change.kind:
         case ResourceType.TOPIC:
             _alter_topic(broker, change, validate_only)
@@ -165,7 +165,7 @@ def _alter(broker: Parts, change: _Change, validate_only: bool) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 
-def _alter_topic(broker: Parts, change: _Change, validate_only: bool) -> None:
+def _alter_topic(broker: Dependencies, change: _Change, validate_only: bool) -> None:
     name = change.name
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a topic: no config applies to all topics.")
@@ -186,7 +186,7 @@ def _alter_topic(broker: Parts, change: _Change, validate_only: bool) -> None:
         broker.topics.configure(topic, configs)
 
 
-def _alter_broker(broker: Parts, change: _Change, validate_only: bool) -> None:
+def _alter_broker(broker: Dependencies, change: _Change, validate_only: bool) -> None:
     """Alter this broker's configs, or those of all brokers if the resource has no name."""
     if change.name:
         check_broker_name(change.name, broker.node_id)
@@ -202,7 +202,7 @@ def _alter_broker(broker: Parts, change: _Change, validate_only: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _alter_group(broker: Parts, change: _Change, validate_only: bool) -> None:
+def _alter_group(broker: Dependencies, change: _Change, validate_only: bool) -> None:
     if not change.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a group: no config applies to all groups.")
     configs = change.apply(broker.group_configs.of(change.name), GROUP_SETTINGS, str)

@@ -10,7 +10,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     served: Served
@@ -19,7 +19,7 @@ class Parts(Protocol):
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Parts, call: Call, request: ApiVersionsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: ApiVersionsRequest) -> None:
     """Return the served versions. KIP-511: from v3, the request names the client's software."""
     if call.version >= 3:
         if not (
@@ -31,7 +31,7 @@ def handle(broker: Parts, call: Call, request: ApiVersionsRequest) -> None:
     call.reply(served(broker))
 
 
-def served(broker: Parts, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+def served(broker: Dependencies, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
     """Return the response to a request of any version, including versions that are not served."""
     return ApiVersionsResponse(
         error_code=error,

@@ -19,7 +19,7 @@ from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRe
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
@@ -33,7 +33,7 @@ PROTOCOL = "consumer"
 """The protocol's name in group.coordinator.rebalance.protocols."""
 
 
-def heartbeat(broker: Parts, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+def heartbeat(broker: Dependencies, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
     """Handle a member's heartbeat, the only request of the protocol; it may be held until there is news."""
     if PROTOCOL not in broker.protocols:
         call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))
@@ -56,13 +56,13 @@ def heartbeat(broker: Parts, call: Call, request: ConsumerGroupHeartbeatRequest)
             connection.held_heartbeat = call
 
 
-def _wake(broker: Parts, connection: ClientConnection, answer: Message) -> None:
+def _wake(broker: Dependencies, connection: ClientConnection, answer: Message) -> None:
     """End the fetches of a member whose assignment changes: in 4.x its thread sleeps until a fetch is answered."""
     if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
         broker.waiting_fetches.keep_awake(connection.who)
 
 
-def describe(broker: Parts, call: Call, request: ConsumerGroupDescribeRequest) -> None:
+def describe(broker: Dependencies, call: Call, request: ConsumerGroupDescribeRequest) -> None:
     """Describe each group from its own shard, in the order of the request."""
     if PROTOCOL not in broker.protocols:
         call.reply(refusal(request, call.version, ErrorCode.UNSUPPORTED_VERSION))

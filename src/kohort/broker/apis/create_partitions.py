@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Protocol
 
-from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_new_assignment, too_few_brokers
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, MOST_PARTITIONS, Topics
@@ -19,7 +19,7 @@ from kohort.wire.messages.create_partitions import (
 )
 
 
-class Parts(ReplicaRulesParts, Protocol):
+class Dependencies(ReplicaRulesParts, Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -28,7 +28,7 @@ class Parts(ReplicaRulesParts, Protocol):
     def grow_topic(self, topic: Topic, partitions: int, placement: Placement = ...) -> None: ...
 
 
-def handle(broker: Parts, call: Call, request: CreatePartitionsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: CreatePartitionsRequest) -> None:
     """Add partitions to each topic, independently of the others."""
     named = Counter(topic.name for topic in request.topics)
     results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in named if named[name] > 1]
@@ -36,7 +36,7 @@ def handle(broker: Parts, call: Call, request: CreatePartitionsRequest) -> None:
     call.reply(CreatePartitionsResponse(results=results))
 
 
-def _grow(broker: Parts, wanted: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+def _grow(broker: Dependencies, wanted: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
     try:
         broker.leadership.catch_up()
         topic = broker.topics.named(wanted.name)
@@ -71,7 +71,7 @@ def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
 
-def _placement(broker: Parts, topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
+def _placement(broker: Dependencies, topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
     """Return the placement: as many replicas as the topic's first partition has. Raise KafkaError."""
     factor, brokers = broker.leadership.replicas(topic, 0).factor, len(broker.leadership.registered)
     assigned = [one.broker_ids for one in wanted.assignments or ()]

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Protocol
 
-from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_new_assignment, checked_factor
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
@@ -29,7 +29,7 @@ from kohort.wire.messages.delete_topics import (
 )
 
 
-class Parts(ReplicaRulesParts, Protocol):
+class Dependencies(ReplicaRulesParts, Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -39,7 +39,7 @@ class Parts(ReplicaRulesParts, Protocol):
     def delete_topic(self, topic: Topic) -> None: ...
 
 
-def create(broker: Parts, call: Call, request: CreateTopicsRequest) -> None:
+def create(broker: Dependencies, call: Call, request: CreateTopicsRequest) -> None:
     """Create each topic, independently of the others."""
     named = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}
@@ -47,7 +47,9 @@ def create(broker: Parts, call: Call, request: CreateTopicsRequest) -> None:
     call.reply(CreateTopicsResponse(topics=results))
 
 
-def _create(broker: Parts, wanted: CreatableTopic, validate_only: bool, named_twice: bool) -> CreatableTopicResult:
+def _create(
+    broker: Dependencies, wanted: CreatableTopic, validate_only: bool, named_twice: bool
+) -> CreatableTopicResult:
     try:
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic '{wanted.name}' appears twice in the request.")
@@ -81,7 +83,7 @@ def _refuse_to_create(wanted: CreatableTopic, code: ErrorCode, why: str) -> Crea
     )
 
 
-def _told(topic: Topic, name: str, broker: Parts) -> CreatableTopicConfigs:
+def _told(topic: Topic, name: str, broker: Dependencies) -> CreatableTopicConfigs:
     counts = topic_setters(name, topic.configs, broker.dynamic_config)[0]
     return CreatableTopicConfigs(name=name, value=counts.text, config_source=counts.source)
 
@@ -93,7 +95,7 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in wanted.configs if config.value is not None}
 
 
-def _partitions(broker: Parts, wanted: CreatableTopic) -> tuple[int, Placement]:
+def _partitions(broker: Dependencies, wanted: CreatableTopic) -> tuple[int, Placement]:
     """Return the number of partitions and the placement of their replicas. Raise KafkaError."""
     if not wanted.assignments:
         return wanted.num_partitions, Placement(checked_factor(broker, wanted.replication_factor))
@@ -108,7 +110,7 @@ def _partitions(broker: Parts, wanted: CreatableTopic) -> tuple[int, Placement]:
     return len(assigned), Placement(len(in_order[0]), in_order)
 
 
-def delete(broker: Parts, call: Call, request: DeleteTopicsRequest) -> None:
+def delete(broker: Dependencies, call: Call, request: DeleteTopicsRequest) -> None:
     """Delete each topic, independently of the others; from v6, a request may identify a topic by ID."""
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     called = Counter(_name(broker, topic) for topic in wanted)
@@ -125,7 +127,7 @@ def delete(broker: Parts, call: Call, request: DeleteTopicsRequest) -> None:
     )
 
 
-def _name(broker: Parts, wanted: DeleteTopicState) -> str | UUID:
+def _name(broker: Dependencies, wanted: DeleteTopicState) -> str | UUID:
     """Return a key that is equal for two requests for the same topic."""
     topic = broker.topics.with_id(wanted.topic_id)
     if topic is not None:
@@ -139,7 +141,7 @@ def _refuse_to_delete(wanted: DeleteTopicState, why: str) -> DeletableTopicResul
     )
 
 
-def _delete(broker: Parts, wanted: DeleteTopicState) -> DeletableTopicResult:
+def _delete(broker: Dependencies, wanted: DeleteTopicState) -> DeletableTopicResult:
     by_id = wanted.topic_id != NO_TOPIC_ID
     if by_id == (wanted.name is not None):
         return _refuse_to_delete(wanted, "Specify either the topic's name or its id, not both.")

@@ -8,13 +8,13 @@ from kohort.log.api import Topic
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     leadership: Leadership
 
 
-def current_leader(broker: Parts, topic: Topic, partition: int) -> LeaderIdAndEpoch | None:
+def current_leader(broker: Dependencies, topic: Topic, partition: int) -> LeaderIdAndEpoch | None:
     """Return the partition's leader; None if the partition does not exist."""
     if not 0 <= partition < topic.partitions:
         return None
@@ -22,7 +22,7 @@ def current_leader(broker: Parts, topic: Topic, partition: int) -> LeaderIdAndEp
     return LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
 
 
-def endpoints(broker: Parts, leaders: Iterable[LeaderIdAndEpoch | None]) -> list[NodeEndpoint]:
+def endpoints(broker: Dependencies, leaders: Iterable[LeaderIdAndEpoch | None]) -> list[NodeEndpoint]:
     """Return the addresses of the brokers that are among `leaders`, each once."""
     named = dict.fromkeys(leader.leader_id for leader in leaders if leader is not None)
     nodes = (broker.leadership.node(node_id) for node_id in named)

@@ -19,14 +19,14 @@ from kohort.wire.messages.offset_delete import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
     topics: Topics
 
 
-def groups(broker: Parts, call: Call, request: DeleteGroupsRequest) -> None:
+def groups(broker: Dependencies, call: Call, request: DeleteGroupsRequest) -> None:
     """Delete each group in its own shard; a group that is named twice is answered once, as in Kafka."""
     names = list(dict.fromkeys(request.groups_names))
 
@@ -40,7 +40,7 @@ def groups(broker: Parts, call: Call, request: DeleteGroupsRequest) -> None:
         broker.groups.shard(name).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def offsets(broker: Parts, call: Call, request: OffsetDeleteRequest) -> None:
+def offsets(broker: Dependencies, call: Call, request: OffsetDeleteRequest) -> None:
     """Delete offsets (KIP-496). Unknown partitions are answered here, the rest by the coordinator."""
     known, missing = OffsetDeleteRequest(group_id=request.group_id), []
     for topic in request.topics:

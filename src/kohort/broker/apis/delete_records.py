@@ -22,7 +22,7 @@ from kohort.wire.messages.delete_records import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -38,7 +38,7 @@ _TO_THE_END = -1
 _NOWHERE = -1
 
 
-def handle(broker: Parts, call: Call, request: DeleteRecordsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DeleteRecordsRequest) -> None:
     """Delete records of each partition, independently; the new start is on disk when the answer is sent.
 
     Partitions are handled one at a time, because each waits for its disk: other requests, above all heartbeats, are
@@ -64,7 +64,7 @@ def handle(broker: Parts, call: Call, request: DeleteRecordsRequest) -> None:
     go_on()
 
 
-def _delete(broker: Parts, name: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(broker: Dependencies, name: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     try:
         start = _move_start(broker, name, wanted)
     except KafkaError as error:
@@ -77,7 +77,7 @@ def _delete(broker: Parts, name: str, wanted: DeleteRecordsPartition) -> DeleteR
     return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=start, error_code=code)
 
 
-def _move_start(broker: Parts, name: str, wanted: DeleteRecordsPartition) -> int:
+def _move_start(broker: Dependencies, name: str, wanted: DeleteRecordsPartition) -> int:
     if name in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)

@@ -10,7 +10,7 @@ from kohort.wire.codec import NOT_ASKED
 from kohort.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     cluster_id: str
@@ -20,7 +20,7 @@ class Parts(Protocol):
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(broker: Parts, call: Call, request: DescribeClusterRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DescribeClusterRequest) -> None:
     """Return the live brokers; none is ever shown as fenced."""
     if request.endpoint_type != _BROKERS:
         call.reply(_refused(request))

@@ -23,7 +23,7 @@ from kohort.wire.messages.describe_configs import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     group_configs: GroupConfigs
@@ -43,7 +43,7 @@ _Entries = Iterable[tuple[str, Setting, list[Setter]]]
 """Name, setting, and the sources that set it in descending precedence."""
 
 
-def handle(broker: Parts, call: Call, request: DescribeConfigsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DescribeConfigsRequest) -> None:
     """Describe each resource independently; an unknown resource type fails the whole request, as in Kafka."""
     if all(resource.resource_type in set(ResourceType) for resource in request.resources):
         results = [_describe(broker, resource, request) for resource in request.resources]
@@ -55,7 +55,7 @@ def handle(broker: Parts, call: Call, request: DescribeConfigsRequest) -> None:
 
 
 def _describe(
-    broker: Parts, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Dependencies, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     try:
         describe = _describers[ResourceType(resource.resource_type)]
@@ -75,7 +75,7 @@ def _describe(
     )
 
 
-def _topic(broker: Parts, name: str) -> _Entries:
+def _topic(broker: Dependencies, name: str) -> _Entries:
     if not is_legal_name(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)
@@ -85,7 +85,7 @@ def _topic(broker: Parts, name: str) -> _Entries:
     return [(key, setting, topic_setters(key, topic.configs, live)) for key, setting in TOPIC_SETTINGS.items()]
 
 
-def _broker(broker: Parts, name: str) -> _Entries:
+def _broker(broker: Dependencies, name: str) -> _Entries:
     """Describe all configs of this broker or, without a name, those that were changed for all brokers."""
     live = broker.dynamic_config
     if not name:
@@ -115,7 +115,7 @@ _FACTS = {
 }
 
 
-def _group(broker: Parts, name: str) -> _Entries:
+def _group(broker: Dependencies, name: str) -> _Entries:
     """Describe a group's configs; it need not exist, because configs may be set before."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The name of a group must not be empty.")
@@ -123,11 +123,11 @@ def _group(broker: Parts, name: str) -> _Entries:
     return [(key, setting, group_setters(key, own, live)) for key, setting in GROUP_SETTINGS.items()]
 
 
-def _unsupported(broker: Parts, name: str) -> _Entries:
+def _unsupported(broker: Dependencies, name: str) -> _Entries:
     raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has configs of topics, brokers and groups only.")
 
 
-_describers: dict[ResourceType, Callable[[Parts, str], _Entries]] = {
+_describers: dict[ResourceType, Callable[[Dependencies, str], _Entries]] = {
     ResourceType.TOPIC: _topic,
     ResourceType.BROKER: _broker,
     ResourceType.GROUP: _group,

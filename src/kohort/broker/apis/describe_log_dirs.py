@@ -17,7 +17,7 @@ from kohort.wire.messages.describe_log_dirs import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     log_directory: str
@@ -27,7 +27,7 @@ class Parts(Protocol):
 _UNKNOWN = -1
 
 
-def handle(broker: Parts, call: Call, request: DescribeLogDirsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DescribeLogDirsRequest) -> None:
     """Describe the given topics, or all if null; omit logs that are not on this broker, which knows no others."""
     known = broker.topics.all()
     if request.topics is None:
@@ -49,7 +49,7 @@ def handle(broker: Parts, call: Call, request: DescribeLogDirsRequest) -> None:
     call.reply(DescribeLogDirsResponse(results=[directory]))
 
 
-def _sizes(broker: Parts, topic: Topic, partitions: Iterable[int]) -> DescribeLogDirsTopic:
+def _sizes(broker: Dependencies, topic: Topic, partitions: Iterable[int]) -> DescribeLogDirsTopic:
     logs = ((index, broker.topics.log(topic, index)) for index in partitions)
     return DescribeLogDirsTopic(
         name=topic.name,

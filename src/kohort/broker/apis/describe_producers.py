@@ -16,7 +16,7 @@ from kohort.wire.messages.describe_producers import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     topics: Topics
@@ -29,7 +29,7 @@ class Parts(Protocol):
 _NONE = -1
 
 
-def handle(broker: Parts, call: Call, request: DescribeProducersRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DescribeProducersRequest) -> None:
     """Describe each partition, independently of the others."""
     topics = [
         TopicResponse(
@@ -40,7 +40,7 @@ def handle(broker: Parts, call: Call, request: DescribeProducersRequest) -> None
     call.reply(DescribeProducersResponse(topics=topics))
 
 
-def _describe(broker: Parts, name: str, index: int) -> PartitionResponse:
+def _describe(broker: Dependencies, name: str, index: int) -> PartitionResponse:
     log = broker.partition(name, index)
     if log is None:
         why = broker.no_log(broker.topics.named(name), index)

@@ -19,7 +19,7 @@ from kohort.wire.messages.describe_topic_partitions import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     leadership: Leadership
@@ -30,7 +30,7 @@ _PAGE = 2_000
 """Maximum number of partitions in a page, whatever a client asks for; Kafka's max.request.partition.size.limit."""
 
 
-def handle(broker: Parts, call: Call, request: DescribeTopicPartitionsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: DescribeTopicPartitionsRequest) -> None:
     """Return one page, from the cursor if there is one.
 
     The cursor's topic may have been deleted. If the request names topics, it must be one of them.
@@ -49,7 +49,7 @@ def handle(broker: Parts, call: Call, request: DescribeTopicPartitionsRequest) -
     call.reply(_page(broker, names, first, room))
 
 
-def _page(broker: Parts, names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
+def _page(broker: Dependencies, names: Iterable[str], first: int, room: int) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if room <= 0:
@@ -69,7 +69,7 @@ def _page(broker: Parts, names: Iterable[str], first: int, room: int) -> Describ
     return response
 
 
-def _describe(broker: Parts, topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
+def _describe(broker: Dependencies, topic: Topic, partitions: Iterable[int]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -79,7 +79,7 @@ def _describe(broker: Parts, topic: Topic, partitions: Iterable[int]) -> Describ
     )
 
 
-def _partition(broker: Parts, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(broker: Dependencies, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from kohort.broker.apis import api_versions
-from kohort.broker.apis.routes import Parts as HandlerParts
+from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import route, routes
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.net.call import Call
@@ -23,7 +23,7 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 
 
-class Parts(HandlerParts, Protocol):
+class Dependencies(HandlerParts, Protocol):
     """The parts of the broker that this module uses."""
 
     fenced: Callable[[], bool] | None
@@ -39,7 +39,7 @@ _head = struct.Struct(">hhih").unpack_from
 class Dispatch:
     """The dispatcher of one broker."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
@@ -50,7 +50,7 @@ class Dispatch:
             raise BadFrame("a request is too short for its header") from None
         found = routes.get((api_key, version)) or route(api_key, version)
         if found is None:
-            self._unserved(connection, api_key, version, correlation_id)
+            self._unsupported_request(connection, api_key, version, correlation_id)
             return
         broker = self._broker
         if broker.fenced is not None and broker.fenced():
@@ -96,7 +96,9 @@ class Dispatch:
                 connection.has_many_members |= not own
             self._broker.groups.shard(held.group_id).release(call, behind)
 
-    def _unserved(self, connection: ClientConnection, api_key: int, version: int, correlation_id: int) -> None:
+    def _unsupported_request(
+        self, connection: ClientConnection, api_key: int, version: int, correlation_id: int
+    ) -> None:
         if api_key != API_VERSIONS:
             raise BadFrame(f"request {api_key} version {version} is not supported")
         # KIP-511: answered in version 0, so that any client can read which versions it may use instead.

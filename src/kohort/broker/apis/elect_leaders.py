@@ -21,7 +21,7 @@ from kohort.wire.messages.elect_leaders import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -32,7 +32,7 @@ class Parts(Protocol):
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def handle(broker: Parts, call: Call, request: ElectLeadersRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: ElectLeadersRequest) -> None:
     """Elect leaders of the given partitions, or of all if null.
 
     As in Kafka, the results for all partitions omit those that need no election, but not the names of their topics.
@@ -58,17 +58,17 @@ def handle(broker: Parts, call: Call, request: ElectLeadersRequest) -> None:
     call.reply(ElectLeadersResponse(error_code=error, replica_election_results=results))
 
 
-def _asked(broker: Parts, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
+def _asked(broker: Dependencies, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
     if request.topic_partitions is None:
         return [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
     return [(one.topic, one.partitions) for one in request.topic_partitions]
 
 
 def _outcome(
-    broker: Parts,
+    broker: Dependencies,
     name: str,
     index: int,
-    check: Callable[[Parts, Topic, int], ErrorCode],
+    check: Callable[[Dependencies, Topic, int], ErrorCode],
     moved: list[PartitionId],
 ) -> ErrorCode:
     topic = broker.topics.named(name)
@@ -80,7 +80,7 @@ def _outcome(
     return code
 
 
-def _preferred(broker: Parts, topic: Topic, index: int) -> ErrorCode:
+def _preferred(broker: Dependencies, topic: Topic, index: int) -> ErrorCode:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     if not replicas.nodes or leader.node_id == replicas.nodes[0]:
         return ErrorCode.ELECTION_NOT_NEEDED
@@ -88,7 +88,7 @@ def _preferred(broker: Parts, topic: Topic, index: int) -> ErrorCode:
     return ErrorCode.NONE if is_there else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def _unclean(broker: Parts, topic: Topic, index: int) -> ErrorCode:
+def _unclean(broker: Dependencies, topic: Topic, index: int) -> ErrorCode:
     return ErrorCode.ELECTION_NOT_NEEDED
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, cast
 
-from kohort.broker.apis.current_leader import Parts as LeaderParts
+from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.fetch.followers import LEADER, FollowerReads
 from kohort.broker.fetch.new_partitions import NewPartitions
@@ -29,7 +29,7 @@ from kohort.wire.messages.fetch import (
 )
 
 
-class Parts(LeaderParts, Protocol):
+class Dependencies(LeaderParts, Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -46,7 +46,7 @@ class Parts(LeaderParts, Protocol):
     def now(self) -> Millis: ...
 
 
-def handle(broker: Parts, call: Call, request: FetchRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: FetchRequest) -> None:
     """Answer at once, also with an error, or wait until min_bytes are available or time is up."""
     if request.session_epoch in (_NO_SESSION, _NEW_SESSION):
         broker.fetch_sessions.close(request.session_id)
@@ -78,7 +78,7 @@ class _Fetch:
 
     def __init__(
         self,
-        broker: Parts,
+        broker: Dependencies,
         call: Call,
         request: FetchRequest,
         places: Iterable[FetchedPartition],
@@ -105,7 +105,7 @@ class _Fetch:
             self._reply(gathered)
             return
         client = self._call.connection.who
-        parked = WaitingFetch(self._watch(), self._look_again, client, wait_s=request.max_wait_ms / 1000)
+        parked = WaitingFetch(self._watch(), self._check_again, client, wait_s=request.max_wait_ms / 1000)
         self._call.on_abandon = parked.cancel
 
     def _watch(self) -> LogWatch:
@@ -117,7 +117,7 @@ class _Fetch:
             watch.add(place.log)
         return watch
 
-    def _look_again(self, last: bool) -> bool:
+    def _check_again(self, last: bool) -> bool:
         gathered = self._gather()
         at_once = last or gathered.failed or gathered.redirected
         if not (at_once or gathered.size >= self._request.min_bytes):
@@ -133,7 +133,7 @@ class _Fetch:
         places = self._places if self._session is None else list(self._session.stirring.values())
         connection, new_partitions = self._call.connection, self._broker.new_partitions
         if connection.new_partitions_seen != new_partitions.count:
-            gathered.grown = new_partitions.untold(connection, places)
+            gathered.grown = new_partitions.unannounced(connection, places)
         if self._session is None:
             for place in places:
                 place.log = gathered.add(place)
@@ -148,17 +148,17 @@ class _Fetch:
             if session.epoch != self._epoch:  # the client sent another fetch before it got this answer
                 self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
                 return
-            told = [(place, data) for place, data in gathered.read if place.is_news(data)]
+            told = [(place, data) for place, data in gathered.read if place.has_changed(data)]
             for place, data in told:
                 place.told(data)
                 if data.records:
-                    session.go_last(place)
+                    session.move_to_end(place)
         elif self._begins_session and self._call.open:
             for place, data in told:
                 place.told(data)
             session = self._broker.fetch_sessions.open(self._places, self._call.version, self._broker.now())
         if session is not None:
-            _let_rest(session, gathered.read)
+            _mark_idle(session, gathered.read)
         session_id = 0 if session is None else session.id
         nodes = endpoints(self._broker, (data.current_leader for _, data in told)) if gathered.failed else []
         self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told), node_endpoints=nodes))
@@ -177,7 +177,7 @@ class _Fetch:
                 )
 
 
-def _let_rest(session: FetchSession, read: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
+def _mark_idle(session: FetchSession, read: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
     """Skip partitions without an error and without more records until their logs move."""
     for place, data in read:
         if not data.error_code and place.wanted.fetch_offset == data.high_watermark:
@@ -203,7 +203,7 @@ def _is_consumer(request: FetchRequest) -> bool:
 class _Gathered:
     """The result of reading the partitions of a fetch once."""
 
-    def __init__(self, broker: Parts, version: int, request: FetchRequest, room: int) -> None:
+    def __init__(self, broker: Dependencies, version: int, request: FetchRequest, room: int) -> None:
         self.read: list[tuple[FetchedPartition, PartitionData]] = []
         self.size = 0
         self.failed = False

@@ -8,7 +8,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
@@ -17,7 +17,7 @@ class Parts(Protocol):
 _GROUP, _TRANSACTION = 0, 1
 
 
-def handle(broker: Parts, call: Call, request: FindCoordinatorRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: FindCoordinatorRequest) -> None:
     """Return the coordinator of each key; from v4, a request has several keys (KIP-699)."""
     if call.version >= 4:
         found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
@@ -35,7 +35,7 @@ def handle(broker: Parts, call: Call, request: FindCoordinatorRequest) -> None:
     )
 
 
-def _find(broker: Parts, key: str, key_type: int) -> Coordinator:
+def _find(broker: Dependencies, key: str, key_type: int) -> Coordinator:
     if key_type == _GROUP:
         node = broker.groups.coordinator(key)
         if node is None:

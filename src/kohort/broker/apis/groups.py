@@ -18,7 +18,7 @@ from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 from kohort.wire.messages.sync_group import SyncGroupRequest
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
@@ -28,7 +28,7 @@ class Parts(Protocol):
 MemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
-def heartbeat(broker: Parts, call: Call, request: HeartbeatRequest) -> None:
+def heartbeat(broker: Dependencies, call: Call, request: HeartbeatRequest) -> None:
     """Handle a Heartbeat, the most frequent request of all; it may be held."""
     connection = call.connection
     if connection.members.get(request.member_id) != request.group_id:
@@ -43,7 +43,7 @@ def heartbeat(broker: Parts, call: Call, request: HeartbeatRequest) -> None:
         connection.held_heartbeat = call
 
 
-def member(broker: Parts, call: Call, request: MemberRequest) -> None:
+def member(broker: Dependencies, call: Call, request: MemberRequest) -> None:
     """Handle JoinGroup, SyncGroup or LeaveGroup; the first two may be parked."""
     shard = broker.groups.shard(request.group_id)
     connection = call.connection
@@ -55,7 +55,7 @@ def member(broker: Parts, call: Call, request: MemberRequest) -> None:
         call.on_abandon = lambda: shard.abandoned(call)
 
 
-def describe(broker: Parts, call: Call, request: DescribeGroupsRequest) -> None:
+def describe(broker: Dependencies, call: Call, request: DescribeGroupsRequest) -> None:
     """Describe each group from its own shard, in the order of the request."""
 
     def join(answers: list[DescribeGroupsResponse]) -> None:
@@ -75,7 +75,7 @@ def describe(broker: Parts, call: Call, request: DescribeGroupsRequest) -> None:
         broker.groups.shard(group_id).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def list_all(broker: Parts, call: Call, request: ListGroupsRequest) -> None:
+def list_all(broker: Dependencies, call: Call, request: ListGroupsRequest) -> None:
     """List the groups of every shard; the first shard's error is the error of the response, as in Kafka."""
     shards = list(broker.groups)
 

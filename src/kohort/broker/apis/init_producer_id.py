@@ -8,7 +8,7 @@ from kohort.model import UUID
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     def fresh_id(self) -> UUID: ...
@@ -17,7 +17,7 @@ class Parts(Protocol):
 _ID_BITS = 62  # positive as a signed 64-bit number; these bits of a random UUID are all random
 
 
-def handle(broker: Parts, call: Call, request: InitProducerIdRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: InitProducerIdRequest) -> None:
     """Assign a random ID: no ID is assigned twice, and there is no counter that a crash could set back.
 
     As in Kafka, a producer without transactional ID gets a new ID and epoch 0 with each request.

@@ -14,7 +14,7 @@ from kohort.wire.messages.list_config_resources import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     group_configs: GroupConfigs
@@ -22,7 +22,7 @@ class Parts(Protocol):
     topics: Topics
 
 
-def handle(broker: Parts, call: Call, request: ListConfigResourcesRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: ListConfigResourcesRequest) -> None:
     """List resources of the given types, or of all; v0 lists only metrics subscriptions, which have no configs here."""
     known = set(ResourceType)
     wanted = set(request.resource_types) if call.version >= 1 else {ResourceType.CLIENT_METRICS}

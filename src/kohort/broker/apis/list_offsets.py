@@ -20,7 +20,7 @@ from kohort.wire.messages.list_offsets import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -37,7 +37,7 @@ _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 """First version in which each special timestamp is valid."""
 
 
-def handle(broker: Parts, call: Call, request: ListOffsetsRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: ListOffsetsRequest) -> None:
     """Look up each partition. All records are committed here, so both isolation levels have the same end."""
     named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     twice = {place for place, times in named.items() if times > 1}
@@ -49,7 +49,7 @@ def handle(broker: Parts, call: Call, request: ListOffsetsRequest) -> None:
 
 
 def _look_up_all(
-    broker: Parts, topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
+    broker: Dependencies, topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
 ) -> list[ListOffsetsPartitionResponse]:
     """Look up the partitions of a topic; a partition that is named twice is rejected, once."""
     return [
@@ -60,7 +60,9 @@ def _look_up_all(
     ]
 
 
-def _look_up(broker: Parts, name: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+def _look_up(
+    broker: Dependencies, name: str, wanted: ListOffsetsPartition, version: int
+) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import checked_factor
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
@@ -23,7 +23,7 @@ from kohort.wire.messages.metadata import (
 )
 
 
-class Parts(ReplicaRulesParts, Protocol):
+class Dependencies(ReplicaRulesParts, Protocol):
     """The parts of the broker that this module uses."""
 
     cluster_id: str
@@ -35,7 +35,7 @@ _BY_ID_FROM = 12
 """First version with topic IDs: v10 and v11 have the field, but no broker ever answered it (KAFKA-10774)."""
 
 
-def handle(broker: Parts, call: Call, request: MetadataRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: MetadataRequest) -> None:
     """Describe the given topics, or all (v0: an empty list; later: null)."""
     wanted = request.topics
     if wanted is None or (call.version == 0 and not wanted):
@@ -81,7 +81,7 @@ def _refuse(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     )
 
 
-def _look_up(broker: Parts, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _look_up(broker: Dependencies, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     if wanted.topic_id != NO_TOPIC_ID:
         topic = broker.topics.with_id(wanted.topic_id)
         if topic is None:
@@ -110,7 +110,7 @@ def _look_up(broker: Parts, wanted: MetadataRequestTopic, may_create: bool) -> M
     return _describe(broker, topic)
 
 
-def _describe(broker: Parts, topic: Topic) -> MetadataResponseTopic:
+def _describe(broker: Dependencies, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -120,7 +120,7 @@ def _describe(broker: Parts, topic: Topic) -> MetadataResponseTopic:
     )
 
 
-def _partition(broker: Parts, topic: Topic, index: int) -> MetadataResponsePartition:
+def _partition(broker: Dependencies, topic: Topic, index: int) -> MetadataResponsePartition:
     leader, replicas = broker.leadership.leader(topic, index), broker.leadership.replicas(topic, index)
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node_id == NOBODY else ErrorCode.NONE,

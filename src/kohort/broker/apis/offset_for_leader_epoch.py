@@ -17,7 +17,7 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
@@ -31,7 +31,7 @@ class Parts(Protocol):
 _UNKNOWN = -1
 
 
-def handle(broker: Parts, call: Call, request: OffsetForLeaderEpochRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: OffsetForLeaderEpochRequest) -> None:
     """Look up each partition, independently of the others."""
     topics = [
         OffsetForLeaderTopicResult(
@@ -42,7 +42,7 @@ def handle(broker: Parts, call: Call, request: OffsetForLeaderEpochRequest) -> N
     call.reply(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def _look_up(broker: Parts, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(broker: Dependencies, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     log = broker.partition(name, wanted.partition)
     if log is None:
         code = broker.no_log(broker.topics.named(name), wanted.partition)

@@ -27,7 +27,7 @@ from kohort.wire.messages.offset_fetch import (
 )
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
@@ -39,7 +39,7 @@ _TOPIC_IDS_FROM = 10
 _MANY_GROUPS_FROM = 8
 
 
-def commit(broker: Parts, call: Call, request: OffsetCommitRequest) -> None:
+def commit(broker: Dependencies, call: Call, request: OffsetCommitRequest) -> None:
     """Commit offsets. Commits for unknown partitions are rejected here; the coordinator handles the rest."""
     shard = broker.groups.shard(request.group_id)
     refused = {}
@@ -70,7 +70,7 @@ _Refused = dict[tuple[int, int], ErrorCode]
 """Error codes of rejected commits, by `id()` of the request's topic and by partition."""
 
 
-def _identify(broker: Parts, topic: OffsetCommitRequestTopic, version: int) -> _Refused:
+def _identify(broker: Dependencies, topic: OffsetCommitRequestTopic, version: int) -> _Refused:
     """Fill in the topic's name or ID, whichever the request lacks; return the partitions to reject."""
     if version >= _TOPIC_IDS_FROM:
         found, missing = broker.topics.with_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
@@ -120,7 +120,7 @@ class _PartlyRefused:
         self._call.reply(OffsetCommitResponse(topics=topics))
 
 
-def fetch(broker: Parts, call: Call, request: OffsetFetchRequest) -> None:
+def fetch(broker: Dependencies, call: Call, request: OffsetFetchRequest) -> None:
     """Fetch the offsets of one group before v8 (KIP-709), or of several, each from its own shard.
 
     A client that fetches offsets is about to read newly assigned partitions, and can do so once its last fetch is
@@ -147,7 +147,7 @@ def fetch(broker: Parts, call: Call, request: OffsetFetchRequest) -> None:
         broker.groups.shard(group.group_id).handle(part, waiter, RequestContext(waiter, call.version))
 
 
-def _name_topics(broker: Parts, group: OffsetFetchRequestGroup, version: int) -> list[OffsetFetchResponseTopics]:
+def _name_topics(broker: Dependencies, group: OffsetFetchRequestGroup, version: int) -> list[OffsetFetchResponseTopics]:
     """Fill in the names of topics, which v10 and later identify by ID; return the answers for unknown IDs."""
     if version < _TOPIC_IDS_FROM or group.topics is None:
         return []
@@ -170,7 +170,7 @@ def _name_topics(broker: Parts, group: OffsetFetchRequestGroup, version: int) ->
     return unknown
 
 
-def _add_ids(broker: Parts, group: OffsetFetchResponseGroup, version: int) -> None:
+def _add_ids(broker: Dependencies, group: OffsetFetchResponseGroup, version: int) -> None:
     if version < _TOPIC_IDS_FROM:
         return
     kept = []

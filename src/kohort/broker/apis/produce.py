@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol, assert_never
 
-from kohort.broker.apis.current_leader import Parts as LeaderParts
+from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.logs.group_commit import GroupCommit, Writer
 from kohort.broker.logs.topic_rules import TopicRules
@@ -29,7 +29,7 @@ from kohort.wire.messages.produce import (
 )
 
 
-class Parts(LeaderParts, Protocol):
+class Dependencies(LeaderParts, Protocol):
     """The parts of the broker that this module uses."""
 
     rules: TopicRules
@@ -50,7 +50,7 @@ _NO_TIME = -1
 """Timestamp of a record to which the producer gave none."""
 
 
-def handle(broker: Parts, call: Call, request: ProduceRequest) -> None:
+def handle(broker: Dependencies, call: Call, request: ProduceRequest) -> None:
     """Append records. acks=0 gets no answer; 1 and -1 both wait for the disk."""
     if request.acks not in (-1, 0, 1):
         _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
@@ -59,12 +59,12 @@ def handle(broker: Parts, call: Call, request: ProduceRequest) -> None:
     nodes = endpoints(broker, _leaders(answers))
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
-        _reply_when_durable(broker.writer.current(), call, request, answers, nodes)
+        _answer_when_durable(broker.writer.current(), call, request, answers, nodes)
     else:
         _reply(call, request, answers, nodes)
 
 
-def _has_replicas(broker: Parts, topic: Topic, partition: int) -> bool:
+def _has_replicas(broker: Dependencies, topic: Topic, partition: int) -> bool:
     """Return whether min.insync.replicas are in sync; at most as many are required as the partition has."""
     required = broker.rules.min_in_sync(topic)
     if required == 1:
@@ -80,7 +80,7 @@ def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
                 yield partition.current_leader
 
 
-def _append_topic(broker: Parts, data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
+def _append_topic(broker: Dependencies, data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
     if version >= _TOPIC_IDS_FROM:
         topic, missing = broker.topics.with_id(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -98,7 +98,7 @@ def _append_topic(broker: Parts, data: TopicProduceData, version: int, acks: int
     )
 
 
-def _append(broker: Parts, topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
+def _append(broker: Dependencies, topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
     log = broker.topics.log(topic, data.index)
     if log is None:
         return _refused_elsewhere(broker, topic, data.index)
@@ -181,7 +181,7 @@ def _writable(records: Buffer) -> bytearray | memoryview:
     return bytearray(view) if view.readonly else view
 
 
-def _reply_when_durable(
+def _answer_when_durable(
     commit: GroupCommit,
     call: Call,
     request: ProduceRequest,
@@ -202,10 +202,10 @@ def _reply(
         # As in Kafka: with acks=0, closing the connection is the only way to signal the error.
         call.connection.refuse("a batch with acks=0 was refused")
     else:
-        call.reply_nothing()
+        call.complete_without_answer()
 
 
-def _refused_elsewhere(broker: Parts, topic: Topic, index: int) -> PartitionProduceResponse:
+def _refused_elsewhere(broker: Dependencies, topic: Topic, index: int) -> PartitionProduceResponse:
     refused = _refused(index, broker.no_log(topic, index))
     refused.current_leader = current_leader(broker, topic, index)
     return refused

@@ -6,7 +6,7 @@ which takes as long as the old leader needs to close it.
 
 from typing import Protocol
 
-from kohort.broker.apis.replica_rules import Parts as ReplicaRulesParts
+from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_assignment
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
@@ -28,14 +28,14 @@ from kohort.wire.messages.list_partition_reassignments import (
 )
 
 
-class Parts(ReplicaRulesParts, Protocol):
+class Dependencies(ReplicaRulesParts, Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
     topics: Topics
 
 
-def alter(broker: Parts, call: Call, request: AlterPartitionReassignmentsRequest) -> None:
+def alter(broker: Dependencies, call: Call, request: AlterPartitionReassignmentsRequest) -> None:
     """Begin or cancel the reassignment of each partition, independently of the others."""
     wanted: dict[PartitionId, tuple[int, ...]] = {}
     over: list[PartitionId] = []
@@ -70,7 +70,7 @@ def alter(broker: Parts, call: Call, request: AlterPartitionReassignmentsRequest
     call.reply(response)
 
 
-def _checked(broker: Parts, name: str, wanted: ReassignablePartition, may_change_factor: bool) -> PartitionId:
+def _checked(broker: Dependencies, name: str, wanted: ReassignablePartition, may_change_factor: bool) -> PartitionId:
     topic, index = broker.topics.named(name), wanted.partition_index
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic named {name}.")
@@ -96,7 +96,7 @@ def _refused(wanted: ReassignablePartition, error: KafkaError) -> ReassignablePa
     )
 
 
-def list_all(broker: Parts, call: Call, request: ListPartitionReassignmentsRequest) -> None:
+def list_all(broker: Dependencies, call: Call, request: ListPartitionReassignmentsRequest) -> None:
     """List reassignments in progress; other partitions and unknown ones are omitted."""
     if request.topics is None:
         asked = [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
@@ -107,7 +107,7 @@ def list_all(broker: Parts, call: Call, request: ListPartitionReassignmentsReque
     call.reply(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
-def _ongoing(broker: Parts, name: str, indexes: list[int]) -> list[OngoingPartitionReassignment]:
+def _ongoing(broker: Dependencies, name: str, indexes: list[int]) -> list[OngoingPartitionReassignment]:
     topic = broker.topics.named(name)
     ongoing = []
     for index in indexes:

@@ -8,14 +8,14 @@ from kohort.broker.logs.leadership import Leadership
 from kohort.errors import ErrorCode, KafkaError
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
     leadership: Leadership
 
 
-def checked_factor(broker: Parts, wanted: int) -> int:
+def checked_factor(broker: Dependencies, wanted: int) -> int:
     """Return the replication factor; -1 means `default.replication.factor`. Raise KafkaError."""
     if wanted < -1 or wanted == 0:
         detail = f"The replication factor is a number from 1 on, or -1 for the default, not {wanted}."
@@ -33,7 +33,7 @@ def too_few_brokers(factor: int, brokers: int) -> str:
     return f"The replication factor {factor} cannot be reached: {there} registered."
 
 
-def check_new_assignment(broker: Parts, replicas: Sequence[int], factor: int) -> None:
+def check_new_assignment(broker: Dependencies, replicas: Sequence[int], factor: int) -> None:
     """Raise KafkaError unless a new partition can have these replicas; as in Kafka, one of them must live."""
     check_assignment(broker, replicas, factor)
     if not any(broker.leadership.node(node_id) for node_id in replicas):
@@ -41,7 +41,7 @@ def check_new_assignment(broker: Parts, replicas: Sequence[int], factor: int) ->
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
 
-def check_assignment(broker: Parts, replicas: Sequence[int], factor: int | None = None) -> None:
+def check_assignment(broker: Dependencies, replicas: Sequence[int], factor: int | None = None) -> None:
     """Raise KafkaError unless all are registered and different, and their number is `factor` if that is given."""
     known = set(broker.leadership.registered)
     if not replicas:

@@ -37,37 +37,37 @@ from kohort.wire.header import flexible_header, flexible_response
 from kohort.wire.messages.api_key import ApiKey
 
 
-class Parts(
-    alter_configs.Parts,
-    api_versions.Parts,
-    consumer_groups.Parts,
-    create_partitions.Parts,
-    create_topics.Parts,
-    delete_groups.Parts,
-    delete_records.Parts,
-    describe_cluster.Parts,
-    describe_configs.Parts,
-    describe_log_dirs.Parts,
-    describe_producers.Parts,
-    describe_topic_partitions.Parts,
-    elect_leaders.Parts,
-    fetch.Parts,
-    find_coordinator.Parts,
-    groups.Parts,
-    init_producer_id.Parts,
-    list_config_resources.Parts,
-    list_offsets.Parts,
-    metadata.Parts,
-    offset_for_leader_epoch.Parts,
-    offsets.Parts,
-    produce.Parts,
-    reassignments.Parts,
+class Dependencies(
+    alter_configs.Dependencies,
+    api_versions.Dependencies,
+    consumer_groups.Dependencies,
+    create_partitions.Dependencies,
+    create_topics.Dependencies,
+    delete_groups.Dependencies,
+    delete_records.Dependencies,
+    describe_cluster.Dependencies,
+    describe_configs.Dependencies,
+    describe_log_dirs.Dependencies,
+    describe_producers.Dependencies,
+    describe_topic_partitions.Dependencies,
+    elect_leaders.Dependencies,
+    fetch.Dependencies,
+    find_coordinator.Dependencies,
+    groups.Dependencies,
+    init_producer_id.Dependencies,
+    list_config_resources.Dependencies,
+    list_offsets.Dependencies,
+    metadata.Dependencies,
+    offset_for_leader_epoch.Dependencies,
+    offsets.Dependencies,
+    produce.Dependencies,
+    reassignments.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
 
 
-_Handler = Callable[[Parts, Call, Any], None]
+_Handler = Callable[[Dependencies, Call, Any], None]
 
 _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.PRODUCE: (produce.handle, 13),

@@ -20,7 +20,7 @@ from typing import Protocol
 import psycopg
 
 from kohort.broker.cluster.following import ClusterFollower
-from kohort.broker.cluster.following import Parts as FollowingParts
+from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.cluster.lease import BEATS, Lease
 from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
@@ -34,7 +34,7 @@ from kohort.log.postgres import ClusterDatabase, LeaseRenewal, PostgresStore
 from kohort.log.postgres.session import Connection, Session
 
 
-class Parts(FollowingParts, Protocol):
+class Dependencies(FollowingParts, Protocol):
     """The parts of the broker that this module uses."""
 
     fenced: Callable[[], bool] | None
@@ -64,7 +64,7 @@ def open_store(dsn: str, node_id: int, cluster_id: str | None = None) -> Postgre
     return PostgresStore(home, Path(tempfile.mkdtemp(prefix=prefix)))
 
 
-def lease(broker: Parts, store: LogStore) -> "DatabaseCluster":
+def lease(broker: Dependencies, store: LogStore) -> "DatabaseCluster":
     """Return the cluster membership of a broker whose store `open_store` made."""
     assert isinstance(store, PostgresStore)
     return DatabaseCluster(broker, store)
@@ -73,9 +73,9 @@ def lease(broker: Parts, store: LogStore) -> "DatabaseCluster":
 class DatabaseCluster(ClusterFollower):
     """A broker's membership in a cluster over a database."""
 
-    _broker: Parts
+    _broker: Dependencies
 
-    def __init__(self, broker: Parts, store: PostgresStore) -> None:
+    def __init__(self, broker: Dependencies, store: PostgresStore) -> None:
         super().__init__(broker, store)
         self._logs = store
         self._home = store.home
@@ -102,7 +102,7 @@ class DatabaseCluster(ClusterFollower):
         while True:
             began = time.monotonic()
             try:
-                image = await asyncio.to_thread(self._home.join, self._me, self._lease_ms)
+                image = await asyncio.to_thread(self._home.join, self._own_node, self._lease_ms)
                 break
             except DataDirectoryInUse:  # held by a process that died, until its lease ends
                 if began > give_up_at:
@@ -117,7 +117,7 @@ class DatabaseCluster(ClusterFollower):
         self._store.follow(image)
         self._catch_up(lead=False)
         self._load_more()
-        self._clearing = self._loop.create_task(self._clear_drawers())
+        self._clearing = self._loop.create_task(self._drop_expired_tables())
 
     async def leave(self) -> None:
         self._closing.set()
@@ -140,7 +140,7 @@ class DatabaseCluster(ClusterFollower):
         # Not durable: a database that crashes may forget the last renewals, but brokers declare others dead only after
         # they themselves have watched for a whole lease since.
         session = self._home.session("keeper", self._lease_ms, durable=False)
-        keeper = _Keeper(self._home, session, self._lease_ms, version)
+        keeper = _LeaseThread(self._home, session, self._lease_ms, version)
         while not self._closing.is_set():
             began = time.monotonic()
             try:
@@ -175,7 +175,7 @@ class DatabaseCluster(ClusterFollower):
             if image.version > self._store.image.version:
                 self._store.follow(image)
             self._catch_up()
-            self._give_what_is_wanted()
+            self._hand_over_requested()
             self._load_more()
         except OSError as error:  # retried with the next image or after a delay
             log.warning("cannot follow the cluster, trying again: %s", error)
@@ -191,7 +191,7 @@ class DatabaseCluster(ClusterFollower):
             loaded = self._loop.run_in_executor(self._loader, self._logs.load, one)
             loaded.add_done_callback(partial(self._loaded, one))
 
-    async def _clear_drawers(self) -> None:
+    async def _drop_expired_tables(self) -> None:
         """Drop the tables of records that retention has deleted, periodically."""
         while True:
             await asyncio.sleep(self._broker.config.number("log.retention.check.interval.ms") / 1000)
@@ -219,7 +219,7 @@ class DatabaseCluster(ClusterFollower):
         self._loop.call_later(_LOAD_AGAIN_S, self._load_more)
 
 
-class _Keeper:
+class _LeaseThread:
     """The work of the keeper thread on its connection."""
 
     def __init__(self, home: ClusterDatabase, session: Session, lease_ms: int, version: int) -> None:
@@ -246,7 +246,7 @@ class _Keeper:
             beat = self._home.beat(connection, self._lease_ms)
             if not beat.lives:
                 raise Fenced(f"broker {self._home.node_id} was declared dead")
-            self._rest_s = self._until_next(beat, now)
+            self._rest_s = self._seconds_to_next_renewal(beat, now)
             image: ClusterImage | None = None
             if beat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
                 image = self._take_over(connection, beat.late)
@@ -275,7 +275,7 @@ class _Keeper:
             for _ in connection.notifies(timeout=self._rest_s, stop_after=1):
                 pass
 
-    def _until_next(self, beat: LeaseRenewal, now: float) -> float:
+    def _seconds_to_next_renewal(self, beat: LeaseRenewal, now: float) -> float:
         """Return the seconds until the next heartbeat.
 
         The keeper also wakes up when another broker's lease ends without renewal, so that no group waits longer.

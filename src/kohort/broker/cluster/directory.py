@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kohort.broker.cluster.following import ClusterFollower
-from kohort.broker.cluster.following import Parts as FollowingParts
+from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.fetch.followers import FollowerReads
 from kohort.errors import KohortError
 from kohort.log.cluster import BrokerState, ClusterImage
@@ -22,7 +22,7 @@ from kohort.log.cluster.processes import ProcessIdentity, end
 from kohort.log.cluster.store import ClusterStore
 
 
-class Parts(FollowingParts, Protocol):
+class Dependencies(FollowingParts, Protocol):
     """The parts of the broker that this module uses."""
 
     follower_reads: FollowerReads
@@ -36,7 +36,7 @@ _JOIN_WITHIN_S = 10.0
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LastHeartbeat:
     """What this broker has observed of another one."""
 
     beat: BrokerState | None
@@ -49,17 +49,17 @@ class _Seen:
 class DirectoryCluster(ClusterFollower):
     """A broker's membership in a cluster over a directory."""
 
-    _broker: Parts
+    _broker: Dependencies
 
     look_every_s = _LOOK_EVERY_S
     clock: Callable[[], float] = staticmethod(time.monotonic)
     kill: Callable[[ProcessIdentity], None] = staticmethod(end)
     """Ends a process. Apart from the directory and the loop, `clock` and `kill` are its only outside dependencies."""
 
-    def __init__(self, broker: Parts, store: ClusterStore) -> None:
+    def __init__(self, broker: Dependencies, store: ClusterStore) -> None:
         super().__init__(broker, store)
         self._directory = store.directory
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _LastHeartbeat] = {}
         self._left_alone: dict[int, BrokerState] = {}
         """The last heartbeats of suspended brokers that this one cannot kill."""
         self._task: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class DirectoryCluster(ClusterFollower):
         give_up_at = self.clock() + _JOIN_WITHIN_S
         while True:
             try:
-                image = self._directory.change(lambda image: self._without_dead(image).joined(self._me))
+                image = self._directory.change(lambda image: self._without_dead(image).joined(self._own_node))
                 break
             except OSError as error:
                 if self.clock() > give_up_at:
@@ -98,16 +98,16 @@ class DirectoryCluster(ClusterFollower):
 
     def _look(self) -> None:
         self._directory.beat()
-        self._look_after_others()
+        self._check_others()
         if self._directory.changed():
             self._store.follow(self._directory.read())
         self._catch_up()
-        self._give_what_is_wanted()
+        self._hand_over_requested()
         self._broker.follower_reads.look()
 
     # Watching the other brokers
 
-    def _look_after_others(self) -> None:
+    def _check_others(self) -> None:
         nodes = self._store.image.nodes
         others = [one for one in nodes if one != self._broker.node_id]
         dead = [one for one in others if not self._directory.lives(one)]
@@ -139,7 +139,7 @@ class DirectoryCluster(ClusterFollower):
         seen = self._seen.get(node_id)
         # If this broker was suspended itself, it could not see the others' heartbeats.
         if seen is None or seen.beat != beat or (now - seen.at) * 4000 > lease_ms:
-            self._seen[node_id] = _Seen(beat, now, now)
+            self._seen[node_id] = _LastHeartbeat(beat, now, now)
             return
         seen.at = now
         if beat is None or (now - seen.since) * 2000 < lease_ms or not self._is_late(beat, now - seen.since, lease_ms):

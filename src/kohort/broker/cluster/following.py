@@ -9,7 +9,7 @@ from kohort.broker.config.static import BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.leadership import Parts as LeadershipParts
+from kohort.broker.logs.leadership import Dependencies as LeadershipParts
 from kohort.broker.logs.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId, Placement, Replicas
@@ -19,7 +19,7 @@ from kohort.log.cluster.store import SharedStore
 from kohort.log.kept_configs import AllConfigs
 
 
-class Parts(LeadershipParts, Protocol):
+class Dependencies(LeadershipParts, Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -39,7 +39,7 @@ _GIVE_AGAIN_S = 0.1
 class ClusterFollower:
     """The part of `Leadership` that all shared stores have in common; subclasses detect dead brokers and changes."""
 
-    def __init__(self, broker: Parts, store: SharedStore) -> None:
+    def __init__(self, broker: Dependencies, store: SharedStore) -> None:
         self._broker = broker
         self._store = store
         self._followed = store.image
@@ -102,7 +102,7 @@ class ClusterFollower:
             self._catch_up()
 
     @property
-    def _me(self) -> Node:
+    def _own_node(self) -> Node:
         broker = self._broker
         return Node(broker.node_id, broker.host, broker.port, broker.rack)
 
@@ -119,7 +119,7 @@ class ClusterFollower:
             gone = broker.topics.refresh()
             if gone:
                 broker.groups.topics_deleted(gone)
-                broker.waiting_fetches.look_at_all()
+                broker.waiting_fetches.check_all()
         elif any(node.rack for node in image.nodes.values()) and (
             image.leaders != before.leaders or image.replicas != before.replicas
         ):
@@ -142,11 +142,11 @@ class ClusterFollower:
 
     # Giving partitions away
 
-    def _give_what_is_wanted(self) -> None:
+    def _hand_over_requested(self) -> None:
         """Begin to give away the partitions that others should lead, unless that is in progress."""
         if self._giving is not None or self._leaving:
             return
-        self._keep_what_is_not_wanted()
+        self._keep_unrequested()
         image = self._store.image
         wanted = [
             one
@@ -156,7 +156,7 @@ class ClusterFollower:
         if wanted:
             self._giving = asyncio.get_running_loop().create_task(self._give(wanted))
 
-    def _keep_what_is_not_wanted(self) -> None:
+    def _keep_unrequested(self) -> None:
         """Lead partitions again whose move was cancelled, or whose new leader died."""
         kept = self._store.kept
         if not kept:
@@ -174,7 +174,7 @@ class ClusterFollower:
             assert offsets is not None
             broker.groups.give_up(one.partition for one in ones if one.topic_id == offsets.topic_id)
             self._store.stop_leading(ones)
-            logs = broker.topics.let_go(ones)
+            logs = broker.topics.release_topic(ones)
             broker.waiting_fetches.moved(logs)
             await broker.writer.drain()
             closed = [one for one in ones if not self._store.compacts(one)]  # the next attempt gives the others
@@ -187,7 +187,7 @@ class ClusterFollower:
             self._giving = None
             # Until it can be given, clients cannot use such a partition, and over a database nothing else tries again
             # before the image changes.
-            asyncio.get_running_loop().call_later(_GIVE_AGAIN_S, self._give_what_is_wanted)
+            asyncio.get_running_loop().call_later(_GIVE_AGAIN_S, self._hand_over_requested)
 
     async def _change(self, transition: Transition) -> ClusterImage:
         """Change the image and return it. Raise OSError."""

@@ -21,7 +21,7 @@ from kohort.log.cluster.followed import FollowerLog
 from kohort.log.cluster.marks import PublishedOffsets, PublishedOffsetsWriter
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -46,7 +46,7 @@ class FollowerReads:
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._store = broker.store if isinstance(broker.store, ClusterStore) else None
         self._selects = broker.config.text("replica.selector.class") == RACK_AWARE
@@ -76,7 +76,7 @@ class FollowerReads:
             self._troubled[partition] = str(error)
             log.warning(sentence, partition, error)
 
-    def _cured(self, partition: PartitionId) -> None:
+    def _readable_again(self, partition: PartitionId) -> None:
         if self._troubled.pop(partition, None) is not None:
             log.info("%s can be read from its replicas again", partition)
 
@@ -124,7 +124,7 @@ class FollowerReads:
         except OSError as error:
             self._trouble(partition, "cannot tell the replicas of %s how far it can be read, trying again: %s", error)
             return False
-        self._cured(partition)
+        self._readable_again(partition)
         return True
 
     def _forget(self, partition: PartitionId) -> None:
@@ -155,7 +155,7 @@ class FollowerReads:
                 found = self._followed[one] = self._store.follow_log(one)
                 self._used[one] = self.clock()
             if found.refresh():
-                self._cured(one)
+                self._readable_again(one)
                 return found
         except FileNotFoundError:  # its leader has not published a mark yet
             return None

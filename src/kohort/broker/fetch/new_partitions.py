@@ -29,7 +29,9 @@ class NewPartitions:
         self.count += 1
         self._last[topic.name] = self._last[topic.topic_id] = self.count
 
-    def untold(self, connection: "ClientConnection", places: Iterable[FetchedPartition]) -> FetchedPartition | None:
+    def unannounced(
+        self, connection: "ClientConnection", places: Iterable[FetchedPartition]
+    ) -> FetchedPartition | None:
         """Return a partition of a topic that grew since this client was last checked; None if there is none."""
         seen, connection.new_partitions_seen = connection.new_partitions_seen, self.count
         for place in places:

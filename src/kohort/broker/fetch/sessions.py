@@ -41,7 +41,7 @@ class FetchedPartition:
         self.told_end = -1
         self.told_start = -1
 
-    def is_news(self, data: PartitionData) -> bool:
+    def has_changed(self, data: PartitionData) -> bool:
         """Return whether a session's response must include this data."""
         return bool(
             data.records
@@ -107,7 +107,7 @@ class FetchSession:
         """Skip the partition until its log moves."""
         self.stirring.pop(place.key, None)
 
-    def go_last(self, place: FetchedPartition) -> None:
+    def move_to_end(self, place: FetchedPartition) -> None:
         """Move a partition that returned records behind the others, which are read first next time."""
         if place.key in self.stirring:
             self.stirring[place.key] = self.stirring.pop(place.key)

@@ -58,7 +58,7 @@ class WaitingFetches:
             if watch.fetch is not None:
                 watch.fetch.wake()
 
-    def look_at_all(self) -> None:
+    def check_all(self) -> None:
         """Wake all fetches after topics or their logs changed: those for a deleted topic are answered."""
         for watch in list(self._open):
             for log in list(watch.logs):
@@ -155,20 +155,20 @@ class WaitingFetch:
             watch.fetch.expire()
         watch.fetch = self
         self._watch = watch
-        self._look_again = look_again
+        self._check_again = look_again
         self.client = client
         self._timer = asyncio.get_running_loop().call_later(wait_s, self.expire)
         watch.parked._parked(self)
 
     def wake(self) -> None:
         """Read again, because a log changed."""
-        if self._look_again(False):
+        if self._check_again(False):
             self.cancel()
 
     def expire(self) -> None:
         """Answer the fetch, because its time is up."""
         self.cancel()
-        self._look_again(True)
+        self._check_again(True)
 
     def cancel(self) -> None:
         """Remove the fetch from the registry without an answer."""

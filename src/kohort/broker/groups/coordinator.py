@@ -4,7 +4,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
-from kohort.broker.groups.shard import Parts as ShardParts
+from kohort.broker.groups.shard import Dependencies as ShardParts
 from kohort.broker.groups.shard import Shard
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import OFFSETS_TOPIC, Topics
@@ -13,7 +13,7 @@ from kohort.errors import ErrorCode
 from kohort.log.cluster import Node
 
 
-class Parts(ShardParts, Protocol):
+class Dependencies(ShardParts, Protocol):
     """The parts of the broker that this module uses."""
 
     leadership: Leadership
@@ -41,7 +41,7 @@ def group_partition(group_id: str, partitions: int) -> int:
 class GroupCoordinator:
     """All shards of this broker. Iteration yields those that it leads."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         topic = broker.topics.named(OFFSETS_TOPIC)
         assert topic is not None
         self._topic = topic

@@ -16,7 +16,7 @@ from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
 from kohort.wire.batches.records import Codec, Record, encode_batch
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     leadership: Leadership
@@ -38,7 +38,7 @@ _MOST_UNWRITTEN = 1_000
 class BrokerJournal:
     """Feed the recorder and append its records; nothing waits until they are durable."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._journal = Journal()
         self._timer: asyncio.TimerHandle | None = None

@@ -58,7 +58,7 @@ async def _load(partition: int, partition_log: PartitionLog, replay: Callable[[I
                     log.error("skipped a batch of __consumer_offsets-%d: %s", partition, error)
                 else:
                     count += len(pairs)
-                    _take_in(newest, pairs)
+                    _apply_batch(newest, pairs)
         await asyncio.sleep(0)
         if len(newest) >= _WINDOW_KEYS or offset >= end:
             await _replay(partition, newest, replay)
@@ -74,7 +74,7 @@ def _behind(offset: int, base_offset: int, next_offset: int, end: int, count: in
     return next_offset if offset <= base_offset < next_offset <= end else offset + count
 
 
-def _take_in(newest: dict[bytes | None, bytes | None], pairs: Iterable[Pair]) -> None:
+def _apply_batch(newest: dict[bytes | None, bytes | None], pairs: Iterable[Pair]) -> None:
     """Add pairs to `newest`. A repeated key moves to the end, so keys are in the order of their last records."""
     for key, value in pairs:
         newest.pop(key, None)

@@ -16,7 +16,7 @@ from kohort.broker.net.connection import FEW_MEMBERS, ClientConnection
 from kohort.model import Millis
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
@@ -39,7 +39,7 @@ _Member = tuple[str, str]
 class MemberConnections:
     """The connections of the members of all of this broker's groups."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._connections: dict[_Member, ClientConnection] = {}
         self._lost: deque[tuple[Millis, _Member]] = deque()
@@ -50,7 +50,7 @@ class MemberConnections:
         if self._broker.groups.shard(group_id).grace_ms(group_id, member_id) is None:
             return
         if len(connection.members) >= connection.check_members_at:
-            self._forget_who_left(connection)
+            self._forget_departed(connection)
             # Only when their number has doubled: checking all of them for each new member is quadratic.
             connection.check_members_at = max(FEW_MEMBERS, 2 * len(connection.members))
         self._connections.pop((connection.members.get(member_id, ""), member_id), None)
@@ -76,15 +76,15 @@ class MemberConnections:
         while self._lost and self._lost[0][0] < now - _INSTANT:
             self._lost.popleft()
         if len(self._lost) >= _MANY_MEMBERS and len({group_id for _, (group_id, _) in self._lost}) >= _MANY_GROUPS:
-            self._forgive()
+            self._keep_sessions()
 
-    def _forget_who_left(self, connection: ClientConnection) -> None:
+    def _forget_departed(self, connection: ClientConnection) -> None:
         for member_id, group_id in list(connection.members.items()):
             if self._broker.groups.shard(group_id).grace_ms(group_id, member_id) is None:
                 del connection.members[member_id]
                 self._connections.pop((group_id, member_id), None)
 
-    def _forgive(self) -> None:
+    def _keep_sessions(self) -> None:
         log.info("many connections closed at once: %d members keep their sessions", len(self._lost))
         for _, member in self._lost:
             self._broker.timers.set((self, member), None, partial(self._is_away, member))

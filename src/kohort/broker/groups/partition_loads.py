@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kohort.client.offset_spec import OffsetSpec
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -41,7 +41,7 @@ _PATIENCE_MS: Millis = 5_000
 """Time limit for an answer from another broker."""
 
 
-class _Reach(NamedTuple):
+class _Extent(NamedTuple):
     """Start and end offset of a log."""
 
     start: int
@@ -51,11 +51,11 @@ class _Reach(NamedTuple):
 class PartitionLoads:
     """The measuring task of a running broker."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self.measured: dict[tuple[UUID, int], tuple[Millis, int]] = {}
         """When each partition was last measured, and its end offset at that time."""
-        self._elsewhere: dict[TopicPartition, _Reach] = {}
+        self._elsewhere: dict[TopicPartition, _Extent] = {}
         """The last known offsets of partitions that other brokers lead."""
         self._cluster: Cluster | None = None
         """Client connections to the other brokers; created when they are first asked."""
@@ -70,14 +70,14 @@ class PartitionLoads:
 
     def measure(self) -> None:
         """Measure the loads once and pass them to the groups that weigh them."""
-        shards = self._weighing()
+        shards = self._measured_topics()
         measured: dict[tuple[UUID, int], tuple[Millis, int]] = {}
         extents = {name: self._extents(name, measured) for _, topics in shards for name in sorted(topics)}
         self.measured = measured
         for shard, topics in shards:
             shard.loads_measured({name: extents[name] for name in topics})
 
-    def _weighing(self) -> list[tuple[Shard, Collection[str]]]:
+    def _measured_topics(self) -> list[tuple[Shard, Collection[str]]]:
         return [(shard, topics) for shard in self._broker.groups if (topics := shard.weighed_topics)]
 
     def _extents(self, name: str, measured: dict[tuple[UUID, int], tuple[Millis, int]]) -> list[PartitionExtent]:
@@ -87,7 +87,7 @@ class PartitionLoads:
             assert topic is not None
             found = self._broker.topics.log(topic, partition)
             if found is not None:
-                reach: _Reach | None = _Reach(found.start_offset, found.stable_offset)
+                reach: _Extent | None = _Extent(found.start_offset, found.stable_offset)
             else:
                 reach = self._elsewhere.get(TopicPartition(name, partition))
             if reach is None:  # its leader has not answered yet
@@ -112,7 +112,7 @@ class PartitionLoads:
         topics = self._broker.topics
         wanted = [
             TopicPartition(topic.name, partition)
-            for name in sorted({name for _, names in self._weighing() for name in names})
+            for name in sorted({name for _, names in self._measured_topics() for name in names})
             if (topic := topics.named(name)) is not None
             for partition in range(topic.partitions)
             if topics.log(topic, partition) is None
@@ -125,7 +125,7 @@ class PartitionLoads:
 
         starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
         ends = await self._offsets(wanted, OffsetSpec.LATEST)
-        known = {one: _Reach(starts[one].offset, ends[one].offset) for one in wanted if one in starts and one in ends}
+        known = {one: _Extent(starts[one].offset, ends[one].offset) for one in wanted if one in starts and one in ends}
         self._elsewhere = {one: self._elsewhere[one] for one in wanted if one in self._elsewhere} | known
 
     async def _offsets(

@@ -41,7 +41,7 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     journal: BrokerJournal
@@ -82,7 +82,7 @@ class Shard:
     _machine: GroupShard
     # Both are set by `lead`.
 
-    def __init__(self, broker: Parts, partition: int) -> None:
+    def __init__(self, broker: Dependencies, partition: int) -> None:
         self.partition = partition
         self.ready = False
         self._broker = broker
@@ -226,9 +226,9 @@ class Shard:
             now = self._broker.now()
             self._take_effect(self._machine.tell(now), now)
         self._told_next_turn = True
-        asyncio.get_running_loop().call_soon(self._tell_on)
+        asyncio.get_running_loop().call_soon(self._send_more_news)
 
-    def _tell_on(self) -> None:
+    def _send_more_news(self) -> None:
         self._told_next_turn = False
         self._tell()
 
@@ -331,7 +331,7 @@ class Shard:
             self.ready = False
             effects = self._machine.resign()
             for timer in effects.timers:
-                self._broker.timers.set((self.partition, timer), None, _never)
+                self._broker.timers.set((self.partition, timer), None, _unexpected_timer)
             self._holds_end_at = None  # otherwise, holds after the next `lead` would rely on a timer that never fires
             for token, response in effects.replies.items():
                 cast("Waiter", token).reply(response)
@@ -381,5 +381,5 @@ def _nothing() -> None:
     return None
 
 
-def _never(now: Millis) -> None:
+def _unexpected_timer(now: Millis) -> None:
     raise AssertionError("a cancelled timer fired")

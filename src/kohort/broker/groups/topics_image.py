@@ -15,7 +15,7 @@ from kohort.model import UUID, Millis
 from kohort.recorder import JOURNAL_TOPIC
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -29,7 +29,7 @@ class Parts(Protocol):
 class TopicsImage:
     """The current image; topics that were created, grown or deleted in one turn of the event loop cause one rebuild."""
 
-    def __init__(self, broker: Parts, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: Dependencies, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
         self._loop = loop
         self._known: dict[UUID, Topic] = {}

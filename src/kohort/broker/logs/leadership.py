@@ -9,7 +9,7 @@ from kohort.log.api import Topic
 from kohort.log.cluster import Leader, Node, PartitionId, Placement, Replicas
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     host: str
@@ -86,7 +86,7 @@ class Leadership(Protocol):
 class SingleBroker:
     """The view of a broker without a cluster."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
 
     @property

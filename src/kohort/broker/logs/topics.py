@@ -165,7 +165,7 @@ class Topics:
         self.changed()
         return [topic.name for topic in gone]
 
-    def let_go(self, partitions: Iterable[tuple[UUID, int]]) -> list[PartitionLog]:
+    def release_topic(self, partitions: Iterable[tuple[UUID, int]]) -> list[PartitionLog]:
         """Release partitions that other brokers now lead; return the logs that were open."""
         found = [self._logs.pop(one, None) for one in partitions]
         return [log for log in found if log is not None]

@@ -17,7 +17,7 @@ from kohort.model import Millis
 from kohort.wire.batches.compression import BatchError
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -37,7 +37,7 @@ _SLICE_S = 0.001
 class Cleaner:
     """The compaction task of a running broker, and its thread (log.cleaner.threads=1)."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._thread = ThreadPoolExecutor(1, "kohort-cleaner")
         self._stopped = False

@@ -12,7 +12,7 @@ from kohort.errors import KohortError
 from kohort.model import Millis
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -29,7 +29,7 @@ log = logging.getLogger("kohort.broker")
 class Retention:
     """The retention task of a running broker; it yields to requests after each partition."""
 
-    def __init__(self, broker: Parts) -> None:
+    def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._task = asyncio.get_running_loop().create_task(self._run())
 

@@ -84,7 +84,7 @@ class Call:
             self.answer = [head, *parts]
             self.connection.hold(len(head) + body)
 
-    def reply_nothing(self) -> None:
+    def complete_without_answer(self) -> None:
         """Complete the request without an answer (Produce with acks=0), so that later ones need not wait for one."""
         if self.answer is None:
             self.answer = []

@@ -71,7 +71,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._opened = opened
         self._closed = closed
         self._flushes = flushes
-        self._half_read = half_read
+        self._incomplete_requests = half_read
         self._max_frame = max_frame
         self._max_waiting = max_waiting
         self._waiting: deque[PendingAnswer] = deque()
@@ -165,7 +165,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _fill(self, frame: LargeFrame, nbytes: int) -> None:
         if frame.fill(nbytes):
             self._frame = None
-            self._room = max(self._room, frame.next_room)
+            self._room = max(self._room, frame.next_buffer)
             # The codec reads a bytearray like bytes, and the log may write a batch's base offset into it.
             self._handle(cast("bytes", frame.data))
 
@@ -206,7 +206,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _wait_for_rest(self) -> None:
         self.mid_frame_since = self._flushes.loop.time()
-        self._half_read(self)
+        self._incomplete_requests(self)
 
     @property
     def waiting(self) -> int:

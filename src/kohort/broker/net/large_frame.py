@@ -31,6 +31,6 @@ class LargeFrame:
         return self._filled == self._size
 
     @property
-    def next_room(self) -> int:
+    def next_buffer(self) -> int:
         """Initial buffer size for this peer's next large frame: as much as it has sent before, within limits."""
         return min(self._size, _MOST_ROOM)

@@ -12,7 +12,7 @@ from kohort.broker.net.flushes import FlushQueue
 from kohort.errors import KohortError
 
 
-class GrowthCount(Protocol):
+class NewPartitionsCount(Protocol):
     """The number of times that topics got more partitions."""
 
     @property
@@ -25,13 +25,13 @@ class ConnectionLoss(Protocol):
     def lost(self, connection: ClientConnection) -> None: ...
 
 
-class Parts(Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
 
     @property
-    def new_partitions(self) -> GrowthCount: ...
+    def new_partitions(self) -> NewPartitionsCount: ...
 
     @property
     def member_connections(self) -> ConnectionLoss: ...
@@ -47,7 +47,7 @@ _LOOKS = 8
 class Sockets:
     """The sockets of one broker, from `listen` on."""
 
-    def __init__(self, broker: Parts, dispatch: Callable[[ClientConnection, bytes], None]) -> None:
+    def __init__(self, broker: Dependencies, dispatch: Callable[[ClientConnection, bytes], None]) -> None:
         self._broker = broker
         self._dispatch = dispatch
         self._loop = asyncio.get_running_loop()
@@ -119,20 +119,20 @@ class Sockets:
             self._opened,
             self._closed,
             self._flushes,
-            self._half_read,
+            self._incomplete_requests,
             max_frame=config.number("socket.request.max.bytes"),
             max_waiting=config.number("max.queued.requests.per.connection"),
         )
 
     def _opened(self, connection: ClientConnection) -> None:
-        self._connections[connection] = self._loop.time() + self._look_every_s
+        self._connections[connection] = self._loop.time() + self._check_interval_s
         connection.new_partitions_seen = self._broker.new_partitions.count
         if self._closing:
             connection.close()
         elif len(self._connections) > self._broker.config.number("max.connections"):
             connection.refuse("there are max.connections connections already")
         else:
-            self._sweep_within(self._look_every_s)
+            self._sweep_within(self._check_interval_s)
 
     def _closed(self, connection: ClientConnection) -> None:
         self._connections.pop(connection, None)
@@ -162,10 +162,10 @@ class Sockets:
     # Sweeps: examining every connection each second would be expensive
 
     @property
-    def _look_every_s(self) -> float:
+    def _check_interval_s(self) -> float:
         return self._broker.config.number("connections.max.idle.ms") / 1000 / _LOOKS
 
-    def _half_read(self, connection: ClientConnection) -> None:
+    def _incomplete_requests(self, connection: ClientConnection) -> None:
         self._mid_frame[connection] = None
         self._sweep_within(_SWEEP_EVERY_S)
 
@@ -180,14 +180,14 @@ class Sockets:
 
     def _sweep(self) -> None:
         now, self._sweeper = self._loop.time(), None
-        self._refuse_half_requests(now)
+        self._close_incomplete_requests(now)
         self._expire_idle(now)
         if self._mid_frame:
             self._sweep_within(_SWEEP_EVERY_S)
         elif self._connections:
             self._sweep_within(next(iter(self._connections.values())) - now)
 
-    def _refuse_half_requests(self, now: float) -> None:
+    def _close_incomplete_requests(self, now: float) -> None:
         frame_s = self._broker.config.number("frame.read.timeout.ms") / 1000
         for connection in list(self._mid_frame):
             if connection.mid_frame_since is None:
@@ -196,7 +196,7 @@ class Sockets:
                 connection.refuse("a request did not arrive completely within frame.read.timeout.ms")
 
     def _expire_idle(self, now: float) -> None:
-        idle_s, again_at = self._look_every_s * _LOOKS, now + self._look_every_s
+        idle_s, again_at = self._check_interval_s * _LOOKS, now + self._check_interval_s
         due = []
         for connection, at in self._connections.items():
             if at > now:
