@@ -190,7 +190,7 @@ async def test_closing_ends_what_is_under_way() -> None:
     async with reading() as here:
         here.read_to(3, 4)
         here.link.held[OFFSET_COMMIT] = asyncio.Event()
-        task = here.commits.in_passing(here.commits.commit_automatically())
+        task = here.commits.in_background(here.commits.commit_automatically())
         await eventually(lambda: bool(here.sent))
         await here.commits.close()
         assert task.cancelled() and not here.commits._tasks

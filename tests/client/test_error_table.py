@@ -168,7 +168,7 @@ async def test_a_consumer_raises_or_logs_each_code_as_the_table_says(
             here = TopicPartition(topic_of(code), 0)
             consumer.assign([here])
             if operation is Operation.EPOCH_END:
-                consumer._fetcher.states[here].move(0, 0)  # as if records of epoch 0 had been read
+                consumer._partitions.fetcher.states[here].move(0, 0)  # as if records of epoch 0 had been read
         outcomes = await asyncio.gather(*(outcome(consumer, code, logged) for code, consumer in consumers.items()))
         for consumer in consumers.values():
             await consumer.close()

@@ -91,7 +91,9 @@ async def test_what_was_fetched_before_the_error_is_handed_out_first() -> None:
             await eventually(lambda: consumer.lag(ZERO) == 3)
             link.change[FETCH] = refuse(ErrorCode.CORRUPT_MESSAGE)
             await fill(f"127.0.0.1:{link.port}", "t", 1)  # in a session only partitions with news are answered
-            await eventually(lambda: consumer._fetcher._errors.waits_to_be_told(consumer._fetcher.states[ZERO]))
+            await eventually(
+                lambda: consumer._partitions.fetcher._errors.waits_to_be_told(consumer._partitions.fetcher.states[ZERO])
+            )
             assert [record.offset for record in await take(consumer, 3)] == [0, 1, 2]
             assert (await raised_by(consumer)).code is ErrorCode.CORRUPT_MESSAGE
 

@@ -13,7 +13,7 @@ from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import BlockingClient, T, made
 from kohort.client.consume import consumer as asyncio_consumer
 from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.group_reader import check_callbacks
+from kohort.client.consume.group_subscription import check_callbacks
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import Partitions
 from kohort.client.failures import ClosedError, ConcurrentUseError

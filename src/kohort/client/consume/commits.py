@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kohort.client.arguments import seconds
-from kohort.client.membership.committed import commit_outside, positions_of
+from kohort.client.membership.committed import commit_outside, committed_offsets, positions_of
 from kohort.client.membership.driver import MemberDriver
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
 from kohort.client.options import ConsumerOptions
-from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 
@@ -28,7 +28,7 @@ class Commits:
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, positions: Callable[[], Positions]) -> None:
         self.driver: MemberDriver | None = None
-        self.patience = options.request_timeout_ms / 1000
+        self.timeout = options.request_timeout_ms / 1000
         """Timeout of an automatic commit, in seconds."""
         self.automatic = options.enable_auto_commit and bool(options.group_id)
         self._cluster = cluster
@@ -37,9 +37,9 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._due_at = self._loop.time() + options.auto_commit_interval_ms / 1000
         self._tasks: set[asyncio.Task[None]] = set()
-        self._on_disk: Positions = {}
+        self._committed: Positions = {}
         """Offsets that this consumer committed last; an automatic commit omits positions equal to them."""
-        self._begun: dict[TopicPartition, object] = {}
+        self._started: dict[TopicPartition, object] = {}
         """Latest commit that was started for each partition, unless `forget` removed it since."""
         self._failures = FailureLog(_log, self._loop.time, "auto commit failed", "auto commit works again")
 
@@ -56,8 +56,8 @@ class Commits:
         # The durable offset is unknown while a commit is in flight, and after one whose response
         # was lost.
         self.forget(wanted)
-        this = object()
-        self._begun.update(dict.fromkeys(wanted, this))
+        this_commit = object()
+        self._started.update(dict.fromkeys(wanted, this_commit))
         milliseconds = self._options.default_api_timeout_ms
         if timeout is not None:
             milliseconds = int(seconds("timeout", timeout) * 1000)
@@ -66,16 +66,26 @@ class Commits:
         elif self._options.group_id:
             await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
         for partition, position in wanted.items():
-            if self._begun.get(partition) is this:
-                self._on_disk[partition] = position
+            if self._started.get(partition) is this_commit:
+                self._committed[partition] = position
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offset of each partition, or None where there is none."""
+        return await committed_offsets(self._cluster, self.group_id(), partitions)
+
+    def group_id(self) -> str:
+        """Return the group that commits belong to. Raises ConfigError if the consumer has none."""
+        if not self._options.group_id:
+            raise ConfigError("group_id is missing: only a group has committed offsets.")
+        return self._options.group_id
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Discard what is known about the committed offsets of these partitions."""
         for partition in partitions:
-            self._on_disk.pop(partition, None)
-            self._begun.pop(partition, None)
+            self._committed.pop(partition, None)
+            self._started.pop(partition, None)
 
-    def in_passing(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def in_background(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a commit in a background task and return the task, which holds the result."""
         task = self._loop.create_task(commit, name="kohort-commit")
         self._tasks.add(task)
@@ -86,7 +96,7 @@ class Commits:
         """Start an automatic commit if its interval has elapsed."""
         if self.automatic and self._loop.time() >= self._due_at:
             self._due_at = self._loop.time() + self._options.auto_commit_interval_ms / 1000
-            self.in_passing(self.commit_automatically(self._positions()))
+            self.in_background(self.commit_automatically(self._positions()))
 
     async def commit_automatically(self, offsets: Positions | None = None) -> None:
         """Commit the positions that changed since the last commit, if auto commit is enabled.
@@ -96,11 +106,11 @@ class Commits:
         if not self.automatic:
             return
         positions = self._positions() if offsets is None else offsets
-        moved = {partition: one for partition, one in positions.items() if self._on_disk.get(partition) != one}
+        moved = {partition: at for partition, at in positions.items() if self._committed.get(partition) != at}
         if not moved:
             return
         try:
-            await self.commit(moved, self.patience)
+            await self.commit(moved, self.timeout)
         except KohortError as problem:
             code = problem.code if isinstance(problem, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             why = problem.sentence if isinstance(problem, KafkaError) else str(problem)

@@ -1,35 +1,46 @@
 """Consumer of records, as a member of a group or of manually assigned partitions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from kohort.client.arguments import seconds, whole
+from kohort.client.arguments import partition_of, seconds, whole
 from kohort.client.consume.acceleration import columns_loading
+from kohort.client.consume.assigned_partitions import AssignedPartitions
+from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.group_reader import LEAVE_TIMEOUT, GroupReader, check_callbacks
+from kohort.client.consume.group_subscription import GroupSubscription, check_callbacks
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import OffsetsCallback
+from kohort.client.consume.poller import Poller
+from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
-from kohort.client.loops import warn_unclosed
+from kohort.client.loops import check_loop, warn_unclosed
+from kohort.client.membership.committed import positions_of
 from kohort.client.net.closing import undisturbed
+from kohort.client.net.cluster import Cluster
+from kohort.client.net.not_kafka import copied
+from kohort.client.net.offsets import FoundOffset, list_offsets
+from kohort.client.offset_spec import OffsetSpec
+from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import KohortError
-from kohort.member import PollEnded, PollStarted
+from kohort.member import OffsetAndMetadata, Phase
+from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _T = TypeVar("_T")
 
-_COLUMNS_AT_ONCE = 100_000
+_LEAVE_TIMEOUT = 30.0
+"""Default timeout for leaving a group, in seconds."""
+_MAX_ROWS = 100_000
 """Default maximum number of rows; a fetch usually returns fewer."""
 
-_QUICK_MS = 50
-_GIVES_WAY_S = 0.001
-"""Minimum interval between yields to the event loop, so that frequent polls do not each pay for one."""
 
-
-class Consumer(GroupReader):
+class Consumer:
     """Consumer of topics or partitions.
 
     Use it as an async context manager, or call `close`.
@@ -62,20 +73,28 @@ class Consumer(GroupReader):
         **options: Unpack[ConsumerKeywords],
     ) -> None:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
-        super().__init__(options)
-        self._polling = False
-        self._quick_until = 0.0
-        """Loop time until which a poll that does not wait need not notify the member again."""
-        self._gives_way_at = 0.0
-        """Loop time from which the next poll first yields to the event loop."""
-        self._close_asked = False
-        """Whether a callback asked to close the consumer once the callback has finished."""
+        self._options = read_options(ConsumerOptions, options)
+        self.cluster = Cluster(self._options)
+        """Client's view of the cluster, for inspection."""
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        """Event that makes a waiting poll check again."""
+        self._partitions = AssignedPartitions(self.cluster, self._options, self._news.set)
+        self._commits = self._new_commits()
+        self._group = GroupSubscription(self.cluster, self._options, self._partitions, self._commits, self._news.set)
+        self._poller = Poller(
+            self._options, self._group, self._commits, self._news, self._raise_errors, self._close_if_requested
+        )
+        self._closed = False
         if topics:
             try:
                 self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
             except BaseException:
                 self._closed = True  # nothing was opened
                 raise
+
+    def _new_commits(self) -> Commits:
+        return Commits(self.cluster, self._options, self._partitions.offsets_to_commit)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,9 +106,214 @@ class Consumer(GroupReader):
         if not getattr(self, "_closed", True):
             warn_unclosed(self)
 
+    # -- subscription and assignment
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        *,
+        on_assigned: OffsetsCallback | None = None,
+        on_revoked: OffsetsCallback | None = None,
+        on_lost: OffsetsCallback | None = None,
+    ) -> None:
+        """Subscribe to these topics in place of the previous subscription, and share them with the group.
+
+        A pattern covers all topics whose whole names match it, including topics created later. The
+        client looks for them every metadata_max_age_ms and before a rebalance. The broker evaluates
+        a SubscriptionPattern.
+        """
+        self._check_open()
+        self._group.subscribe(topics, on_assigned, on_revoked, on_lost)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume exactly these partitions, without joining a group. Retained partitions keep their positions."""
+        self._check_open()
+        if self._group.driver is not None:
+            raise KohortError("the consumer has subscribed, which excludes assign: call unsubscribe first.")
+        self._commits.forget(self._partitions.replace({partition_of(partition) for partition in partitions}))
+
+    def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions to the manual assignment."""
+        self.assign(self.assignment | {partition_of(partition) for partition in partitions})
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remove partitions from the manual assignment."""
+        gone = {partition_of(partition) for partition in partitions}
+        for partition in gone:
+            self._partitions.state(partition)
+        self.assign(self.assignment - gone)
+
     async def unsubscribe(self) -> None:
-        await super().unsubscribe()
-        await self._close_if_asked()
+        """Release all partitions (`on_revoked` runs) and leave the group, or clear the manual assignment."""
+        if self._group.rebalances.inside:
+            raise KohortError("a callback cannot unsubscribe its consumer: do so after poll.")
+        await self._group.unsubscribe(_LEAVE_TIMEOUT)
+        self._commits.forget(self._partitions.replace(set()))
+        await self._close_if_requested()
+
+    def set_weight(self, weight: float) -> None:
+        """Set the member's weight at run time; group_member_weight sets the initial weight.
+
+        With the broker's assignor `weighted`, a member of weight 2 gets twice as much as one of
+        weight 1. Weight 0 drains the member under any assignor: it stays in the group without
+        partitions until another weight is set. Requires group_protocol consumer, a subscription and
+        a Kohort broker. Weights set by an operator take precedence.
+        """
+        self._check_open()
+        self._group.required_driver("a weight").weigh(weight)
+
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
+        """Ask the group to compute its assignment again (KIP-568), because the assignor's inputs
+        have changed.
+
+        Returns immediately; the rebalance proceeds as any other. In a consumer group this works
+        only if its members compute the assignment (`group_local_assignors`).
+        """
+        self._rejoin(reason)
+
+    def tell_user_data(self) -> None:
+        """Send this member's current assignor user data immediately, without requesting a rebalance.
+
+        In a classic group, members send it at every rebalance, and this method does nothing.
+        """
+        self._rejoin(None)
+
+    def _rejoin(self, reason: str | None) -> None:
+        self._check_open()
+        self._group.required_driver("a group").rejoin(reason)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Partitions that are currently assigned."""
+        return self._partitions.all()
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """Subscribed topics; for a pattern, the topics that currently match."""
+        return self._group.topics
+
+    @property
+    def member_id(self) -> str:
+        """Member ID assigned by the coordinator; "" if there is none."""
+        driver = self._group.driver
+        return driver.member.member_id if driver else ""
+
+    @property
+    def generation(self) -> int | None:
+        """Group generation or member epoch; None while this consumer is not a member."""
+        driver = self._group.driver
+        return driver.member.generation if driver else None
+
+    @property
+    def state(self) -> Phase:
+        """Phase of the group membership."""
+        driver = self._group.driver
+        return driver.member.phase if driver else Phase.UNSUBSCRIBED
+
+    # -- commits
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> None:
+        """Commit these offsets, or the positions of all assigned partitions, and wait until they are durable.
+
+        Raises CommitFailedError, which names the rejected partitions, and NotAssignedError for
+        partitions that are not assigned to this consumer.
+        """
+        self._check_open()
+        self._commits.group_id()  # raises
+        if offsets is None:
+            await self._commits.commit(None, timeout)
+            return
+        if self._group.driver is not None:
+            others = {partition_of(partition) for partition in offsets} - self.assignment
+            if others:
+                raise NotAssignedError(others)
+        await self._commits.commit(self._partitions.with_topic_ids(positions_of(offsets)), timeout)
+
+    def commit_nowait(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
+    ) -> "asyncio.Task[None]":
+        """Start a commit as `commit` does, without waiting. The returned task holds the result."""
+        return self._commits.in_background(self.commit(offsets))
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offset of each partition, or None where there is none."""
+        return await self._commits.committed(partitions)
+
+    # -- positions
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record to be returned, waiting until it is known."""
+        while (position := self._partitions.position(partition)) is None:
+            self._raise_errors()
+            await self._partitions.position_progress()
+        return position
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the known positions of all assigned partitions, which `commit` commits."""
+        return self._partitions.positions()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue from this offset."""
+        self._partitions.seek(partition, offset)
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue from the first offset of these partitions, or of all assigned ones."""
+        self._partitions.reset(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue from the end of these partitions, or of all assigned ones."""
+        self._partitions.reset(partitions, OffsetSpec.LATEST)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return the number of records after the position as of the last fetch; None before that."""
+        return self._partitions.lag(partition)
+
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """Return the lag of all assigned partitions."""
+        return self._partitions.lags()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop returning records of these partitions until `resume`; they stay assigned."""
+        self._partitions.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        self._partitions.resume(partitions)
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """Partitions that are paused."""
+        return self._partitions.paused()
+
+    # -- offsets of the logs
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first readable offset of each partition."""
+        return await self._ends(partitions, OffsetSpec.EARLIEST)
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset of the next record to be appended to each partition."""
+        return await self._ends(partitions, OffsetSpec.LATEST)
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, Millis]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """Return the offset of the first record at or after each timestamp; None if all are older."""
+        return await list_offsets(self.cluster, times)
+
+    async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        committed = self._options.isolation_level == "read_committed"
+        found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
+        return {partition: one.offset for partition, one in found.items() if one is not None}
+
+    async def partitions_for(self, topic: str) -> int:
+        """Return the topic's partition count; 0 if it does not exist."""
+        return (await self.cluster.refresh((topic,))).partitions(topic)
 
     # -- records
 
@@ -100,8 +324,8 @@ class Consumer(GroupReader):
         Callbacks run inside it and may take longer than `timeout`; it raises their exceptions.
         Cancelling it loses no records.
         """
-        most = self._options.max_poll_records if max_records is None else whole("max_records", max_records, 1)
-        return await self._poll(lambda: self._take(most), timeout)
+        limit = self._options.max_poll_records if max_records is None else whole("max_records", max_records, 1)
+        return await self._poll(lambda: self._partitions.take(limit), timeout)
 
     async def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":  # noqa: ASYNC109
         """Return records as one Arrow table: key, value, topic, partition, offset, timestamp, headers.
@@ -115,7 +339,7 @@ class Consumer(GroupReader):
 
         from kohort.columns.schema import SCHEMA
 
-        return pa.Table.from_batches([one.records for one in batches], schema=SCHEMA)
+        return pa.Table.from_batches([batch.records for batch in batches], schema=SCHEMA)
 
     async def poll_batches(
         self,
@@ -123,135 +347,99 @@ class Consumer(GroupReader):
         timeout: float = 1.0,  # noqa: ASYNC109
     ) -> list[PartitionBatch]:
         """Return records as Arrow batches of one partition each, with the columns of `poll_arrow`."""
-        most = _COLUMNS_AT_ONCE if max_records is None else whole("max_records", max_records, 1)
+        limit = _MAX_ROWS if max_records is None else whole("max_records", max_records, 1)
         loading = columns_loading("poll_arrow and poll_batches")
         if not loading.done():
             await asyncio.shield(asyncio.wrap_future(loading))
         loading.result()
-        return await self._poll(lambda: self._take_columns(most), timeout)
+        return await self._poll(lambda: self._partitions.take_columns(limit), timeout)
 
     async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
-        """Return the result of `take` as soon as it is not empty."""
-        patience = seconds("timeout", timeout)
+        timeout = seconds("timeout", timeout)
         self._check_open()
-        if self._polling:
-            raise KohortError("poll is already running in another task.")
-        self._polling = True
-        try:
-            # Yield here regardless of what the application does between polls, so that heartbeats
-            # and fetches proceed.
-            if self._loop.time() >= self._gives_way_at:
-                await asyncio.sleep(0)
-                self._gives_way_at = self._loop.time() + _GIVES_WAY_S
-            if self._loop.time() < self._quick_until and not self._rebalances.waiting and not self._close_asked:
-                self._raise_errors()
-                self._commits.commit_if_due()
-                if taken := take():
-                    return taken
-            return await self._attended(take, patience)
-        finally:
-            self._polling = False
-
-    async def _attended(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
-        """Call `_taken` and notify the member when the application starts and stops polling."""
-        driver = self._driver
-        if driver is None:
-            return await self._taken(take, timeout)
-        driver.handle(PollStarted())
-        try:
-            return await self._taken(take, timeout)
-        finally:
-            driver.handle(PollEnded())
-            quick_ms = min(_QUICK_MS, self._options.max_poll_interval_ms / 100)
-            self._quick_until = self._loop.time() + quick_ms / 1000
-
-    async def _taken(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
-        deadline = self._loop.time() + timeout
-        while True:
-            await self._rebalances.run_pending()
-            await self._close_if_asked()
-            if self._closed:
-                return []
-            self._raise_errors()
-            self._commits.commit_if_due()
-            taken = take()
-            if taken:
-                return taken
-            left = deadline - self._loop.time()
-            if left <= 0:
-                return []
-            self._news.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+        return await self._poller.poll(take, timeout)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, waiting as long as necessary. Iteration ends when the consumer is closed."""
-        while not self._unread:
+        while not self._partitions.unread:
             if self._closed:
                 raise StopAsyncIteration
             await self.read_ahead()
-        return self._unread.pop()
+        return self._partitions.unread.pop()
 
     async def read_ahead(self) -> None:
         """Poll for the records that `next_unread` returns."""
         if not self._closed:
-            self._unread.extend(await self.poll(timeout=60.0))
+            self._partitions.unread.extend(await self.poll(timeout=60.0))
 
     def next_unread(self) -> ConsumerRecord | None:
         """Return the next record that was read ahead, or None. It counts as handed out from then on."""
-        return self._unread.pop() if self._unread else None
+        return self._partitions.unread.pop() if self._partitions.unread else None
 
     # -- closing
 
-    async def close(self, *, timeout: float = LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
+    async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
         """Commit if auto commit is enabled, release all partitions, leave the group and disconnect.
 
         Requests that the coordinator does not answer within `timeout` seconds are abandoned. If a
         callback calls it, the poll that runs the callback closes the consumer once the callback has
         finished. Closing twice is allowed.
         """
-        patience = seconds("timeout", timeout)
+        timeout = seconds("timeout", timeout)
         if self._closed:
             return
-        if self._rebalances.inside:
+        if self._group.rebalances.inside:
             self.close_after_callback()
             return
         self._closed = True
         self._news.set()
-        self._stop_matching()
+        self._group.stop_matching()
         try:
-            if self._driver is not None:
-                await self._leave("the consumer closes", patience)
+            if self._group.driver is not None:
+                await self._group.leave("the consumer closes", timeout)
             else:
-                self._commits.patience = min(self._commits.patience, patience)
+                self._commits.timeout = min(self._commits.timeout, timeout)
                 await self._commits.commit_automatically()
         finally:
             await undisturbed(self._clean_up())
-        self._rebalances.raise_error()
+        self._group.rebalances.raise_error()
 
     async def abandon(self) -> None:
         """Disconnect without committing or leaving the group, after the application dropped the consumer."""
         self._closed = True
-        self._stop_matching()
+        self._group.stop_matching()
         await undisturbed(self._clean_up())
 
     def close_after_callback(self) -> None:
         """Close the consumer once the running callback has finished."""
-        self._close_asked = True
+        self._poller.close_requested = True
 
-    async def _close_if_asked(self) -> None:
-        if self._close_asked:
+    async def _close_if_requested(self) -> bool:
+        """Close the consumer if a callback asked for it. Return whether it is closed."""
+        if self._poller.close_requested:
             await self.close()
+        return self._closed
 
     async def _clean_up(self) -> None:
         await self._commits.close()
-        await self._rebalances.close()
-        if self._driver is not None:
-            await self._driver.close()
-        await self._stop_reading()
+        await self._group.close()
+        await self._partitions.close()
+        await self.cluster.close()
+
+    # -- errors
+
+    def _raise_errors(self) -> None:
+        self._group.rebalances.raise_error()
+        problem = self.cluster.problem  # it is more specific than the member's error
+        if problem is not None and not problem.retriable:
+            raise copied(problem)
+        self._group.raise_error()
+        self._partitions.raise_error()
+
+    def _check_open(self) -> None:
+        check_loop(self._loop, "consumer")
+        if self._closed and not self._group.leaving:
+            raise ClosedError("the consumer is closed.")

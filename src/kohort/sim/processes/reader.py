@@ -9,7 +9,9 @@ from random import Random
 from typing import Any, cast
 
 from kohort.client import (
+    Cluster,
     Consumer,
+    ConsumerOptions,
     ConsumerRecord,
     KafkaError,
     KohortError,
@@ -54,7 +56,15 @@ def fetching(dice: Random) -> dict[str, object]:
 class _WitnessedCommits(Commits):
     """Production's commits, which report acknowledged offsets to the witness, including automatic commits."""
 
-    who: Application
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        positions: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        who: Application,
+    ) -> None:
+        super().__init__(cluster, options, positions)
+        self._who = who
 
     async def commit(
         self,
@@ -63,35 +73,7 @@ class _WitnessedCommits(Commits):
     ) -> None:
         wanted = self._positions() if offsets is None else positions_of(offsets)
         await super().commit(wanted, timeout)
-        self.who.witness.committed(self.who, wanted)
-
-
-class _WitnessedConsumer(KillableConsumer):
-    """Production's consumer; each of its commits has distinct metadata."""
-
-    def __init__(self, who: Application, options: Mapping[str, object]) -> None:
-        super().__init__(**cast("dict[str, Any]", options))
-        self._who = who
-        commits = self._commits = _WitnessedCommits(self.cluster, self._options, self._to_commit)
-        commits.who = who
-
-    def do(self, what: Callable[[Consumer], None]) -> None:
-        """Call a function in the process of the consumer."""
-        self._loop.call_soon(what, self)
-
-    def _to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        name = self._who.name
-        return {
-            partition: one._replace(metadata=f"{name}#{one.offset}", topic_id=self._topic_id(partition))
-            for partition, one in super()._to_commit().items()
-        }
-
-    def topic_ids(self) -> dict[TopicPartition, UUID | None]:
-        """Return the topic id of each position."""
-        return {partition: self._topic_id(partition) for partition in self.positions()}
-
-    def _topic_id(self, partition: TopicPartition) -> UUID | None:
-        return self._fetcher.states[partition].topic_id or self.cluster.metadata.topic_id(partition.topic)
+        self._who.witness.committed(self._who, wanted)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         witness = self._who.witness
@@ -106,7 +88,36 @@ class _WitnessedConsumer(KillableConsumer):
         return found
 
     def _ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID | None]:
-        return {partition: self.cluster.metadata.topic_id(partition.topic) for partition in partitions}
+        return {partition: self._cluster.metadata.topic_id(partition.topic) for partition in partitions}
+
+
+class _WitnessedConsumer(KillableConsumer):
+    """Production's consumer; each of its commits has distinct metadata."""
+
+    def __init__(self, who: Application, options: Mapping[str, object]) -> None:
+        self._who = who
+        super().__init__(**cast("dict[str, Any]", options))
+
+    def do(self, what: Callable[[Consumer], None]) -> None:
+        """Call a function in the process of the consumer."""
+        self._loop.call_soon(what, self)
+
+    def _new_commits(self) -> Commits:
+        return _WitnessedCommits(self.cluster, self._options, self._offsets_to_commit, self._who)
+
+    def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        name = self._who.name
+        return {
+            partition: one._replace(metadata=f"{name}#{one.offset}", topic_id=self._topic_id(partition))
+            for partition, one in self._partitions.offsets_to_commit().items()
+        }
+
+    def topic_ids(self) -> dict[TopicPartition, UUID | None]:
+        """Return the topic id of each position."""
+        return {partition: self._topic_id(partition) for partition in self.positions()}
+
+    def _topic_id(self, partition: TopicPartition) -> UUID | None:
+        return self._partitions.state(partition).topic_id or self.cluster.metadata.topic_id(partition.topic)
 
 
 class Reader(Application):

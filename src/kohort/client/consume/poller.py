@@ -1,0 +1,105 @@
+"""Polling: wait for records, and run the callbacks of rebalances meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kohort.client.consume.commits import Commits
+from kohort.client.consume.group_subscription import GroupSubscription
+from kohort.client.options import ConsumerOptions
+from kohort.errors import KohortError
+from kohort.member import PollEnded, PollStarted
+
+_T = TypeVar("_T")
+
+_NOTIFY_INTERVAL_MS = 50
+"""Maximum interval between two notifications of the member that the application polls."""
+_YIELD_INTERVAL_S = 0.001
+"""Minimum interval between yields to the event loop, so that frequent polls do not each pay for one."""
+
+
+class Poller:
+    """Polls of one consumer, one at a time.
+
+    `news` is set when a waiting poll must check again. `raise_errors` raises what the application
+    must know. `closed` closes the consumer if that was requested, and returns whether it is closed.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        group: GroupSubscription,
+        commits: Commits,
+        news: asyncio.Event,
+        raise_errors: Callable[[], None],
+        closed: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self.close_requested = False
+        """Whether a callback asked to close the consumer once the callback has finished."""
+        self._options = options
+        self._group = group
+        self._commits = commits
+        self._news = news
+        self._raise_errors = raise_errors
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._polling = False
+        self._notified_until = 0.0
+        """Loop time until which a poll that does not wait need not notify the member again."""
+        self._yield_at = 0.0
+        """Loop time from which the next poll first yields to the event loop."""
+
+    async def poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
+        """Return the result of `take` as soon as it is not empty, or an empty list after `timeout` seconds."""
+        if self._polling:
+            raise KohortError("poll is already running in another task.")
+        self._polling = True
+        try:
+            # Yield here regardless of what the application does between polls, so that heartbeats
+            # and fetches proceed.
+            if self._loop.time() >= self._yield_at:
+                await asyncio.sleep(0)
+                self._yield_at = self._loop.time() + _YIELD_INTERVAL_S
+            waiting = self._group.rebalances.waiting or self.close_requested
+            if self._loop.time() < self._notified_until and not waiting:
+                self._raise_errors()
+                self._commits.commit_if_due()
+                if taken := take():
+                    return taken
+            return await self._notify_and_wait(take, timeout)
+        finally:
+            self._polling = False
+
+    async def _notify_and_wait(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
+        """Call `_wait`, and notify the member when the application starts and stops polling."""
+        driver = self._group.driver
+        if driver is None:
+            return await self._wait(take, timeout)
+        driver.handle(PollStarted())
+        try:
+            return await self._wait(take, timeout)
+        finally:
+            driver.handle(PollEnded())
+            interval_ms = min(_NOTIFY_INTERVAL_MS, self._options.max_poll_interval_ms / 100)
+            self._notified_until = self._loop.time() + interval_ms / 1000
+
+    async def _wait(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
+        deadline = self._loop.time() + timeout
+        while True:
+            await self._group.rebalances.run_pending()
+            if await self._closed():
+                return []
+            self._raise_errors()
+            self._commits.commit_if_due()
+            taken = take()
+            if taken:
+                return taken
+            left = deadline - self._loop.time()
+            if left <= 0:
+                return []
+            self._news.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
