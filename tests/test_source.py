@@ -47,6 +47,7 @@ CORE = (
     "src/kohort/assignor/",
     "src/kohort/coordinator/",
     "src/kohort/member/",
+    "src/kohort/requests/",
     "src/kohort/errors.py",
 )
 # A pure core gets these from its caller: the time, ids, randomness, sockets, threads, files, the environment.

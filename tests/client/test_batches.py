@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from kohort import ErrorCode, KafkaError, TopicPartition
-from kohort.client.produce.batches import NO_OFFSET, Batch, Delivery, PartitionQueue, ProducerId
+from kohort.client.produce.batches import NO_OFFSET, Batch, Delivery, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failure
+from kohort.requests import ProducerId
 from kohort.wire.batches.records import Codec, batches, decode_records
 
 HERE = TopicPartition("t", 0)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kohort import ErrorCode, KafkaError
-from kohort.client.net.metadata import ClusterMetadata
+from kohort.requests import ClusterMetadata
 from kohort.wire.batches.records import BatchError, Record, encode_batch
 from kohort.wire.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
 from tests.client.conftest import eventually

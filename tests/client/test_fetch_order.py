@@ -16,8 +16,8 @@ from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.unpacking import PlainChunk
-from kohort.client.net.metadata import ClusterMetadata
 from kohort.client.options import ConsumerOptions, read_options
+from kohort.requests import ClusterMetadata
 from kohort.wire.batches.records import BatchError, Record, encode_batch
 from kohort.wire.messages.metadata import (
     MetadataResponse,

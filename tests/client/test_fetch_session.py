@@ -5,8 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from kohort import ErrorCode, TopicPartition
-from kohort.client.consume.fetch_session import FetchRequestPartition, FetchSession
+from kohort.client.consume.fetch_session import FetchSession
 from kohort.client.options import ConsumerOptions, read_options
+from kohort.requests import FetchRequestPartition
 from kohort.wire.messages.fetch import FetchRequest
 
 ID, OTHER_ID = UUID(int=1), UUID(int=2)
@@ -19,7 +20,7 @@ def session(isolation_level: str = "read_uncommitted") -> FetchSession:
 
 
 def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> FetchRequestPartition:
-    return FetchRequestPartition(topic_id, offset, leader_epoch)
+    return FetchRequestPartition(topic_id, offset, 1 << 20, leader_epoch)
 
 
 def told(request: FetchRequest) -> tuple[int, int, dict[TopicPartition, int], list[tuple[UUID, int]]]:

@@ -206,7 +206,7 @@ async def test_a_defect_of_the_producer_fails_what_it_was_about_to_send(
 ) -> None:
     async with sending() as here:
 
-        def broken(*arguments: Any) -> ProduceRequest:
+        def broken(*arguments: Any, **options: Any) -> ProduceRequest:
             raise ZeroDivisionError("division by zero")
 
         with monkeypatch.context() as patch:

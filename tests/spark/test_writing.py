@@ -12,9 +12,10 @@ from confluent_kafka import TopicPartition as Position
 
 from kohort.client.produce.partitioner import murmur2
 from kohort.errors import KafkaError, KohortError
+from kohort.requests import ProducerId
 from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.sink.options import SinkOptions, parse
-from pyspark_kohort.sink.sending import ProducerIdAndEpoch, new_numbers
+from pyspark_kohort.sink.sending import new_numbers
 from pyspark_kohort.sink.sink import StreamWriter
 from pyspark_kohort.sink.writing import write_rows
 from tests.spark.conftest import Topic
@@ -123,14 +124,14 @@ class Lost(Exception):
 
 
 @pytest.fixture
-def number(new_topic: NewTopic) -> ProducerIdAndEpoch:
+def number(new_topic: NewTopic) -> ProducerId:
     cluster = BlockingCluster(options(new_topic(1)).broker)
     (made,) = new_numbers(cluster, 1)
     cluster.close()
     return made
 
 
-def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic, number: ProducerIdAndEpoch) -> None:
+def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic, number: ProducerId) -> None:
     topic = new_topic(3)
     tight = options(topic, kafka_max_request_size="16384", kafka_buffer_memory="40000")
     batches = [numbered(1_000, first) for first in range(0, 8_000, 1_000)]
@@ -149,7 +150,7 @@ def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic,
     assert contents(topic) == sorted(expected, key=lambda record: record[0])
 
 
-def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: ProducerIdAndEpoch) -> None:
+def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: ProducerId) -> None:
     # The first one goes on after the second has begun: the sequence shows the broker which of them is late.
     topic = new_topic(1)
     second = iter([numbered(10), numbered(10, 10)])
@@ -170,7 +171,7 @@ def test_a_query_keeps_its_producer_ids_and_raises_their_epoch_with_every_micro_
     first, again = (StreamWriter(options(topic, checkpointLocation="a")) for _ in range(2))
     numbers, same, later = (pickle.loads(pickle.dumps(writer))._numbers for writer in (first, first, again))
     assert numbers == same
-    assert [number.producer_id for number in later] == [number.producer_id for number in numbers]
+    assert [number.id for number in later] == [number.id for number in numbers]
     assert {number.epoch for number in later} == {numbers[0].epoch + 1}
     other = pickle.loads(pickle.dumps(StreamWriter(options(topic, checkpointLocation="b"))))._numbers
-    assert not {number.producer_id for number in other} & {number.producer_id for number in numbers}
+    assert not {number.id for number in other} & {number.id for number in numbers}

@@ -14,7 +14,7 @@ from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client.admin.admin import Admin
-    from kohort.client.net.metadata import TopicMetadata
+    from kohort.requests import TopicMetadata
 
 commands = typer.Typer(help="List, create, describe, expand, configure and delete topics.", rich_markup_mode=None)
 

@@ -8,7 +8,6 @@ from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
-from kohort.client.admin.producers import ActiveProducer
 from kohort.client.consume.consumer import Consumer
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.partition_batch import PartitionBatch
@@ -27,9 +26,7 @@ from kohort.client.failures import (
 from kohort.client.keywords import AdminKeywords, ClientKeywords, ConsumerKeywords, MembershipKeywords, ProducerKeywords
 from kohort.client.membership.membership import Membership
 from kohort.client.net.cluster import Cluster
-from kohort.client.net.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from kohort.client.net.not_kafka import NotKafkaError
-from kohort.client.net.offsets import FoundOffset
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.produce.batches import Delivery, RecordMetadata
@@ -38,6 +35,7 @@ from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import TopicPartition
+from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, TopicMetadata
 
 __all__ = [
     "ActiveProducer",

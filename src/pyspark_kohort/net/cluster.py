@@ -8,15 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.requests import ClusterMetadata, list_offsets_request, metadata_request, read_offsets
+from kohort.wire.messages.list_offsets import ListOffsetsResponse
+from kohort.wire.messages.metadata import MetadataResponse
 from pyspark_kohort.net.connection import BlockingConnection
 from pyspark_kohort.offsets import LATEST, AtTime, Bound, Exact, text_of_topic_id, wanted
 from pyspark_kohort.options import Broker, Topics
@@ -165,26 +161,23 @@ class BlockingCluster:
 
     def _metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, int]:
         """Return partition counts of the existing topics, and update the leaders."""
-        chosen = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=chosen, allow_auto_topic_creation=create)
-        answer = self.any_connection().call(request, MetadataResponse)
-        addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        request = metadata_request(topics, create=create)
+        known = ClusterMetadata().merged(self.any_connection().call(request, MetadataResponse))
         counts: dict[str, int] = {}
-        for topic in answer.topics:
-            code = error_code(topic.error_code)
-            if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        for name, topic in known.topics.items():
+            if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"topic {topic.name}: {code.sentence}")
-            assert topic.name is not None
-            counts[topic.name] = len(topic.partitions)
-            self._topic_ids[topic.name] = topic.topic_id
-            if topic.is_internal:
-                self._internal.add(topic.name)
-            for partition in topic.partitions:
-                tp = TopicPartition(topic.name, partition.partition_index)
-                if partition.leader_id in addresses:
-                    self._leaders[tp] = addresses[partition.leader_id]
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"topic {name}: {topic.error.sentence}")
+            counts[name] = len(topic.leaders)
+            self._topic_ids[name] = topic.topic_id
+            if topic.internal:
+                self._internal.add(name)
+            for number, leader in topic.leaders.items():
+                tp = TopicPartition(name, number)
+                broker = None if leader.node_id is None else known.brokers.get(leader.node_id)
+                if broker is not None:
+                    self._leaders[tp] = broker.host, broker.port
                 else:
                     self._leaders.pop(tp, None)
         return counts
@@ -196,30 +189,18 @@ class BlockingCluster:
             self._metadata(sorted(unknown))
         for tp in asked:
             by_leader.setdefault(self.leader(tp), []).append(tp)
-        found: dict[TopicPartition, int | None] = {}
+        offsets: dict[TopicPartition, int | None] = {}
         for connection, tps in by_leader.items():
-            answer = connection.call(self._offsets_request(tps, asked), ListOffsetsResponse)
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    tp = TopicPartition(topic.name, partition.partition_index)
-                    code = error_code(partition.error_code)
-                    if code is not ErrorCode.NONE:
-                        raise KafkaError(code, f"{tp}: {code.sentence}")
-                    found[tp] = partition.offset if partition.offset >= 0 else None
-        return found
-
-    def _offsets_request(
-        self, tps: Iterable[TopicPartition], asked: Mapping[TopicPartition, int]
-    ) -> ListOffsetsRequest:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for tp in tps:
-            entry = ListOffsetsPartition(partition_index=tp.partition, timestamp=asked[tp])
-            topics.setdefault(tp.topic, []).append(entry)
-        return ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(self.broker.read_committed),
-            topics=[ListOffsetsTopic(name=name, partitions=entries) for name, entries in topics.items()],
-        )
+            request = list_offsets_request(
+                {tp: asked[tp] for tp in tps},
+                read_committed=self.broker.read_committed,
+                timeout_ms=self.broker.request_timeout_ms,
+            )
+            found, refused = read_offsets(connection.call(request, ListOffsetsResponse))
+            for error in refused.values():
+                raise error
+            offsets |= {tp: None if at is None else at.offset for tp, at in found.items()}
+        return offsets
 
     def any_connection(self) -> BlockingConnection:
         """Return a connection to any broker that responds."""

@@ -7,12 +7,21 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
+from kohort.requests import (
+    ProducerId,
+    describe_producers_request,
+    produce_request,
+    producer_id_request,
+    read_outcomes,
+    read_producer_id,
+    read_producers,
+)
 from kohort.wire.batches.records import pack_batch
-from kohort.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
-from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.messages.describe_producers import DescribeProducersResponse
+from kohort.wire.messages.init_producer_id import InitProducerIdResponse
+from kohort.wire.messages.produce import ProduceResponse
 from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.net.connection import BlockingConnection
 from pyspark_kohort.sink.options import SinkOptions
@@ -31,14 +40,6 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdAndEpoch:
-    """Id and epoch of an idempotent producer."""
-
-    producer_id: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Batch:
     tp: TopicPartition
     data: bytes
@@ -47,7 +48,7 @@ class _Batch:
 class Sender:
     """Sender of the batches of one task. `number` is None if idempotence is disabled."""
 
-    def __init__(self, cluster: BlockingCluster, options: SinkOptions, number: ProducerIdAndEpoch | None) -> None:
+    def __init__(self, cluster: BlockingCluster, options: SinkOptions, number: ProducerId | None) -> None:
         self._cluster = cluster
         self._options = options
         self._number = number
@@ -83,12 +84,12 @@ class Sender:
         self._pump(all_of_it=True)
 
     def _sealed(self, tp: TopicPartition, count: int, records: bytes) -> bytes:
-        number, sequence = self._number or ProducerIdAndEpoch(-1, -1), -1
+        number, sequence = self._number or ProducerId(-1, -1), -1
         if self._number is not None:
             sequence = self._sequences.get(tp, 0)
             self._sequences[tp] = (sequence + count) & 0x7FFFFFFF
         now = time.time_ns() // 1_000_000
-        batch = pack_batch(records, count, now, self._options.codec, number.producer_id, number.epoch, sequence)
+        batch = pack_batch(records, count, now, self._options.codec, number.id, number.epoch, sequence)
         return bytes(batch)
 
     def _pump(self, *, all_of_it: bool) -> None:
@@ -113,34 +114,27 @@ class Sender:
                 break
             some.append(batch)
             tps.add(batch.tp)
-        leader.send(self._request(some))
+        request = produce_request(
+            [(batch.tp, batch.data) for batch in some],
+            acks=self._options.acks,
+            timeout_ms=self._options.broker.request_timeout_ms,
+        )
+        leader.send(request)
         requests.append(some)
         for _ in some:
             self._waiting.popleft()
 
-    def _request(self, batches: Iterable[_Batch]) -> ProduceRequest:
-        topics: dict[str, list[PartitionProduceData]] = {}
-        for batch in batches:
-            entry = PartitionProduceData(index=batch.tp.partition, records=batch.data)
-            topics.setdefault(batch.tp.topic, []).append(entry)
-        return ProduceRequest(
-            acks=self._options.acks,
-            timeout_ms=self._options.broker.request_timeout_ms,
-            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()],
-        )
-
     def _receive(self, leader: BlockingConnection) -> None:
         """Process the response to the oldest request on that connection. Unacknowledged batches stay in flight."""
-        answer = leader.receive(ProduceResponse)
+        outcomes = read_outcomes(leader.receive(ProduceResponse))
         missing = {batch.tp: batch for batch in self._flying[leader][0]}
         failed: KafkaError | None = None
-        for topic in answer.responses:
-            for one in topic.partition_responses:
-                tp, code = TopicPartition(topic.name, one.index), error_code(one.error_code)
-                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    missing.pop(tp)
-                else:
-                    failed = failed or KafkaError(code, f"{tp}: {_REASONS.get(code) or code.sentence}")
+        for tp, outcome in outcomes.items():
+            code = outcome.code
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                missing.pop(tp)
+            else:
+                failed = failed or KafkaError(code, f"{tp}: {_REASONS.get(code) or code.sentence}")
         self._flying[leader][0] = list(missing.values())
         if failed is not None:
             raise failed
@@ -163,33 +157,29 @@ class Sender:
         self._pause = min(1.0, 2 * self._pause)
 
 
-def new_numbers(cluster: BlockingCluster, count: int) -> list[ProducerIdAndEpoch]:
+def new_numbers(cluster: BlockingCluster, count: int) -> list[ProducerId]:
     """Return `count` new producer ids."""
     return cluster.ask(lambda: _init(cluster, count))
 
 
-def _init(cluster: BlockingCluster, count: int) -> list[ProducerIdAndEpoch]:
+def _init(cluster: BlockingCluster, count: int) -> list[ProducerId]:
     connection = cluster.any_connection()
     for _ in range(count):
-        connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+        connection.send(producer_id_request())
     answers = [connection.receive(InitProducerIdResponse) for _ in range(count)]
-    for answer in answers:
-        if answer.error_code:
-            raise KafkaError(error_code(answer.error_code))
-    return [ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch) for answer in answers]
+    return [read_producer_id(answer) for answer in answers]
 
 
-def _written(cluster: BlockingCluster, tp: TopicPartition, number: ProducerIdAndEpoch) -> int:
+def _written(cluster: BlockingCluster, tp: TopicPartition, number: ProducerId) -> int:
     return cluster.ask(lambda: _last_sequence(cluster, tp, number)) + 1
 
 
-def _last_sequence(cluster: BlockingCluster, tp: TopicPartition, number: ProducerIdAndEpoch) -> int:
-    request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
-    answer = cluster.leader(tp).call(request, DescribeProducersResponse)
-    (found,) = answer.topics[0].partitions
-    if found.error_code:
-        raise KafkaError(error_code(found.error_code), f"{tp}: its producers are unknown")
-    for producer in found.active_producers:
-        if (producer.producer_id, producer.producer_epoch) == (number.producer_id, number.epoch):
+def _last_sequence(cluster: BlockingCluster, tp: TopicPartition, number: ProducerId) -> int:
+    request = describe_producers_request([tp])
+    found, refused = read_producers(cluster.leader(tp).call(request, DescribeProducersResponse))
+    for error in refused.values():
+        raise error
+    for producer in found[tp]:
+        if (producer.producer_id, producer.producer_epoch) == (number.id, number.epoch):
             return producer.last_sequence
     return -1

@@ -24,7 +24,7 @@ from pyspark_kohort.sink.options import SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_kohort.sink.sending import ProducerIdAndEpoch
+    from kohort.requests import ProducerId
 
 _TASKS = 200
 """Number of tasks that get a producer id from the driver; Spark does not report how many tasks there will be.
@@ -49,7 +49,7 @@ class TopicWriter:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._numbers: Sequence[ProducerIdAndEpoch] = ()
+        self._numbers: Sequence[ProducerId] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._options.idempotent and not self._numbers:
@@ -95,20 +95,21 @@ class _Numbers(threading.local):
     """
 
     def __init__(self) -> None:
-        self.of_query: dict[SinkOptions, list[ProducerIdAndEpoch]] = {}
+        self.of_query: dict[SinkOptions, list[ProducerId]] = {}
 
 
 _known = _Numbers()
 
 
-def _numbers_of_job(options: SinkOptions, *, streaming: bool) -> list[ProducerIdAndEpoch]:
-    from pyspark_kohort.sink.sending import ProducerIdAndEpoch, new_numbers
+def _numbers_of_job(options: SinkOptions, *, streaming: bool) -> list[ProducerId]:
+    from kohort.requests import ProducerId
+    from pyspark_kohort.sink.sending import new_numbers
 
     if streaming and options.checkpoint is None:
         return []  # the query is unknown: new ids for every micro-batch would fill the brokers' memory
     numbers = _known.of_query.pop(options, [])
     if numbers and numbers[0].epoch < _LAST_EPOCH:
-        numbers = [ProducerIdAndEpoch(number.producer_id, number.epoch + 1) for number in numbers]
+        numbers = [ProducerId(number.id, number.epoch + 1) for number in numbers]
     else:
         cluster = BlockingCluster(options.broker)
         try:

@@ -10,11 +10,12 @@ import pyarrow as pa
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
+from kohort.requests import ProducerId
 from kohort.wire.batches.records import HEADER_SIZE
 from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.sink.options import SinkOptions
 from pyspark_kohort.sink.routing import Router
-from pyspark_kohort.sink.sending import ProducerIdAndEpoch, Sender, new_numbers
+from pyspark_kohort.sink.sending import Sender, new_numbers
 from pyspark_kohort.source.fetch import cluster_of_worker
 
 _REQUEST_OVERHEAD = 512
@@ -24,7 +25,7 @@ _REQUEST_OVERHEAD = 512
 def write_rows(
     batches: Iterator[pa.RecordBatch],
     options: SinkOptions,
-    number: ProducerIdAndEpoch | None,
+    number: ProducerId | None,
     *,
     seed: int,
     resume: bool,
@@ -49,7 +50,7 @@ def _write_rows(
     cluster: BlockingCluster,
     batches: Iterator[pa.RecordBatch],
     options: SinkOptions,
-    number: ProducerIdAndEpoch | None,
+    number: ProducerId | None,
     *,
     seed: int,
     resume: bool,

@@ -18,8 +18,9 @@ from kohort.columns import kernels
 from kohort.columns.decoder import Batches, Decoder, index_batches
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.requests import FetchRequestPartition, error_of, fetch_topics
 from kohort.wire.batches.records import BatchError
-from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pyspark_kohort.net.cluster import BlockingCluster
 from pyspark_kohort.net.connection import BlockingConnection
 from pyspark_kohort.offsets import EARLIEST, topic_id_of_text
@@ -188,22 +189,13 @@ class _Reading:
         return None
 
     def _request(self, parts: Sequence[_Part]) -> FetchRequest:
-        topics: dict[str, list[FetchPartition]] = {}
-        ids = {part.tp.topic: part.topic_id for part in parts}
-        for part in parts:
-            entry = FetchPartition(
-                partition=part.tp.partition, fetch_offset=part.next, partition_max_bytes=self._worth(part)
-            )
-            topics.setdefault(part.tp.topic, []).append(entry)
+        wanted = {part.tp: FetchRequestPartition(_uuid(part.topic_id), part.next, self._worth(part)) for part in parts}
         return FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=self._broker.fetch_bytes,
             isolation_level=int(self._broker.read_committed),
-            topics=[
-                FetchTopic(topic=topic, topic_id=_uuid(ids[topic]), partitions=entries)
-                for topic, entries in topics.items()
-            ],
+            topics=fetch_topics(wanted),
         )
 
     def _worth(self, part: _Part) -> int:
@@ -218,8 +210,8 @@ class _Reading:
 
     def _accept(self, answer: FetchResponse, asked: Sequence[_Part]) -> tuple[list[_Piece], KafkaError | None]:
         """Advance the parts past the received records; return the pieces and the first partition error, if any."""
-        if answer.error_code:
-            return [], KafkaError(error_code(answer.error_code))
+        if error := error_of(answer.error_code):
+            return [], error
         parts = {part.tp: part for part in asked}
         names = {_uuid(part.topic_id): part.tp.topic for part in asked}
         pieces: list[_Piece] = []

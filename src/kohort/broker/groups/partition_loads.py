@@ -20,8 +20,8 @@ from kohort.model import UUID, Millis, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client.net.cluster import Cluster
-    from kohort.client.net.offsets import FoundOffset
     from kohort.client.offset_spec import OffsetSpec
+    from kohort.requests import FoundOffset
 
 
 class Dependencies(Protocol):

@@ -19,21 +19,20 @@ from kohort.client.admin.groups import (
     remove_members,
 )
 from kohort.client.admin.logs import LogDirectory, delete_records, describe_log_dirs
-from kohort.client.admin.producers import ActiveProducer, describe_producers
+from kohort.client.admin.producers import describe_producers
 from kohort.client.arguments import whole
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership.committed import committed_offsets
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.metadata import ClusterMetadata, TopicMetadata
-from kohort.client.net.offsets import FoundOffset, list_offsets
+from kohort.client.net.offsets import list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
+from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata, check, metadata_request
 from kohort.wire.codec import Message
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -47,7 +46,7 @@ from kohort.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.metadata import MetadataResponse
 
 __all__ = ["Admin", "GroupDescription", "GroupListing", "GroupOffset", "NewTopic"]
 
@@ -268,8 +267,7 @@ class Admin:
     # -- requests
 
     async def _metadata(self, names: list[str] | None) -> ClusterMetadata:
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        request = metadata_request(names)
 
         async def attempt() -> ClusterMetadata:
             return ClusterMetadata().merged(await self._cluster.ask_any(request, MetadataResponse))

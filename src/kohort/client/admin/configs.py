@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
+from kohort.requests import check
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -6,11 +6,11 @@ from kohort.client.admin.group_descriptions import MemberDescription
 from kohort.client.admin.groups import describe_group
 from kohort.client.failures import CommitFailedError
 from kohort.client.membership.committed import commit_outside
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
+from kohort.requests import check
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 _REASON = "removed by an administrator, as all members are"

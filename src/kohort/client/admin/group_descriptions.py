@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kohort.client.net.metadata import Broker
 from kohort.model import Millis, TopicPartition
+from kohort.requests import Broker
 from kohort.wire.codec import DecodeError
 from kohort.wire.messages.consumer_group_describe import Assignment
 from kohort.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup

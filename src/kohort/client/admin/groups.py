@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from kohort.client.admin.group_descriptions import GroupDescription, classic_description, consumer_description
 from kohort.client.membership.committed import committed_offsets
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.offsets import list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
+from kohort.requests import check
 from kohort.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

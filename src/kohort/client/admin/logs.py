@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kohort.client.arguments import partition_of, whole
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import Answer, ask_leaders
+from kohort.client.net.leaders import ask_leaders
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
+from kohort.requests import PartitionResults, check
 from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -42,7 +42,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     Raises the first error after the other partitions are done.
     """
 
-    async def ask(connection: BrokerConnection, some: Mapping[TopicPartition, int]) -> Answer[int]:
+    async def ask(connection: BrokerConnection, some: Mapping[TopicPartition, int]) -> PartitionResults[int]:
         topics: dict[str, DeleteRecordsTopic] = {}
         for partition, offset in some.items():
             topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic, partitions=[]))
@@ -56,7 +56,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     return await ask_leaders(cluster, wanted, ask)
 
 
-def _deleted(response: DeleteRecordsResponse) -> Answer[int]:
+def _deleted(response: DeleteRecordsResponse) -> PartitionResults[int]:
     done: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for answered in response.topics:

@@ -9,15 +9,13 @@ from kohort.client.admin.configs import ConfigKind, ConfigValue
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
-from kohort.client.admin.producers import ActiveProducer
 from kohort.client.blocking.loop import BlockingClient, made
 from kohort.client.keywords import AdminKeywords
-from kohort.client.net.metadata import ClusterMetadata, TopicMetadata
-from kohort.client.net.offsets import FoundOffset
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
+from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata
 
 
 class Admin(BlockingClient):

@@ -18,10 +18,10 @@ from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import Partitions
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
-from kohort.client.net.offsets import FoundOffset
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
+from kohort.requests import FoundOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa

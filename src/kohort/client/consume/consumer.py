@@ -21,13 +21,14 @@ from kohort.client.membership.committed import positions_of
 from kohort.client.net.closing import undisturbed
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.not_kafka import copied
-from kohort.client.net.offsets import FoundOffset, list_offsets
+from kohort.client.net.offsets import list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
+from kohort.requests import FoundOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,24 +1,15 @@
 """Fetch sessions (KIP-227): the client sends only changes to a broker that remembers its partitions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode
-from kohort.model import UUID, TopicPartition
-from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kohort.model import TopicPartition
+from kohort.requests import FetchRequestPartition, fetch_topics, forgotten_topics
+from kohort.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 _LAST_EPOCH = 0x7FFF_FFFF
-
-
-@dataclass(frozen=True, slots=True)
-class FetchRequestPartition:
-    """Partition of a Fetch request. A leader epoch of -1 means unknown."""
-
-    topic_id: UUID
-    offset: int
-    leader_epoch: int
 
 
 class FetchSession:
@@ -57,11 +48,11 @@ class FetchSession:
                 if partition not in wanted or wanted[partition].topic_id != one.topic_id
             }
         self._known = dict(wanted)
-        return self._request(self._topics(changed), _forgotten(forgotten))
+        return self._request(fetch_topics(changed), forgotten_topics(forgotten))
 
     def again(self) -> FetchRequest:
         """Return a request for the same partitions as the last one."""
-        return self._request([] if self._epoch else self._topics(self._known), [])
+        return self._request([] if self._epoch else fetch_topics(self._known), [])
 
     def _request(self, topics: list[FetchTopic], forgotten: list[ForgottenTopic]) -> FetchRequest:
         options = self._options
@@ -102,29 +93,3 @@ class FetchSession:
     def failed(self) -> None:
         """Start a new session, because it is unknown whether the broker received the last request."""
         self._epoch = 0
-
-    def _topics(self, wanted: Mapping[TopicPartition, FetchRequestPartition]) -> list[FetchTopic]:
-        topics: dict[str, FetchTopic] = {}
-        for (name, number), one in wanted.items():
-            topic = topics.get(name)
-            if topic is None:
-                topics[name] = topic = FetchTopic(topic=name, topic_id=one.topic_id, partitions=[])
-            topic.partitions.append(
-                FetchPartition(
-                    partition=number,
-                    current_leader_epoch=one.leader_epoch,
-                    fetch_offset=one.offset,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
-            )
-        return list(topics.values())
-
-
-def _forgotten(partitions: Mapping[TopicPartition, FetchRequestPartition]) -> list[ForgottenTopic]:
-    topics: dict[str, ForgottenTopic] = {}
-    for (name, number), one in partitions.items():
-        topic = topics.get(name)
-        if topic is None:
-            topics[name] = topic = ForgottenTopic(topic=name, topic_id=one.topic_id, partitions=[])
-        topic.partitions.append(number)
-    return list(topics.values())

@@ -10,7 +10,7 @@ from typing import TypeVar
 from kohort.client.consume.acceleration import Unpacker
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetch_errors import FetchErrors
-from kohort.client.consume.fetch_session import FetchRequestPartition, FetchSession
+from kohort.client.consume.fetch_session import FetchSession
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.read_replicas import ReadReplicas
@@ -18,10 +18,10 @@ from kohort.client.net.alarm import EarliestTimer
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.leaders import leader_epoch
-from kohort.client.net.metadata import ClusterMetadata
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import NO_TOPIC_ID, TopicPartition
+from kohort.requests import ClusterMetadata, FetchRequestPartition
 from kohort.wire.batches.records import BatchError
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -342,7 +342,8 @@ class Fetcher:
         state, metadata = one.state, self._cluster.metadata
         if state.topic_id is None:
             state.topic_id = metadata.topic_id(state.partition.topic)
-        return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, one.offset, one.leader_epoch)
+        limit = self._options.max_partition_fetch_bytes
+        return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, one.offset, limit, one.leader_epoch)
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
         """Store the results of a fetch. Return whether they contain more than new log end offsets."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import Answer, leader_epoch
+from kohort.client.net.leaders import leader_epoch
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
+from kohort.requests import PartitionResults, check
 from kohort.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -18,7 +18,7 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 
 async def ask_epoch_ends(
     cluster: Cluster, connection: BrokerConnection, epochs: Mapping[TopicPartition, int]
-) -> Answer[int | None]:
+) -> PartitionResults[int | None]:
     """Return the end offset of each epoch in the current leader's log (KIP-320).
 
     The end offset is the offset after the epoch's last record; None if the leader does not know the
@@ -38,7 +38,7 @@ async def ask_epoch_ends(
     return _read(await connection.request(request, OffsetForLeaderEpochResponse))
 
 
-def _read(response: OffsetForLeaderEpochResponse) -> Answer[int | None]:
+def _read(response: OffsetForLeaderEpochResponse) -> PartitionResults[int | None]:
     found: dict[TopicPartition, int | None] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:

@@ -14,14 +14,15 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.failures import LogTruncatedError, NoOffsetError
 from kohort.client.membership.committed import ask_committed
 from kohort.client.net.cluster import Cluster
-from kohort.client.net.leaders import Answer, leader_epoch
-from kohort.client.net.offsets import FoundOffset, ask_offsets
+from kohort.client.net.leaders import leader_epoch
+from kohort.client.net.offsets import ask_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.client.reset import ByDuration, Reset, reset_policy
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.model import Millis, TopicPartition
+from kohort.requests import FoundOffset, PartitionResults
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +134,9 @@ class PositionLookups:
         return False
 
 
-def _placed(turns: Turns, answer: Answer[_R], place: Callable[[PartitionState, _R], KohortError | None]) -> Errors:
+def _placed(
+    turns: Turns, answer: PartitionResults[_R], place: Callable[[PartitionState, _R], KohortError | None]
+) -> Errors:
     """Apply the result to each partition that has not been moved since."""
     found, refused = answer
     errors: Errors = dict(refused)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from kohort.client.net.cluster import Cluster
-from kohort.client.net.metadata import ClusterMetadata
+from kohort.requests import ClusterMetadata
 
 
 def matching_topics(metadata: ClusterMetadata, pattern: re.Pattern[str], *, internal: bool) -> frozenset[str]:

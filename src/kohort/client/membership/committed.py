@@ -5,16 +5,15 @@ from collections.abc import Collection, Mapping
 from kohort.client.arguments import partition_of, whole
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
-from kohort.client.net.checks import check
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import Answer
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
 from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
+from kohort.requests import PartitionResults, check, metadata_request
 from kohort.wire.codec import Message
-from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -58,7 +57,7 @@ async def ask_committed(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     ids: Mapping[str, UUID | None],
-) -> Answer[OffsetAndMetadata | None]:
+) -> PartitionResults[OffsetAndMetadata | None]:
     """Send one request to the coordinator, with topic IDs if its version allows.
 
     A deleted topic has no committed offsets. Raises KafkaError for an error of the whole group.
@@ -89,10 +88,7 @@ async def _deleted(cluster: Cluster, topics: Collection[str], ids: Mapping[str, 
     cases the caller asks by ID again: until the coordinator knows the new topic, the offsets under
     its name are those of a deleted topic that had the name before. Raises KafkaError.
     """
-    request = MetadataRequest(
-        topics=[MetadataRequestTopic(name=topic) for topic in sorted(topics)], allow_auto_topic_creation=False
-    )
-    answer = await cluster.ask_any(request, MetadataResponse)
+    answer = await cluster.ask_any(metadata_request(sorted(topics)), MetadataResponse)
     known = {topic.name: topic for topic in answer.topics}
     existing = [topic for topic in topics if topic in known and known[topic].error_code == ErrorCode.NONE]
     if renewed := [topic for topic in existing if known[topic].topic_id != ids.get(topic)]:
@@ -203,7 +199,7 @@ def _request(
     return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
 
 
-def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> Answer[OffsetAndMetadata | None]:
+def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> PartitionResults[OffsetAndMetadata | None]:
     group = response.groups[0] if response.groups else response
     check(group.error_code)
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}

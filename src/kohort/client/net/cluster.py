@@ -12,11 +12,11 @@ from kohort.client.net.backoff import back_off
 from kohort.client.net.closing import undisturbed
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.connections import NO_NODE, Connections, bootstrap_key
-from kohort.client.net.metadata import ClusterMetadata, Leader
 from kohort.client.net.metadata_refresh import Refresher, Watcher, WatcherOfAll
 from kohort.client.options import ClientOptions, read_options
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import UUID, Millis, TopicPartition
+from kohort.requests import ClusterMetadata, Leader
 from kohort.wire.codec import Message
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse

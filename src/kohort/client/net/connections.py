@@ -6,9 +6,9 @@ from typing import Any
 
 from kohort.client.loops import check_loop
 from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.metadata import Broker
 from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError
+from kohort.requests import Broker
 
 Key = tuple[int, str]
 """Broker ID and purpose of a connection."""

@@ -9,18 +9,16 @@ from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
 from kohort.errors import KafkaError
 from kohort.model import Millis, TopicPartition
+from kohort.requests import PartitionResults
 
 _W = TypeVar("_W")
 _R = TypeVar("_R")
-
-Answer = tuple[dict[TopicPartition, _R], dict[TopicPartition, KafkaError]]
-"""One broker's results and errors by partition."""
 
 
 async def ask_leaders(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, _W],
-    ask: Callable[[BrokerConnection, Mapping[TopicPartition, _W]], Awaitable[Answer[_R]]],
+    ask: Callable[[BrokerConnection, Mapping[TopicPartition, _W]], Awaitable[PartitionResults[_R]]],
     timeout_ms: Millis | None = None,
     on_some: Callable[[Mapping[TopicPartition, _R]], None] | None = None,
 ) -> dict[TopicPartition, _R]:

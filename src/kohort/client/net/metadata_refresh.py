@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from kohort.client.error_table import Operation, Reaction, explained, reaction
 from kohort.client.net.backoff import back_off
-from kohort.client.net.checks import check
 from kohort.client.net.connections import closed_error
 from kohort.client.net.failure_log import NEVER, FailureLog
-from kohort.client.net.metadata import ClusterMetadata
 from kohort.client.net.not_kafka import copied
 from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID
+from kohort.requests import ClusterMetadata, check, metadata_request
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _log = logging.getLogger(__name__)
@@ -168,14 +167,11 @@ class Refresher:
         return f"bootstrap_servers={self._options.bootstrap_servers}"
 
     async def _refresh(self) -> None:
-        # KIP-516: an empty list requests no topics, null requests all.
         everything = bool(self._watchers_of_all)
         names = self._lasting() | self._wanted_once
         self._wanted_once.clear()
-        topics = None if everything else [MetadataRequestTopic(name=name) for name in sorted(names)]
-        request = MetadataRequest(
-            topics=topics, allow_auto_topic_creation=self._options.allow_auto_create_topics and bool(topics)
-        )
+        create = self._options.allow_auto_create_topics and bool(names) and not everything
+        request = metadata_request(None if everything else sorted(names), create=create)
         answer = await self._ask(request)
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             if self.problem is None or self.problem.code is not ErrorCode.REBOOTSTRAP_REQUIRED:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kohort.client.produce.failed_deliveries import Failure
 from kohort.errors import KafkaError, KohortError
 from kohort.model import Millis, TopicPartition
+from kohort.requests import ProducerId
 from kohort.wire.batches.records import BatchBuilder, Codec
 
 NO_OFFSET = -1
@@ -22,13 +23,6 @@ class RecordMetadata(NamedTuple):
     offset: int
     timestamp: Millis | None
     """Timestamp set by the broker (LogAppendTime); None if the record keeps its own."""
-
-
-class ProducerId(NamedTuple):
-    """Producer ID and epoch (KIP-98). With a sequence number, they let the broker discard duplicates."""
-
-    id: int
-    epoch: int
 
 
 class Batch:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
 from kohort.client.options import ProducerOptions
-from kohort.client.produce.batches import ProducerId
-from kohort.errors import KafkaError, error_code
-from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.errors import KafkaError
+from kohort.requests import ProducerId, producer_id_request, read_producer_id
+from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 
 _log = logging.getLogger(__name__)
 
@@ -54,14 +54,11 @@ class ProducerIdAssignment:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _ask(self) -> None:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        request = producer_id_request()
         failures = 0
         while self.current is None:
             try:
-                answer = await self._cluster.ask_any(request, InitProducerIdResponse)
-                if answer.error_code:
-                    raise KafkaError(error_code(answer.error_code))
-                self.current = ProducerId(answer.producer_id, answer.producer_epoch)
+                self.current = read_producer_id(await self._cluster.ask_any(request, InitProducerIdResponse))
                 self._failures.succeeded([f"client={self._options.client_id}"])
             except KafkaError as problem:
                 self._failures.failed([f"client={self._options.client_id}"], problem.code, problem.sentence)

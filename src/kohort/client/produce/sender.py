@@ -12,13 +12,14 @@ from kohort.client.produce.accumulator import Accumulator
 from kohort.client.produce.batches import NO_OFFSET, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_id import ProducerIdAssignment
-from kohort.client.produce.requests import LEFT_OUT, outcomes_of, produce_request
 from kohort.errors import ErrorCode, KafkaError
+from kohort.requests import ProduceOutcome, produce_request, read_outcomes
 from kohort.wire.batches.records import Codec
-from kohort.wire.messages.produce import ProduceResponse
+from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
 
 _log = logging.getLogger(__name__)
 
+_LEFT_OUT = ProduceOutcome(ErrorCode.UNKNOWN_TOPIC_ID, "the answer lacks it")
 _LOST_SEQUENCE = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -192,7 +193,7 @@ class Sender:
         try:
             connection = await self._cluster.connection(node)
             await connection.drained()
-            request = produce_request(queues, self._cluster.metadata, self._options, self._acks, self._codec)
+            request = self._request(queues)
             if self._acks == 0:
                 connection.post(request)
                 answer = None
@@ -204,14 +205,28 @@ class Sender:
         else:
             self._answered(queues, answer)
 
+    def _request(self, queues: list[PartitionQueue]) -> ProduceRequest:
+        """Return a request with the in-flight batch of each queue."""
+        batches = []
+        for queue in queues:
+            assert queue.in_flight is not None
+            batches.append((queue.partition, queue.in_flight.encoded(self._codec)))
+        topics = self._cluster.metadata.topics
+        return produce_request(
+            batches,
+            acks=self._acks,
+            timeout_ms=self._options.request_timeout_ms,
+            topic_id=lambda name: topics[name].topic_id,
+        )
+
     def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
         if answer is None:
             for queue in queues:
                 self.accumulator.succeed(queue, NO_OFFSET, None)
             return
-        outcomes = outcomes_of(answer, self._cluster.metadata)
+        outcomes = read_outcomes(answer, self._cluster.metadata.names)
         for queue in queues:
-            outcome = outcomes.get(queue.partition, LEFT_OUT)
+            outcome = outcomes.get(queue.partition, _LEFT_OUT)
             if outcome.code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.accumulator.succeed(queue, outcome.base_offset, outcome.log_append_time)
             else:

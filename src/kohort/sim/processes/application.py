@@ -13,11 +13,11 @@ from typing import Protocol
 
 from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata, SubscriptionPattern
 from kohort.client.failures import ClosedError, CommitFailedError
-from kohort.client.net.metadata import ClusterMetadata
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
 from kohort.member.consumer.standing import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
+from kohort.requests import ClusterMetadata
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.processes.killable_clients import KillableMembership
 

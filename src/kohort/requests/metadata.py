@@ -1,11 +1,26 @@
-"""Immutable metadata of a cluster."""
+"""Metadata: the request, and the responses as an immutable value."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
-from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+
+def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
+    """Return a request for these topics, or for all (None).
+
+    With `create`, the broker creates those that do not exist, if auto-creation is enabled.
+    """
+    # KIP-516: an empty list requests no topics, null requests all.
+    chosen = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    return MetadataRequest(topics=chosen, allow_auto_topic_creation=create)
 
 
 @dataclass(frozen=True, slots=True)
