@@ -85,7 +85,7 @@ def decode_copies(data: bytes | None) -> Copies:
 
 
 def _flat(topics: Iterable[CopiesOfTopic]) -> Iterable[tuple[TopicPartition, int]]:
-    for one in topics:
-        for number, lag in zip(one.partitions, one.lags, strict=False):
+    for topic_copies in topics:
+        for number, lag in zip(topic_copies.partitions, topic_copies.lags, strict=False):
             if lag >= 0:
-                yield TopicPartition(one.topic, number), lag
+                yield TopicPartition(topic_copies.topic, number), lag

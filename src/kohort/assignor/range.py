@@ -44,7 +44,7 @@ class RangeAssignor:
     ) -> Mapping[str, Assignment]:
         """See `RackAware.assign_near`. If racks make no difference, the result is the plain ranges."""
         subscribers = sorted(_subscribers(members, instance_ids).items())
-        rack_of = {member_id: one.rack_id for member_id, one in members.items() if one.rack_id}
+        rack_of = {member_id: member.rack_id for member_id, member in members.items() if member.rack_id}
         near = near_ranges(partitions, dict(subscribers), rack_of, racks)
         if near is None:
             return _plain(partitions, members, subscribers)

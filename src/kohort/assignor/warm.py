@@ -100,17 +100,19 @@ class WarmAssignor:
     ) -> Mapping[str, Assignment]:
         """See `Assignor.assign`."""
         topics = topic_sets(members)
-        claims = {m: Claim(one.owned_partitions, one.generation_id) for m, one in members.items()}
+        claims = {m: Claim(entry.owned_partitions, entry.generation_id) for m, entry in members.items()}
         settled = settle(claims, topics, partitions)
-        told = {member_id: decode_copies(one.user_data) for member_id, one in members.items()}
-        facts = RebalanceInput(settled.owned, {m: one.lags for m, one in told.items()}, topics, self._acceptable_lag)
+        told = {member_id: decode_copies(entry.user_data) for member_id, entry in members.items()}
+        facts = RebalanceInput(
+            settled.owned, {m: entry.lags for m, entry in told.items()}, topics, self._acceptable_lag
+        )
         everything = [
             TopicPartition(topic, number)
             for topic in frozenset().union(*topics.values())
             for number in range(partitions.get(topic, 0))
         ]
         made = warm_up(everything, facts, _evenly(partitions, topics), self._standbys, self._max_warmups)
-        names = {member_id: one.name for member_id, one in told.items() if one.name}
+        names = {member_id: entry.name for member_id, entry in told.items() if entry.name}
         moving = {
             m: set(made.copies[m]).intersection(share).difference(made.now[m]) for m, share in made.wanted.items()
         }
@@ -128,7 +130,8 @@ class WarmAssignor:
             return now
         claimed = frozenset().union(*(claim.partitions for claim in claims.values()))
         return {
-            m: [one for one in share if one not in claimed or settled.owner.get(one) == m] for m, share in now.items()
+            m: [partition for partition in share if partition not in claimed or settled.owner.get(partition) == m]
+            for m, share in now.items()
         }
 
 

@@ -114,9 +114,9 @@ def _wanted(
     for partition, member_id in holder.items():
         held[member_id].append(partition)
     first = even(held)
-    staying = {m: [one for one in share if holder.get(one) == m] for m, share in first.items()}
+    staying = {m: [partition for partition in share if holder.get(partition) == m] for m, share in first.items()}
     room = {m: len(share) - len(staying[m]) for m, share in first.items()}
-    for partition in sorted(one for m, share in first.items() for one in share if holder.get(one) != m):
+    for partition in sorted(moved for m, share in first.items() for moved in share if holder.get(moved) != m):
         nearest = next((m for _, m in having.get(partition, ()) if room[m] and m != holder.get(partition)), None)
         if nearest is not None:
             staying[nearest].append(partition)
@@ -136,7 +136,9 @@ def _copies(
     for member_id, share in now.items():
         # The copy must stay warm until the last owner has revoked the partition.
         has = set(facts.owned[member_id])
-        copies[member_id] = [one for one in share if one not in has and facts.is_warm(member_id, one)]
+        copies[member_id] = [
+            partition for partition in share if partition not in has and facts.is_warm(member_id, partition)
+        ]
     warmups = _warmups(now, wanted_of, facts)[:max_warmups]
     for partition in sorted(warmups):
         copies[wanted_of[partition]].append(partition)
@@ -158,7 +160,9 @@ def _warmups(now: Shares, wanted_of: Mapping[TopicPartition, str], facts: Rebala
         lag = facts.lags[wanted_of[partition]].get(partition)
         return lag is None, lag or 0, partition
 
-    return sorted((one for owner, share in now.items() for one in share if wanted_of[one] != owner), key=rank)
+    return sorted(
+        (partition for owner, share in now.items() for partition in share if wanted_of[partition] != owner), key=rank
+    )
 
 
 class _Standing:

@@ -32,7 +32,7 @@ def check_targets(
                 raise AssignorError(f"it assigns {_name(topics, topic_id)} to {member_id!r}, but that member {why}")
             _take(owners[topic_id], topics, topic_id, member_id, numbers)
     asked = {topic_id for member in members.values() if not member.drained for topic_id in member.topics}
-    short = [one for one in asked & topics.keys() if len(owners[one]) < topics[one].partitions]
+    short = [wanted_id for wanted_id in asked & topics.keys() if len(owners[wanted_id]) < topics[wanted_id].partitions]
     if short:
         topic_id = min(short)
         left = topics[topic_id].partitions - len(owners[topic_id])

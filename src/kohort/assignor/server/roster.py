@@ -135,8 +135,8 @@ class Roster:
 
     def told(self) -> dict[str, Target]:
         """Return the targets of present members that changed since the last call. They are immutable from now on."""
-        for one in self._open:
-            one.target = {topic_id: frozenset(numbers) for topic_id, numbers in one.target.items()}
+        for open_member in self._open:
+            open_member.target = {topic_id: frozenset(numbers) for topic_id, numbers in open_member.target.items()}
         self._open = {}
         self._shares = {}
         self._one = Singletons()
@@ -290,7 +290,9 @@ class Roster:
         for topic in known:
             topic.kinds |= kind.bit
         # Sorted, because the order of a set depends on how it was made, and topics are dealt in this order.
-        self.to_deal.update(dict.fromkeys(sorted((one for one in known if one.free), key=lambda one: one.id.int)))
+        self.to_deal.update(
+            dict.fromkeys(sorted((topic for topic in known if topic.free), key=lambda topic: topic.id.int))
+        )
         self._pools = None
         return kind
 

@@ -107,7 +107,7 @@ class LoadBalancer:
         for part in sorted(parts, key=lambda part: -part.cost):
             winners = [self._lightest(kind) for kind in kinds.get(part.topic_id, ())]
             if winners:
-                winner = min(winners, key=lambda one: (one.total + part.cost / 2) / one.shape.weight)
+                winner = min(winners, key=lambda candidate: (candidate.total + part.cost / 2) / candidate.shape.weight)
                 winner.take(part)
                 heapreplace(self._light[_kind(winner)], (winner.burden, winner.order, winner))
 

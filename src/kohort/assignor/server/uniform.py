@@ -181,7 +181,11 @@ class UniformPlan:
     def _owners(self, pool: Sequence[Topic], kinds: int) -> list[MemberClass]:
         """Return the kinds whose members own partitions of the pool, those with most per member first."""
         shares = [(sum(kind.held.get(topic, 0) for topic in pool), kind) for kind in self.roster.levels.each(kinds)]
-        return [kind for share, kind in sorted(shares, key=lambda one: -one[0] / one[1].size) if share]
+        return [
+            kind
+            for share, kind in sorted(shares, key=lambda share_and_kind: -share_and_kind[0] / share_and_kind[1].size)
+            if share
+        ]
 
     def _unload(self, kind: MemberClass, level: int, kinds: int, only_pool: bool) -> None:
         """Let each member of this kind and load give one partition of the pool, while others have two fewer."""

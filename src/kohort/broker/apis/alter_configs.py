@@ -66,19 +66,19 @@ class _Change:
         `value_now` returns a list's effective value, whatever its source; list operations start from it.
         """
         changed = dict(configs) if self.keeps_the_rest else {}
-        for one in self.operations:
-            operation, text = one.config_operation, one.value or ""
+        for entry in self.operations:
+            operation, text = entry.config_operation, entry.value or ""
             if operation == _SET:
-                changed[one.name] = text
+                changed[entry.name] = text
             elif operation == _DELETE:
-                changed.pop(one.name, None)
+                changed.pop(entry.name, None)
             elif operation not in (_APPEND, _SUBTRACT):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Operation {operation} is unknown.")
-            elif one.name not in settings or not settings[one.name].is_list:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{one.name} is not a list: set its whole value.")
+            elif entry.name not in settings or not settings[entry.name].is_list:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{entry.name} is not a list: set its whole value.")
             else:
                 edit = _append if operation == _APPEND else _subtract
-                changed[one.name] = edit(split_list(value_now(one.name)), split_list(text))
+                changed[entry.name] = edit(split_list(value_now(entry.name)), split_list(text))
         return changed
 
 
@@ -92,7 +92,10 @@ def _subtract(now: Sequence[str], parts: Sequence[str]) -> str:
 
 def incremental(broker: Dependencies, call: Call, request: IncrementalAlterConfigsRequest) -> None:
     """Change the named configs and leave all others as they are."""
-    changes = [_Change(one.resource_type, one.resource_name, one.configs, True) for one in request.resources]
+    changes = [
+        _Change(resource.resource_type, resource.resource_name, resource.configs, True)
+        for resource in request.resources
+    ]
     responses = [
         IncrementalAlterConfigsResourceResponse(
             error_code=code, error_message=message, resource_type=change.kind, resource_name=change.name
@@ -106,12 +109,12 @@ def replace_all(broker: Dependencies, call: Call, request: AlterConfigsRequest) 
     """Set the named configs and reset all others to their defaults."""
     changes = [
         _Change(
-            one.resource_type,
-            one.resource_name,
-            [Operation(name=entry.name, config_operation=_SET, value=entry.value) for entry in one.configs],
+            resource.resource_type,
+            resource.resource_name,
+            [Operation(name=entry.name, config_operation=_SET, value=entry.value) for entry in resource.configs],
             False,
         )
-        for one in request.resources
+        for resource in request.resources
     ]
     responses = [
         AlterConfigsResourceResponse(
@@ -144,10 +147,14 @@ def _outcomes(
 
 
 def _check(change: _Change) -> None:
-    names = [one.name for one in change.operations]
+    names = [operation.name for operation in change.operations]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A config appears twice in the request.")
-    nulls = [one.name for one in change.operations if one.value is None and one.config_operation != _DELETE]
+    nulls = [
+        operation.name
+        for operation in change.operations
+        if operation.value is None and operation.config_operation != _DELETE
+    ]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null is not a value of {', '.join(nulls)}: delete it instead.")
 

@@ -74,7 +74,7 @@ def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
 def _placement(broker: Dependencies, topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
     """Return the placement: as many replicas as the topic's first partition has. Raise KafkaError."""
     factor, brokers = broker.leadership.replicas(topic, 0).factor, len(broker.leadership.registered)
-    assigned = [one.broker_ids for one in wanted.assignments or ()]
+    assigned = [assignment.broker_ids for assignment in wanted.assignments or ()]
     for replicas in assigned:
         check_new_assignment(broker, replicas, factor)
     if not assigned and factor > brokers:

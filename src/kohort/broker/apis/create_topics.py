@@ -43,7 +43,7 @@ def create(broker: Dependencies, call: Call, request: CreateTopicsRequest) -> No
     """Create each topic, independently of the others."""
     named = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}
-    results = [_create(broker, one, request.validate_only, named[name] > 1) for name, one in wanted.items()]
+    results = [_create(broker, new_topic, request.validate_only, named[name] > 1) for name, new_topic in wanted.items()]
     call.reply(CreateTopicsResponse(topics=results))
 
 

@@ -46,8 +46,10 @@ def offsets(broker: Dependencies, call: Call, request: OffsetDeleteRequest) -> N
     for topic in request.topics:
         found = broker.topics.named(topic.name)
         count = 0 if found is None else found.partitions
-        here = [one for one in topic.partitions if 0 <= one.partition_index < count]
-        gone = [one.partition_index for one in topic.partitions if not 0 <= one.partition_index < count]
+        here = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+        gone = [
+            partition.partition_index for partition in topic.partitions if not 0 <= partition.partition_index < count
+        ]
         if here:
             known.topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=here))
         if gone:

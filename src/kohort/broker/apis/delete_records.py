@@ -44,7 +44,11 @@ def handle(broker: Dependencies, call: Call, request: DeleteRecordsRequest) -> N
     Partitions are handled one at a time, because each waits for its disk: other requests, above all heartbeats, are
     handled in between. If the peer closes the connection, the rest of its request is dropped.
     """
-    wanted = {(topic.name, one.partition_index): one for topic in request.topics for one in topic.partitions}
+    wanted = {
+        (topic.name, wanted_partition.partition_index): wanted_partition
+        for topic in request.topics
+        for wanted_partition in topic.partitions
+    }
     topics = {topic.name: DeleteRecordsTopicResult(name=topic.name) for topic in request.topics}
     todo = iter(wanted.items())  # a partition that is named twice is handled and answered once, as in Kafka
     loop = asyncio.get_running_loop()
@@ -57,8 +61,8 @@ def handle(broker: Dependencies, call: Call, request: DeleteRecordsRequest) -> N
             broker.writer.current()  # the writer deletes the files later
             call.reply(DeleteRecordsResponse(topics=list(topics.values())))
             return
-        (name, _), one = following
-        topics[name].partitions.append(_delete(broker, name, one))
+        (name, _), wanted_partition = following
+        topics[name].partitions.append(_delete(broker, name, wanted_partition))
         loop.call_soon(go_on)
 
     go_on()

@@ -49,7 +49,7 @@ def handle(broker: Dependencies, call: Call, request: DescribeConfigsRequest) ->
         results = [_describe(broker, resource, request) for resource in request.resources]
     else:
         results = [
-            _refused(one, ErrorCode.INVALID_REQUEST, "The resource type is unknown.") for one in request.resources
+            _refused(entry, ErrorCode.INVALID_REQUEST, "The resource type is unknown.") for entry in request.resources
         ]
     call.reply(DescribeConfigsResponse(results=results))
 
@@ -141,17 +141,17 @@ def _entry(
 ) -> DescribeConfigsResourceResult:
     counts = setters[0]
     if name in NULL_UNLESS_SET:
-        setters = [one for one in setters if one.source is not Source.DEFAULT]
+        setters = [setter for setter in setters if setter.source is not Source.DEFAULT]
     return DescribeConfigsResourceResult(
         name=name,
         value=counts.text if setters else None,
         read_only=kind == ResourceType.BROKER and not setting.live,
         config_source=counts.source,
         synonyms=[
-            DescribeConfigsSynonym(name=one.name, value=one.text, source=one.source)
-            for one in setters
+            DescribeConfigsSynonym(name=setter.name, value=setter.text, source=setter.source)
+            for setter in setters
             # No broker setting sets the default of a config that only topics have, so that default is no synonym.
-            if one.source is not Source.DEFAULT or one.name in SETTINGS
+            if setter.source is not Source.DEFAULT or setter.name in SETTINGS
         ]
         if request.include_synonyms
         else [],

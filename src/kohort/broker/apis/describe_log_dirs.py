@@ -34,9 +34,9 @@ def handle(broker: Dependencies, call: Call, request: DescribeLogDirsRequest) ->
         wanted = {name: set(range(topic.partitions)) for name, topic in known.items()}
     else:
         wanted = {}
-        for one in request.topics:
-            if one.topic in known:
-                wanted.setdefault(one.topic, set()).update(one.partitions)
+        for requested in request.topics:
+            if requested.topic in known:
+                wanted.setdefault(requested.topic, set()).update(requested.partitions)
     topics = [_sizes(broker, known[name], sorted(partitions)) for name, partitions in wanted.items()]
     total, usable = _space(broker.log_directory)
     directory = DescribeLogDirsResult(

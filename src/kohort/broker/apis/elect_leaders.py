@@ -46,8 +46,8 @@ def handle(broker: Dependencies, call: Call, request: ElectLeadersRequest) -> No
     everything = request.topic_partitions is None
     for name, indexes in _asked(broker, request):
         outcomes = [(index, _outcome(broker, name, index, check, moved)) for index in indexes]
-        told = [one for one in outcomes if not everything or one[1] is not ErrorCode.ELECTION_NOT_NEEDED]
-        results.append(ReplicaElectionResult(topic=name, partition_result=[_result(*one) for one in told]))
+        told = [outcome for outcome in outcomes if not everything or outcome[1] is not ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(ReplicaElectionResult(topic=name, partition_result=[_result(*outcome) for outcome in told]))
     error = ErrorCode.NONE
     try:
         if moved:
@@ -61,7 +61,7 @@ def handle(broker: Dependencies, call: Call, request: ElectLeadersRequest) -> No
 def _asked(broker: Dependencies, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
     if request.topic_partitions is None:
         return [(topic.name, list(range(topic.partitions))) for topic in broker.topics.all().values()]
-    return [(one.topic, one.partitions) for one in request.topic_partitions]
+    return [(requested.topic, requested.partitions) for requested in request.topic_partitions]
 
 
 def _outcome(

@@ -23,14 +23,14 @@ def handle(broker: Dependencies, call: Call, request: FindCoordinatorRequest) ->
         found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
         call.reply(FindCoordinatorResponse(coordinators=found))
         return
-    one = _find(broker, request.key, request.key_type)
+    coordinator = _find(broker, request.key, request.key_type)
     call.reply(
         FindCoordinatorResponse(
-            error_code=one.error_code,
-            error_message=one.error_message or ErrorCode.NONE.sentence,
-            node_id=one.node_id,
-            host=one.host,
-            port=one.port,
+            error_code=coordinator.error_code,
+            error_message=coordinator.error_message or ErrorCode.NONE.sentence,
+            node_id=coordinator.node_id,
+            host=coordinator.host,
+            port=coordinator.port,
         )
     )
 

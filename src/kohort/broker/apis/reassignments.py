@@ -42,18 +42,18 @@ def alter(broker: Dependencies, call: Call, request: AlterPartitionReassignments
     responses = []
     for topic in request.topics:
         answer = ReassignableTopicResponse(name=topic.name, partitions=[])
-        for one in topic.partitions:
+        for partition in topic.partitions:
             try:
-                found = _checked(broker, topic.name, one, request.allow_replication_factor_change)
+                found = _checked(broker, topic.name, partition, request.allow_replication_factor_change)
             except KafkaError as error:
-                answer.partitions.append(_refused(one, error))
+                answer.partitions.append(_refused(partition, error))
                 continue
-            if one.replicas is None:
+            if partition.replicas is None:
                 over.append(found)
             else:
-                wanted[found] = tuple(one.replicas)
+                wanted[found] = tuple(partition.replicas)
             answer.partitions.append(
-                ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
+                ReassignablePartitionResponse(partition_index=partition.partition_index, error_message=None)
             )
         responses.append(answer)
     response = AlterPartitionReassignmentsResponse(

@@ -185,11 +185,11 @@ class DatabaseCluster(ClusterFollower):
         """Let the loader read the partitions that this broker will lead, those of coordinators first."""
         topic = self._store.image.named(OFFSETS_TOPIC)
         first = None if topic is None else topic.topic_id
-        wanted = [one for one in self._logs.wanted() if one not in self._loading]
-        for one in sorted(wanted, key=lambda one: one.topic_id != first):
-            self._loading.add(one)
-            loaded = self._loop.run_in_executor(self._loader, self._logs.load, one)
-            loaded.add_done_callback(partial(self._loaded, one))
+        wanted = [partition for partition in self._logs.wanted() if partition not in self._loading]
+        for partition in sorted(wanted, key=lambda partition: partition.topic_id != first):
+            self._loading.add(partition)
+            loaded = self._loop.run_in_executor(self._loader, self._logs.load, partition)
+            loaded.add_done_callback(partial(self._loaded, partition))
 
     async def _drop_expired_tables(self) -> None:
         """Drop the tables of records that retention has deleted, periodically."""
@@ -202,20 +202,20 @@ class DatabaseCluster(ClusterFollower):
             except OSError as error:
                 log.warning("expired tables are not dropped yet: %s", error)
 
-    def _loaded(self, one: PartitionId, future: "asyncio.Future[SegmentedLog]") -> None:
-        self._loading.discard(one)
+    def _loaded(self, partition: PartitionId, future: "asyncio.Future[SegmentedLog]") -> None:
+        self._loading.discard(partition)
         if self._closing.is_set() or future.cancelled():
             return
         error = future.exception()
         if error is None:
             topic = self._store.image.named(OFFSETS_TOPIC)
-            if not self._logs.loaded(one, future.result()):
+            if not self._logs.loaded(partition, future.result()):
                 self._load_more()  # it may have moved to another broker and back while it was read
-            elif topic is not None and one.topic_id == topic.topic_id:
-                self._broker.groups.lead([one.partition])
+            elif topic is not None and partition.topic_id == topic.topic_id:
+                self._broker.groups.lead([partition.partition])
             return
         if not isinstance(error, KeyError):  # deleted meanwhile
-            log.error("cannot load %s, trying again: %s", one, error, exc_info=not isinstance(error, OSError))
+            log.error("cannot load %s, trying again: %s", partition, error, exc_info=not isinstance(error, OSError))
         self._loop.call_later(_LOAD_AGAIN_S, self._load_more)
 
 

@@ -109,8 +109,8 @@ class DirectoryCluster(ClusterFollower):
 
     def _check_others(self) -> None:
         nodes = self._store.image.nodes
-        others = [one for one in nodes if one != self._broker.node_id]
-        dead = [one for one in others if not self._directory.lives(one)]
+        others = [other for other in nodes if other != self._broker.node_id]
+        dead = [other for other in others if not self._directory.lives(other)]
         # First, because a suspended broker may hold the image's lock, so that nothing can change until it is killed.
         for node_id in others:
             if node_id not in dead:

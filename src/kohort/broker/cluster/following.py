@@ -128,7 +128,7 @@ class ClusterFollower:
             broker.configs_changed(before.configs, image.configs)
         if lead:
             self._lead_more(before, image)
-        if any(one.topic_id in image.deleting for one, _ in image.led_by(broker.node_id)):
+        if any(led.topic_id in image.deleting for led, _ in image.led_by(broker.node_id)):
             self._store.remove_deleted()
             broker.writer.current()
 
@@ -136,9 +136,9 @@ class ClusterFollower:
         topic = image.named(OFFSETS_TOPIC)
         if topic is None or image.leaders[topic.topic_id] == before.leaders.get(topic.topic_id):
             return
-        had = {one for one, _ in before.led_by(self._broker.node_id)}
-        has = [one for one, _ in image.led_by(self._broker.node_id) if one.topic_id == topic.topic_id]
-        self._broker.groups.lead(one.partition for one in has if one not in had)
+        had = {partition for partition, _ in before.led_by(self._broker.node_id)}
+        has = [partition for partition, _ in image.led_by(self._broker.node_id) if partition.topic_id == topic.topic_id]
+        self._broker.groups.lead(partition.partition for partition in has if partition not in had)
 
     # Giving partitions away
 
@@ -149,9 +149,9 @@ class ClusterFollower:
         self._keep_unrequested()
         image = self._store.image
         wanted = [
-            one
-            for one, leader in image.led_by(self._broker.node_id)
-            if leader.following != NOBODY and one.topic_id not in image.deleting
+            partition
+            for partition, leader in image.led_by(self._broker.node_id)
+            if leader.following != NOBODY and partition.topic_id not in image.deleting
         ]
         if wanted:
             self._giving = asyncio.get_running_loop().create_task(self._give(wanted))
@@ -163,7 +163,9 @@ class ClusterFollower:
             return
         self._store.take_back(kept)
         topic = self._store.image.named(OFFSETS_TOPIC)
-        self._broker.groups.lead(one.partition for one in kept if topic is not None and one.topic_id == topic.topic_id)
+        self._broker.groups.lead(
+            partition.partition for partition in kept if topic is not None and partition.topic_id == topic.topic_id
+        )
         log.info("keep %d partitions that were to be given to other brokers", len(kept))
 
     async def _give(self, ones: Collection[PartitionId]) -> None:
@@ -172,12 +174,14 @@ class ClusterFollower:
         try:
             offsets = broker.topics.named(OFFSETS_TOPIC)
             assert offsets is not None
-            broker.groups.give_up(one.partition for one in ones if one.topic_id == offsets.topic_id)
+            broker.groups.give_up(partition.partition for partition in ones if partition.topic_id == offsets.topic_id)
             self._store.stop_leading(ones)
             logs = broker.topics.release_topic(ones)
             broker.waiting_fetches.moved(logs)
             await broker.writer.drain()
-            closed = [one for one in ones if not self._store.compacts(one)]  # the next attempt gives the others
+            closed = [
+                partition for partition in ones if not self._store.compacts(partition)
+            ]  # the next attempt gives the others
             self._store.close_stopped(closed)
             self._store.given_up(closed, await self._change(lambda image: image.given(closed)))
             log.info("gave %d partitions to other brokers", len(closed))
@@ -199,7 +203,7 @@ class ClusterFollower:
         if self._giving is not None:
             await self._giving
         node_id = self._broker.node_id
-        led = [one for one, _ in self._store.image.led_by(node_id)]
+        led = [partition for partition, _ in self._store.image.led_by(node_id)]
         self._store.stop_leading(led)
         try:
             self._store.close_stopped(led)

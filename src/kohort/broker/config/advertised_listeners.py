@@ -60,7 +60,7 @@ def is_wildcard(host: str) -> bool:
         found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST) if host else []
     except (OSError, UnicodeError):
         return False  # a name
-    return any(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_unspecified for one in found)
+    return any(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_unspecified for address in found)
 
 
 def machine_name() -> str:

@@ -82,22 +82,22 @@ class FollowerReads:
 
     # The leader's part
 
-    def preferred(self, topic: Topic, partition: int, one: PartitionLog, rack: str) -> int:
+    def preferred(self, topic: Topic, partition: int, partition_log: PartitionLog, rack: str) -> int:
         """Return the replica that a consumer in that rack should read from; LEADER if that is this broker."""
         if not self._selects or self._store is None or not rack or rack == self._broker.rack:
             return LEADER
         leadership, here = self._broker.leadership, self._broker.node_id
         nodes = [leadership.node(node_id) for node_id in leadership.replicas(topic, partition).in_sync]
         near = [node.node_id for node in nodes if node is not None and node.rack == rack and node.node_id != here]
-        if not near or not self._tell(PartitionId(topic.topic_id, partition), one):
+        if not near or not self._tell(PartitionId(topic.topic_id, partition), partition_log):
             return LEADER
         return near[partition % len(near)]
 
-    def _tell(self, partition: PartitionId, one: PartitionLog) -> bool:
+    def _tell(self, partition: PartitionId, partition_log: PartitionLog) -> bool:
         """Publish how far the partition can be read, now and whenever that changes."""
         assert self._store is not None
         known = self._told.get(partition)
-        if known is not None and known[0] is one:
+        if known is not None and known[0] is partition_log:
             return True
         if known is not None:
             self._forget(partition)
@@ -106,21 +106,28 @@ class FollowerReads:
         except OSError as error:
             self._trouble(partition, "%s cannot be read from its replicas, only from its leader: %s", error)
             return False
-        self._told[partition], self._of_log[one] = (one, writer), partition
+        self._told[partition], self._of_log[partition_log] = (partition_log, writer), partition
         return self._write(partition)
 
     def settled(self, logs: Iterable[PartitionLog]) -> None:
         """Publish how far these logs can now be read, so that the other brokers know it before any client does."""
         if self._of_log:
-            for one in logs:
-                partition = self._of_log.get(one)
+            for partition_log in logs:
+                partition = self._of_log.get(partition_log)
                 if partition is not None:
                     self._write(partition)
 
     def _write(self, partition: PartitionId) -> bool:
-        one, writer = self._told[partition]
+        partition_log, writer = self._told[partition]
         try:
-            writer.write(PublishedOffsets(partition.topic_id, one.leader_epoch, one.start_offset, one.stable_offset))
+            writer.write(
+                PublishedOffsets(
+                    partition.topic_id,
+                    partition_log.leader_epoch,
+                    partition_log.start_offset,
+                    partition_log.stable_offset,
+                )
+            )
         except OSError as error:
             self._trouble(partition, "cannot tell the replicas of %s how far it can be read, trying again: %s", error)
             return False
@@ -128,81 +135,85 @@ class FollowerReads:
         return True
 
     def _forget(self, partition: PartitionId) -> None:
-        one, writer = self._told.pop(partition)
-        del self._of_log[one]
+        partition_log, writer = self._told.pop(partition)
+        del self._of_log[partition_log]
         writer.close()
 
     # The other brokers' part
 
     def log(self, topic: Topic, partition: int) -> FollowerLog | None:
         """Return the readable log of a partition that another broker leads; None if only its leader can serve it."""
-        one = PartitionId(topic.topic_id, partition)
-        if self._store is None or not self._may_read(topic, one):
+        partition_id = PartitionId(topic.topic_id, partition)
+        if self._store is None or not self._may_read(topic, partition_id):
             return None
-        found = self._refreshed(topic, one)
+        found = self._refreshed(topic, partition_id)
         if found is not None:
-            self._used[one] = self.clock()
+            self._used[partition_id] = self.clock()
         return found
 
-    def _refreshed(self, topic: Topic, one: PartitionId) -> FollowerLog | None:
+    def _refreshed(self, topic: Topic, partition: PartitionId) -> FollowerLog | None:
         assert self._store is not None
-        found = self._followed.get(one)
-        if found is not None and found.leader_epoch != self._broker.leadership.leader(topic, one.partition).epoch:
-            self._close(one)
+        found = self._followed.get(partition)
+        if found is not None and found.leader_epoch != self._broker.leadership.leader(topic, partition.partition).epoch:
+            self._close(partition)
             found = None
         try:
             if found is None:
-                found = self._followed[one] = self._store.follow_log(one)
-                self._used[one] = self.clock()
+                found = self._followed[partition] = self._store.follow_log(partition)
+                self._used[partition] = self.clock()
             if found.refresh():
-                self._readable_again(one)
+                self._readable_again(partition)
                 return found
         except FileNotFoundError:  # its leader has not published a mark yet
             return None
         except OSError as error:
-            self._trouble(one, "%s cannot be read here, only from its leader: %s", error)
-        self._close(one)
+            self._trouble(partition, "%s cannot be read here, only from its leader: %s", error)
+        self._close(partition)
         return None
 
-    def _may_read(self, topic: Topic, one: PartitionId) -> bool:
-        exists = 0 <= one.partition < topic.partitions
-        return exists and self._broker.node_id in self._broker.leadership.replicas(topic, one.partition).in_sync
+    def _may_read(self, topic: Topic, partition: PartitionId) -> bool:
+        exists = 0 <= partition.partition < topic.partitions
+        return exists and self._broker.node_id in self._broker.leadership.replicas(topic, partition.partition).in_sync
 
     def look(self) -> None:
         """Publish changed offsets, wake the fetches that wait for them, and close unread logs. Called periodically."""
-        for one, (led, _) in list(self._told.items()):
-            if self._led(one) is led:
-                self._write(one)
+        for partition, (led, _) in list(self._told.items()):
+            if self._led(partition) is led:
+                self._write(partition)
             else:
-                self._forget(one)
+                self._forget(partition)
         parked = self._broker.waiting_fetches
         woken, self._closed = self._closed, []
-        for one, followed in list(self._followed.items()):
+        for partition, followed in list(self._followed.items()):
             before = followed.stable_offset, followed.start_offset
-            topic = self._broker.topics.with_id(one.topic_id)
-            if topic is None or not self._may_read(topic, one) or self._refreshed(topic, one) is not followed:
-                self._close(one)
+            topic = self._broker.topics.with_id(partition.topic_id)
+            if (
+                topic is None
+                or not self._may_read(topic, partition)
+                or self._refreshed(topic, partition) is not followed
+            ):
+                self._close(partition)
             elif followed.is_behind or (followed.stable_offset, followed.start_offset) != before:
                 woken.append(followed)
-            elif self.clock() - self._used[one] > _IDLE_S and not parked.watches(followed):
-                self._close(one)
+            elif self.clock() - self._used[partition] > _IDLE_S and not parked.watches(followed):
+                self._close(partition)
         parked.moved([*woken, *self._closed])
         self._closed = []
 
-    def _led(self, one: PartitionId) -> PartitionLog | None:
-        topic = self._broker.topics.with_id(one.topic_id)
-        return None if topic is None else self._broker.topics.log(topic, one.partition)
+    def _led(self, partition: PartitionId) -> PartitionLog | None:
+        topic = self._broker.topics.with_id(partition.topic_id)
+        return None if topic is None else self._broker.topics.log(topic, partition.partition)
 
-    def _close(self, one: PartitionId) -> None:
-        found = self._followed.pop(one, None)
+    def _close(self, partition: PartitionId) -> None:
+        found = self._followed.pop(partition, None)
         if found is not None:
             found.close()
-            self._used.pop(one, None)
+            self._used.pop(partition, None)
             self._closed.append(found)
 
     def close(self) -> None:
         """Close all files."""
-        for one in list(self._told):
-            self._forget(one)
-        for one in list(self._followed):
-            self._close(one)
+        for partition in list(self._told):
+            self._forget(partition)
+        for partition in list(self._followed):
+            self._close(partition)

@@ -191,8 +191,8 @@ class FetchSessions:
         if oldest is not None and now - oldest.used_at > _EVICTED_AFTER_MS:
             self.close(oldest.id)
             return True
-        old = [one for one in self._sessions.values() if now - one.created_at > _EVICTED_AFTER_MS]
-        smallest = min(old, key=lambda one: (len(one.places), one.id), default=None)
+        old = [candidate for candidate in self._sessions.values() if now - candidate.created_at > _EVICTED_AFTER_MS]
+        smallest = min(old, key=lambda candidate: (len(candidate.places), candidate.id), default=None)
         if smallest is None or len(smallest.places) >= size:
             return False
         self.close(smallest.id)

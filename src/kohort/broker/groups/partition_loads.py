@@ -125,8 +125,14 @@ class PartitionLoads:
 
         starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
         ends = await self._offsets(wanted, OffsetSpec.LATEST)
-        known = {one: _Extent(starts[one].offset, ends[one].offset) for one in wanted if one in starts and one in ends}
-        self._elsewhere = {one: self._elsewhere[one] for one in wanted if one in self._elsewhere} | known
+        known = {
+            candidate: _Extent(starts[candidate].offset, ends[candidate].offset)
+            for candidate in wanted
+            if candidate in starts and candidate in ends
+        }
+        self._elsewhere = {
+            candidate: self._elsewhere[candidate] for candidate in wanted if candidate in self._elsewhere
+        } | known
 
     async def _offsets(
         self, wanted: Collection[TopicPartition], spec: "OffsetSpec"

@@ -58,12 +58,12 @@ class TopicsImage:
     def _topics(self) -> Iterator[Topic]:
         """Yield all topics. An unchanged topic is the same object as before, which has already computed its hash."""
         before, self._known = self._known, {}
-        for one in self._broker.topics.all().values():
-            shape = TopicShape(one.partitions, self._racks(one), one.name)
-            topic = before.get(one.topic_id)
+        for current in self._broker.topics.all().values():
+            shape = TopicShape(current.partitions, self._racks(current), current.name)
+            topic = before.get(current.topic_id)
             if topic is None or topic.shape != shape:
-                topic = Topic(one.name, one.topic_id, shape)
-            self._known[one.topic_id] = topic
+                topic = Topic(current.name, current.topic_id, shape)
+            self._known[current.topic_id] = topic
             yield topic
 
     def _racks(self, topic: LogTopic) -> tuple[frozenset[str], ...] | None:
@@ -74,6 +74,8 @@ class TopicsImage:
             return None
         if self._broker.config.text("replica.selector.class") == RACK_AWARE:
             replicas = (leadership.replicas(topic, partition).in_sync for partition in range(topic.partitions))
-            return tuple(frozenset[str]().union(*(rack_of.get(one, ()) for one in nodes)) for nodes in replicas)
+            return tuple(
+                frozenset[str]().union(*(rack_of.get(broker_id, ()) for broker_id in nodes)) for nodes in replicas
+            )
         leaders = (leadership.leader(topic, partition).node_id for partition in range(topic.partitions))
         return tuple(rack_of.get(node_id, frozenset()) for node_id in leaders)

@@ -167,7 +167,7 @@ class Topics:
 
     def release_topic(self, partitions: Iterable[tuple[UUID, int]]) -> list[PartitionLog]:
         """Release partitions that other brokers now lead; return the logs that were open."""
-        found = [self._logs.pop(one, None) for one in partitions]
+        found = [self._logs.pop(entry, None) for entry in partitions]
         return [log for log in found if log is not None]
 
     def _keep(self, topic: Topic) -> None:

@@ -60,11 +60,11 @@ def with_records(
     if not kept:
         return sealed(header.without_records(), [])
     if delete_horizon is None:
-        parts = [data[one.start : one.end] for one in kept]
+        parts = [data[kept_record.start : kept_record.end] for kept_record in kept]
     else:
-        parts = [_shifted(data, one, one.timestamp - delete_horizon) for one in kept]
+        parts = [_shifted(data, kept_record, kept_record.timestamp - delete_horizon) for kept_record in kept]
     records = compress(header.codec, b"".join(parts))
-    newest = header.max_timestamp if header.is_log_append_time else max(one.timestamp for one in kept)
+    newest = header.max_timestamp if header.is_log_append_time else max(kept_record.timestamp for kept_record in kept)
     return sealed(header.with_records(len(records), len(kept), newest, delete_horizon), [records])
 
 
