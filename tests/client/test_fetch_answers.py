@@ -202,7 +202,7 @@ async def test_bytes_that_are_no_batch_are_raised_and_not_fetched_again(damage: 
         await eventually(lambda: bool(here.news))
         await eventually(lambda: not fetches())
         assert len(here.requests) == 1
-        with pytest.raises(BatchError, match=r"t-0 at offset 0: .*; seek past it to go on without it") as raised:
+        with pytest.raises(BatchError, match=r"t-0 at offset 0: .*; seek past it to skip it") as raised:
             here.fetcher.take(10)
         assert isinstance(raised.value, KafkaError) and raised.value.code is ErrorCode.CORRUPT_MESSAGE
         assert state.position == 0

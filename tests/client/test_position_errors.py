@@ -76,6 +76,7 @@ async def test_a_partition_whose_leader_may_have_moved_is_asked_for_after_pauses
         here.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, ZERO)
         (state,) = here.add(ZERO)
         state.failures = 2
+        await here.cluster.refresh(["t"])
         before = here.link.asked[METADATA]
         here.positioner.go_on()
         await eventually(lambda: state.failures == 3)

@@ -182,11 +182,10 @@ class Positioner:
     # -- errors
 
     def _failed(self, lookup: Operation, states: list[PartitionState], error: KohortError) -> None:
-        """Schedule another attempt after a backoff; log or raise the error according to the error table."""
+        """Set the time of the next attempt, and log or raise the error according to the error table."""
         for state in states:
             state.failures += 1
             state.retry_at = self._loop.time() + back_off(self._options, state.failures)
-            self._later.by(state.retry_at)
         if not isinstance(error, KafkaError) or reaction(lookup, error.code) is Reaction.RAISE:
             self._untold.add(states, error)
             self._on_news()

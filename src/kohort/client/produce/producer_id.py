@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from kohort.client.net.backoff import back_off
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
 from kohort.client.options import ProducerOptions
@@ -64,7 +65,7 @@ class ProducerIdAssignment:
                 self._failures.failed([f"client={self._options.client_id}"], problem.code, problem.sentence)
                 if not self._on_failure(problem) or not problem.retriable:
                     break
-                await asyncio.sleep(self._options.retry_backoff_ms * 2 ** min(failures, 3) / 1000)
                 failures += 1
+                await asyncio.sleep(back_off(self._options, failures))
         self._task = None
         self._on_done()

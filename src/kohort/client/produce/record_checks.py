@@ -63,7 +63,7 @@ def _check_bytes(what: str, given: object) -> None:
 
 def _header_size(header: Any) -> int:
     if not isinstance(header, tuple | list) or len(header) != 2 or not isinstance(header[0], str):
-        raise InvalidRecordError(f"{header!r} is not a header: pass  (name, bytes) pairs.")
+        raise InvalidRecordError(f"{header!r} is not a header: pass (name, bytes) pairs.")
     name, content = header
     if content is not None:
         _check_bytes(f"header {name!r}", content)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import partial
 
 from kohort.client.net.alarm import EarliestTimer
+from kohort.client.net.backoff import back_off
 from kohort.client.net.cluster import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
@@ -248,12 +249,9 @@ class Sender:
             self._give_up(queue, problem)
             return
         queue.problem = problem
-        delay = min(
-            self._options.retry_backoff_ms * 2 ** min(max(batch.attempts, 1) - 1, 16),
-            self._options.retry_backoff_max_ms,
-        )
-        _log.info("again in %d ms: partition=%s %s", delay, queue.partition, problem)
-        queue.put_back(now + delay / 1000)
+        delay = back_off(self._options, max(batch.attempts, 1))
+        _log.info("again in %d ms: partition=%s %s", delay * 1000, queue.partition, problem)
+        queue.put_back(now + delay)
 
     def _give_up(self, queue: PartitionQueue, problem: KafkaError) -> None:
         batch = queue.in_flight
