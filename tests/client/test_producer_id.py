@@ -14,8 +14,8 @@ import pytest
 from kohort import ErrorCode, KafkaError
 from kohort.client import Cluster
 from kohort.client.options import ProducerOptions, read_options
-from kohort.client.produce.batches import ProducerId
 from kohort.client.produce.producer_id import ProducerIdAssignment
+from kohort.requests import ProducerId
 from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
