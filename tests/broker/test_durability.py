@@ -25,7 +25,7 @@ class Slow(MemoryStore):
         super().__init__()
         self.syncs = 0
         self.go = threading.Event()
-        self.error: OSError | None = None
+        self.error: Exception | None = None
 
     def sync(self, pending: Pending) -> None:
         self.syncs += 1
@@ -103,11 +103,63 @@ async def test_the_last_moment_before_a_sync_still_belongs_to_it(store: Slow, lo
 
 
 async def test_asking_for_a_commit_with_nothing_to_write_finishes_it(store: Slow) -> None:
-    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    flushed: list[int] = []
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: flushed.append(len(moved)))
     commit = writer.current()
     await writer.close()
     assert commit.done
     assert store.syncs == 0
+    assert flushed == [0], "readers are throttled until something is flushed"
+
+
+async def test_a_writer_that_is_closed_leaves_no_thread(store: Slow, log: PartitionLog) -> None:
+    before = set(threading.enumerate())
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    store.go.set()
+    append(log)
+    writer.current()
+    await writer.close()
+    assert log.stable_offset == 1
+    assert set(threading.enumerate()) <= before
+
+
+async def test_what_is_appended_at_the_last_moment_fails_with_the_sync_before_it(
+    store: Slow, log: PartitionLog
+) -> None:
+    # Were it written after the failure, a restart would find what was refused.
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    append(log)
+    writer.current()
+    while not store.syncs:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    outcomes: list[str] = []
+    writer.current_first().then(lambda: outcomes.append("kept"), lambda: outcomes.append("lost"))
+    writer.before_take(lambda: append(log))
+    store.error = OSError(errno.ENOSPC, "full")
+    store.go.set()
+    await writer.drain()
+    assert outcomes == ["lost"]
+    store.error = None
+    append(log)
+    writer.current()
+    await writer.close()
+    assert log.stable_offset == 1
+
+
+async def test_a_mistake_of_ours_in_a_sync_is_reported_and_is_no_answer(store: Slow, log: PartitionLog) -> None:
+    # Whether the records are on disk is not known, so the requests that wait get neither a success nor an error.
+    mistake = ValueError("a mistake of ours")
+    reported: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.set_result(context["exception"]))
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    append(log)
+    told: list[str] = []
+    writer.current().then(lambda: told.append("kept"), lambda: told.append("lost"))
+    store.error = mistake
+    store.go.set()
+    async with asyncio.timeout(20):
+        assert await reported is mistake
+    assert told == []
 
 
 async def test_one_who_cannot_be_told_keeps_nobody_else_waiting(store: Slow, log: PartitionLog) -> None:

@@ -124,8 +124,6 @@ class Writer:
         if pending is None:
             GroupCommit.finish((first, commit), failed=False)
             self._flushed(())
-            if self._waits:
-                self._schedule()
             return
         if pending.is_last:
             self._divided = None
