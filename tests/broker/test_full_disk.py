@@ -162,4 +162,4 @@ async def test_a_journal_that_cannot_be_kept_stops_no_group(
         alone = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
         assert (await peer.ask(alone, 2, SyncGroupResponse)).error_code == ErrorCode.NONE
     await broker.stop()
-    assert "journal of rebalances cannot be kept" in caplog.text
+    assert "the journal of rebalances cannot be written" in caplog.text
