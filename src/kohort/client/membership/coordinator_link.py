@@ -52,7 +52,7 @@ class CoordinatorLink:
     def send(self, send: Send) -> None:
         """Send a request. Responded or RequestFailed follows."""
         connection = self._connection
-        if connection is None or not connection.open:
+        if connection is None:
             self._loop.call_soon(self._handle, RequestFailed(send.request))
             return
         if self._held_back:
@@ -64,13 +64,8 @@ class CoordinatorLink:
             return
         try:
             answer = connection.send(send.message, send.timeout_ms)
-        except KafkaError as problem:
-            self._loop.call_soon(self._handle, RequestFailed(send.request, problem.code))
-            return
-        except EncodeError:
-            # The broker's version of the request lacks a field, such as a subscription regex, which
-            # Kafka 3.9 does not support.
-            self._loop.call_soon(self._handle, RequestFailed(send.request, ErrorCode.UNSUPPORTED_VERSION))
+        except (KafkaError, EncodeError) as problem:
+            self._loop.call_soon(self._handle, RequestFailed(send.request, _code(problem)))
             return
         if isinstance(send.message, _HELD_BACK):
             self._held_back.add(send.request)
@@ -104,16 +99,16 @@ class CoordinatorLink:
 
     def _answered(self, request: int, done: asyncio.Future[Any]) -> None:
         self._held_back.discard(request)
-        problem = None if done.cancelled() else done.exception()
+        problem = done.exception()
         if self._answers.pop(request, None) is None:
             return
         if problem is None:
             self._heard(done.result())
             self._handle(Responded(request, done.result()))
         else:
-            refusal = _checked(problem)
-            self._failed(refusal.code, refusal.sentence)
-            self._handle(RequestFailed(request, refusal.code))
+            assert isinstance(problem, KafkaError)
+            self._failed(problem.code, problem.sentence)
+            self._handle(RequestFailed(request, problem.code))
 
     def _heard(self, response: Message) -> None:
         """Log errors that prevent the coordinator from working. The member handles its own errors."""
@@ -133,16 +128,16 @@ class CoordinatorLink:
         try:
             connection = await self._cluster.connection_to(peer, f"{self._purpose} aside")
             response = await connection.send(send.message, send.timeout_ms)
-        except KafkaError as problem:
-            self._handle(RequestFailed(send.request, problem.code))
+        except (KafkaError, EncodeError) as problem:
+            self._handle(RequestFailed(send.request, _code(problem)))
         else:
             self._handle(Responded(send.request, response))
 
 
-def _checked(problem: BaseException) -> KafkaError:
-    if not isinstance(problem, KafkaError):
-        raise problem
-    return problem
+def _code(problem: KafkaError | EncodeError) -> ErrorCode:
+    # A request cannot be encoded if the broker's version of it lacks a field, such as a
+    # subscription regex, which Kafka 3.9 does not support.
+    return problem.code if isinstance(problem, KafkaError) else ErrorCode.UNSUPPORTED_VERSION
 
 
 def _codes(response: Message) -> set[ErrorCode]:

@@ -1,0 +1,326 @@
+"""A member's link to its coordinator: each request gets one event, from a broker in the test's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+
+from kohort import Cluster, ErrorCode
+from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.member import CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
+from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.client.link import Link, another_link, linked_broker
+
+OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, API_VERSIONS = 8, 10, 11, 12, 13, 18
+CONSUMER_HEARTBEAT = 68
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=6_000,
+    rebalance_timeout_ms=6_000,
+    group_instance_id="i",
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+)
+LEAVE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="nobody")])
+
+
+def commit(*topics: str) -> OffsetCommitRequest:
+    """What a consumer without a group sends."""
+    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=[one]) for name in topics],
+    )
+
+
+@dataclass
+class Member:
+    """The link under test, and the events that it causes."""
+
+    cluster: Cluster
+    broker: Link
+    events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.link = CoordinatorLink(self.cluster, "g", self.events.put_nowait)
+
+    async def next(self) -> Event:
+        async with asyncio.timeout(5):
+            return await self.events.get()
+
+    async def find(self) -> Event:
+        self.link.find()
+        return await self.next()
+
+    def send(self, message: Message) -> int:
+        number: int = next(self.numbers)
+        before = self.events.qsize()
+        self.link.send(Send(number, message))
+        assert self.events.qsize() == before, "no event comes before the call has returned"
+        return number
+
+    async def ask(self, message: Message) -> Event:
+        self.send(message)
+        return await self.next()
+
+    async def answered(self, message: Message) -> int:
+        """Send it; return the error code of its answer."""
+        event = await self.ask(message)
+        assert isinstance(event, Responded)
+        return getattr(event.response, "error_code", 0)
+
+    async def asked(self, key: int, times: int = 1) -> None:
+        """Wait until the broker got this request so many times."""
+        async with asyncio.timeout(5):
+            while self.broker.asked[key] < times:  # noqa: ASYNC110  the link has no event for it
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def member() -> AsyncIterator[Member]:
+    async with (
+        linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link),
+        Cluster.of(f"127.0.0.1:{link.port}") as cluster,
+    ):
+        broker.topics.create("t", 1)
+        made = Member(cluster, link)
+        yield made
+        await made.link.stop()
+        await made.link.close()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line.partition(" after ")[0].partition(": group=")[0] for line in caplog.messages if "coordinator" in line]
+
+
+async def test_a_request_to_the_coordinator_that_was_found_is_answered(member: Member) -> None:
+    assert await member.find() == CoordinatorFound()
+    event = await member.ask(BEAT)
+    assert isinstance(event, Responded)
+    assert (event.request, type(event.response)) == (1, HeartbeatResponse)
+
+
+async def test_without_a_connection_a_request_fails(member: Member) -> None:
+    assert await member.ask(BEAT) == RequestFailed(1, ErrorCode.NETWORK_EXCEPTION)
+    await member.find()
+    for connection in member.cluster.connections:
+        connection.abort("the test cuts it")
+    assert await member.ask(BEAT) == RequestFailed(2, ErrorCode.NETWORK_EXCEPTION)
+
+
+@pytest.mark.parametrize(("key", "message"), [(HEARTBEAT, BEAT), (OFFSET_COMMIT, commit("t"))])
+async def test_a_request_that_breaks_off_fails_and_is_logged(
+    member: Member, key: int, message: Message, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "kohort.client.membership")
+    member.broker.cut_at = {key: [False]}
+    await member.find()
+    assert await member.ask(message) == RequestFailed(1, ErrorCode.NETWORK_EXCEPTION)
+    assert said(caplog) == ["no coordinator"]
+    assert "; the member looks for it and asks again (NETWORK_EXCEPTION)" in caplog.text
+    await member.find()
+    await member.ask(message)
+    assert said(caplog) == ["no coordinator", "the coordinator answers again"]
+
+
+async def test_a_coordinator_that_cannot_be_found_is_an_event(member: Member, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    member.broker.change[FIND_COORDINATOR] = refuse
+    assert await member.find() == CoordinatorUnavailable(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert said(caplog) == ["no coordinator"]
+
+
+# Requests behind one that the broker holds
+
+
+async def test_a_request_behind_a_join_takes_another_connection(member: Member) -> None:
+    member.broker.held[JOIN_GROUP] = asyncio.Event()
+    await member.find()
+    joining = member.send(JOIN)
+    assert await member.answered(LEAVE) == 0
+    assert await member.answered(BEAT) == ErrorCode.UNKNOWN_MEMBER_ID
+    member.broker.held[JOIN_GROUP].set()
+    event = await member.next()
+    assert isinstance(event, Responded) and event.request == joining
+
+
+async def test_other_requests_are_sent_one_behind_the_other(member: Member) -> None:
+    await member.find()
+    await member.ask(JOIN)
+    open_before = len(member.cluster.connections)
+    member.broker.held[HEARTBEAT] = asyncio.Event()
+    first, second = member.send(BEAT), member.send(LEAVE)
+    await member.asked(LEAVE_GROUP)
+    assert len(member.cluster.connections) == open_before
+    member.broker.held[HEARTBEAT].set()
+    assert [getattr(await member.next(), "request", None) for _ in range(2)] == [first, second]
+
+
+async def test_a_request_beside_a_join_may_fail(member: Member) -> None:
+    member.broker.held[JOIN_GROUP] = asyncio.Event()
+    member.broker.cut_at = {LEAVE_GROUP: [False]}
+    await member.find()
+    member.send(JOIN)
+    assert await member.ask(LEAVE) == RequestFailed(2, ErrorCode.NETWORK_EXCEPTION)
+
+
+# Versions
+
+
+@pytest.mark.parametrize("beside_a_join", [False, True])
+@pytest.mark.parametrize("speaks", [False, True])
+async def test_a_request_that_the_broker_does_not_support_fails(
+    member: Member, speaks: bool, beside_a_join: bool
+) -> None:
+    # A version without the field of a subscription by pattern is no better than none.
+    def older(answer: Any, client: str | None) -> None:
+        if not speaks:
+            answer.api_keys = [one for one in answer.api_keys if one.api_key != CONSUMER_HEARTBEAT]
+        for one in answer.api_keys:
+            if one.api_key == CONSUMER_HEARTBEAT:
+                one.max_version = 0
+
+    member.broker.change[API_VERSIONS] = older
+    member.broker.held[JOIN_GROUP] = asyncio.Event()
+    await member.find()
+    if beside_a_join:
+        member.send(JOIN)
+    number = member.send(ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_regex="t.*"))
+    assert await member.next() == RequestFailed(number, ErrorCode.UNSUPPORTED_VERSION)
+
+
+# A coordinator that moves
+
+
+async def test_a_coordinator_that_is_found_where_it_was_goes_on(member: Member) -> None:
+    member.broker.held[HEARTBEAT] = asyncio.Event()
+    await member.find()
+    beat = member.send(BEAT)
+    assert await member.find() == CoordinatorFound()
+    member.broker.held[HEARTBEAT].set()
+    event = await member.next()
+    assert isinstance(event, Responded) and event.request == beat
+
+
+async def test_what_the_old_coordinator_has_not_answered_fails_when_it_moved(member: Member) -> None:
+    member.broker.held[HEARTBEAT] = asyncio.Event()
+    await member.find()
+    async with another_link(member.broker) as elsewhere:
+
+        def moved(answer: Any, client: str | None) -> None:
+            answer.coordinators[0].node_id, answer.coordinators[0].port = 77, elsewhere.port
+
+        beat = member.send(BEAT)
+        member.broker.change[FIND_COORDINATOR] = moved
+        assert await member.find() == CoordinatorFound()
+        assert await member.next() == RequestFailed(beat, ErrorCode.NETWORK_EXCEPTION)
+        assert await member.answered(BEAT) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert elsewhere.asked[HEARTBEAT] == 1
+        await member.link.close()
+
+
+# The end
+
+
+async def test_after_it_stops_nothing_happens_any_more(member: Member) -> None:
+    for key in (JOIN_GROUP, LEAVE_GROUP):
+        member.broker.held[key] = asyncio.Event()
+    await member.find()
+    member.send(JOIN)
+    member.send(LEAVE)  # beside the join
+    member.broker.held[FIND_COORDINATOR] = asyncio.Event()
+    member.link.find()
+    await member.asked(FIND_COORDINATOR, 2)
+    await member.asked(LEAVE_GROUP)
+    await member.link.stop()
+    running = {task.get_name() for task in asyncio.all_tasks()}
+    assert not running & {"kohort-find g", "kohort-aside"}
+    open_before = len(member.cluster.connections)
+    await member.link.close()
+    await asyncio.sleep(0)
+    assert len(member.cluster.connections) == open_before - 1
+    for held in member.broker.held.values():
+        held.set()
+    await member.cluster.close()
+    assert member.events.empty()
+
+
+async def test_a_link_that_found_nothing_can_be_ended(member: Member) -> None:
+    await member.link.stop()
+    await member.link.close()
+    assert member.events.empty()
+
+
+# What is logged
+
+
+async def test_a_coordinator_that_cannot_work_is_logged_until_the_same_request_succeeds(
+    member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "kohort.client.membership")
+
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.topics[0].partitions[0].error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    await member.find()
+    member.broker.change[OFFSET_COMMIT] = refuse
+    await member.ask(commit("t"))
+    assert said(caplog) == ["no coordinator"]
+    # A heartbeat that succeeds does not show that commits work.
+    await member.ask(BEAT)
+    assert said(caplog) == ["no coordinator"]
+    del member.broker.change[OFFSET_COMMIT]
+    await member.ask(commit("t"))
+    assert said(caplog) == ["no coordinator", "the coordinator answers again"]
+    # From now on, a failure of the connection ends with any answer.
+    member.broker.cut_at = {HEARTBEAT: [False]}
+    await member.ask(BEAT)
+    await member.find()
+    await member.ask(BEAT)
+    assert said(caplog) == ["no coordinator", "the coordinator answers again"] * 2
+
+
+async def test_a_refused_heartbeat_is_logged_if_the_coordinator_cannot_work(
+    member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID]
+
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.error_code = codes.pop(0)
+
+    member.broker.change[HEARTBEAT] = refuse
+    await member.find()
+    await member.ask(BEAT)
+    assert said(caplog) == ["no coordinator"]
+    await member.ask(BEAT)  # the coordinator works: it knows its members
+    assert said(caplog) == ["no coordinator", "the coordinator answers again"]
+
+
+async def test_a_commit_for_a_topic_that_is_unknown_says_nothing_about_the_coordinator(
+    member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    await member.find()
+    event = await member.ask(commit("missing"))
+    assert isinstance(event, Responded)
+    assert said(caplog) == []
