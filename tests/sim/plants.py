@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from kohort.broker.apis import find_coordinator
 from kohort.broker.groups import shard as broker_shard
 from kohort.broker.groups.error_answers import refusal
+from kohort.coordinator import GroupShard, Token, classic_protocol
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import group as classic_group
 from kohort.coordinator.classic import join, join_phase, membership, sessions
@@ -24,6 +25,7 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import GroupMetadataKey
 from kohort.wire.messages.find_coordinator import Coordinator
+from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.sim.planting import plant
 
 # Who may do what
@@ -48,7 +50,11 @@ def a_commit_before_the_rebalance_is_refused(patch: MonkeyPatch) -> None:
 
 @plant("S5")
 def a_heartbeat_of_a_stranger_is_taken(patch: MonkeyPatch) -> None:
-    patch.setattr(coordinator_shard, "heartbeat_or_hold", lambda groups, request, now, token: ErrorCode.NONE)
+
+    def accepted(shard: GroupShard, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode:
+        return ErrorCode.NONE
+
+    patch.setattr(GroupShard, "heartbeat", accepted)
 
 
 @plant("S12", hint=1)
@@ -66,7 +72,7 @@ def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> Non
 
 @plant("S13")
 def a_join_touches_another_group(patch: MonkeyPatch) -> None:
-    real = join.join
+    real = classic_protocol.join
 
     def join_and_more(groups: Any, request: Any, context: Any, now: int, out: Effects) -> None:
         real(groups, request, context, now, out)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.groups import Group, Groups
+from kohort.coordinator.subscriptions import CONSUMER
 from kohort.errors import ErrorCode
 from kohort.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from kohort.wire.messages.list_groups import ListedGroup, ListGroupsRequest

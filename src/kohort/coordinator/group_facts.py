@@ -1,7 +1,8 @@
 """What the prompt room asks about the groups of a `GroupShard`, and the rules that answer held heartbeats."""
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.membership import current_answer, heartbeat
+from kohort.coordinator.classic.membership import current_answer
+from kohort.coordinator.classic_protocol import heartbeat
 from kohort.coordinator.config import GroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.heartbeat import answer_earlier_heartbeat

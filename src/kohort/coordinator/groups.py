@@ -8,6 +8,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage
@@ -58,6 +59,13 @@ class Groups:
             group.offsets = old.offsets
             self._unlist(old)
         return group
+
+    def start_classic(self, group_id: str, out: Effects) -> ClassicGroup:
+        """Create an empty classic group. `out` deletes the records of an empty consumer group with that ID."""
+        old = self.consumer(group_id)
+        if old is not None:
+            out.records += no_group(old)
+        return self.make_classic(group_id)
 
     def drop_if_forgettable(self, group: Group) -> None:
         """Forget a group that has no members, no offsets and no record in the log."""

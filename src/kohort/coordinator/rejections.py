@@ -6,14 +6,12 @@ the normal protocol (UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRES
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER, are_readable
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.config import GroupConfig, MigrationPolicy
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import MemberFacts, MemberRefused
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.subscriptions import are_readable
 from kohort.errors import ErrorCode
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -33,6 +31,21 @@ _FOR_PEOPLE = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RefusingGroup:
+    """What a group that rejects a classic member requires of its members."""
+
+    max_size: int
+    max_size_setting: str
+    """Name of the setting that limits its size."""
+    protocol_type: str | None
+    """Protocol type that members must have; None for any."""
+    assignors: Collection[str]
+    """Assignors that all classic members support."""
+    migration_policy: MigrationPolicy | None = None
+    """Policy that must allow migration, if the group has members that use the consumer protocol."""
+
+
 def subscription_size(protocols: Mapping[str, bytes]) -> int:
     """Return the total size of a classic member's subscriptions for all its assignors, in bytes."""
     return sum(map(len, protocols.values()))
@@ -47,8 +60,8 @@ def too_large(size: int, limit: int) -> str:
 
 
 def join_refused_because(
-    groups: Groups,
-    group: ClassicGroup | ConsumerGroup | None,
+    config: GroupConfig,
+    group: RefusingGroup,
     request: JoinGroupRequest,
     protocols: Mapping[str, bytes],
     code: ErrorCode,
@@ -58,20 +71,16 @@ def join_refused_because(
     """Record why a JoinGroup was rejected with `code`, if a change of configuration is required."""
     if code not in _FOR_PEOPLE:
         return
-    config = groups.config
     match code:
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
-            size, name = config.max_size, "group.max.size"
-            if isinstance(group, ConsumerGroup):
-                size, name = config.consumer_max_size, "group.consumer.max.size"
-            reason = f"the group has all {size} members that {name} allows"
+            reason = f"the group has all {group.max_size} members that {group.max_size_setting} allows"
         case ErrorCode.INVALID_SESSION_TIMEOUT:
             reason = (
                 f"its session.timeout.ms {request.session_timeout_ms} is not between {config.min_session_timeout_ms}"
                 f" (group.min.session.timeout.ms) and {config.max_session_timeout_ms} (group.max.session.timeout.ms)"
             )
         case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            reason = _why_inconsistent(groups, group, request.protocol_type, protocols)
+            reason = _why_inconsistent(group, request.protocol_type, protocols)
         case _:
             reason = too_large(subscription_size(protocols), config.max_subscription_bytes)
     facts = MemberFacts(request.member_id, context.client_id, context.client_host, request.group_instance_id)
@@ -88,42 +97,20 @@ def heartbeat_refused_because(
         out.events.append(MemberRefused(request.group_id, facts, code.name, reason))
 
 
-def _why_inconsistent(
-    groups: Groups,
-    group: ClassicGroup | ConsumerGroup | None,
-    protocol_type: str,
-    protocols: Mapping[str, bytes],
-) -> str:
-    policy = groups.config.consumer_migration_policy
-    is_consumer = isinstance(group, ConsumerGroup) and bool(group.members)
-    if is_consumer and not (policy.upgrades or policy.downgrades):
+def _why_inconsistent(group: RefusingGroup, protocol_type: str, protocols: Mapping[str, bytes]) -> str:
+    policy, expected = group.migration_policy, group.protocol_type
+    if policy is not None and not (policy.upgrades or policy.downgrades):
         return (
             "the group uses the consumer protocol, the member the classic one, and group.consumer.migration.policy"
             f" is {policy.value}"
         )
-    expected = CONSUMER if is_consumer else _protocol_type(group)
     if not protocol_type or not protocols:
         return "it names no assignor"
     if expected is not None and protocol_type != expected:
         return f"its protocol type is {protocol_type}, the group's {expected}"
     if not are_readable(protocol_type, protocols):
         return "its subscription cannot be read: the bytes are not those of the consumer protocol"
-    return f"its assignors {_listed(protocols)} have none in common with {_listed(_common(group))} of the group"
-
-
-def _protocol_type(group: ClassicGroup | ConsumerGroup | None) -> str | None:
-    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
-        return group.protocol_type
-    return None
-
-
-def _common(group: ClassicGroup | ConsumerGroup | None) -> Collection[str]:
-    """Return the assignors that every member of the group supports."""
-    if isinstance(group, ClassicGroup):
-        return group.common_protocols
-    if isinstance(group, ConsumerGroup):
-        return [name for name, members in group.classic_protocols.items() if members == group.classic_members]
-    return ()
+    return f"its assignors {_listed(protocols)} have none in common with {_listed(group.assignors)} of the group"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -4,13 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.join import join
 from kohort.coordinator.classic.join_phase import begin_and_proceed, turn_away
-from kohort.coordinator.classic.membership import heartbeat, leave
 from kohort.coordinator.classic.new_partitions import topics_grown
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.sync import sync
+from kohort.coordinator.classic_protocol import heartbeat, join, leave, sync
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer.describe import describe_consumer_groups
 from kohort.coordinator.consumer.group import ConsumerGroup

@@ -7,9 +7,9 @@ from dataclasses import replace
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.rebalance import Rebalance
 from kohort.coordinator.classic.states import PREDECESSORS, GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
 from kohort.coordinator.effects import Record
 from kohort.coordinator.prompt import FormerMembers, RebalanceNotice, RestartingMembers
+from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import GroupMetadataValue

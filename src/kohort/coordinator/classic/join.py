@@ -1,39 +1,34 @@
 """JoinGroup: admission of members to a classic group, and answers to members that rejoin."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin, complete_if_all_joined, proceed
-from kohort.coordinator.classic.member import Member, protocols_of
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.records import empty_generation
 from kohort.coordinator.classic.replies import join_refused, joined, rejoined_as
 from kohort.coordinator.classic.sessions import expect_heartbeat, expect_within
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static_members import fence, keep_new_id, take_over
-from kohort.coordinator.classic.subscriptions import are_readable, assigned_partitions, change, owned_partitions
-from kohort.coordinator.consumer.classic_members import join_as_classic_member, last_place
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicProtocolState
-from kohort.coordinator.consumer.migration import downgrade_for
-from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone, MemberRejoined, RebalanceReason
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import empty_generation
-from kohort.coordinator.rejections import TOO_LARGE, join_refused_because, subscription_size
+from kohort.coordinator.rejections import TOO_LARGE, RefusingGroup, join_refused_because, subscription_size
+from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.messages.join_group import JoinGroupRequest
 
 _REBALANCE_TIMEOUT = 1
-"""First version of JoinGroup with a rebalance timeout; before it, the session timeout served as one."""
+"""First version of JoinGroup with a rebalance timeout; before it, the session timeout served as attempt."""
 _MEMBER_ID_REQUIRED = 4
 """First version of JoinGroup in which a first join only hands out a member ID (KIP-394)."""
 
 
 @dataclass(slots=True)
-class _Join:
+class JoinAttempt:
     """One JoinGroup that is being handled."""
 
     request: JoinGroupRequest
@@ -49,57 +44,47 @@ class _Join:
         return self.request.rebalance_timeout_ms
 
 
-def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
-    """Answer one JoinGroup, or park it."""
-    one = _Join(request, context, protocols_of(request.protocols), now)
-    found = groups.get(request.group_id)
-    if isinstance(found, ConsumerGroup) and found.members and not _out_of_bounds(groups, request):
-        holder = last_place(groups, found, request, one.protocols)
-        if holder is None:
-            patience = one.rebalance_timeout_ms
-            join_as_classic_member(groups, found, request, one.protocols, patience, context, now, out)
-            return
-        side = ClassicProtocolState(request.session_timeout_ms, tuple(one.protocols.items()))
-        found = downgrade_for(groups, found, holder, side, context, now, out)
-    group = found if isinstance(found, ClassicGroup) else None
-    error = _refusal(groups, group, one)
+def join(groups: ClassicGroups, attempt: JoinAttempt, out: Effects) -> None:
+    """Answer one JoinGroup for a classic group, or park it."""
+    request, context, now = attempt.request, attempt.context, attempt.now
+    group = groups.classic(request.group_id)
+    error = _refusal(groups, group, attempt)
     if error:
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and group is not None:
             _turn_away(groups, group, request.member_id, now, out)
         member_id = "" if error is ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id
         out.replies[context.token] = join_refused(error, member_id, context.api_version)
-        join_refused_because(groups, found, request, one.protocols, error, context, out)
+        refusing = RefusingGroup(groups.config.max_size, "group.max.size", *_votes(group))
+        join_refused_because(groups.config, refusing, request, attempt.protocols, error, context, out)
         return
     if group is None:
-        if isinstance(found, ConsumerGroup):
-            out.records += no_group(found)
-        group = groups.make_classic(request.group_id)
+        group = groups.start_classic(request.group_id, out)
         # As in Kafka, the group is recorded before a client receives its ID: a failover must not forget the request.
         out.records.append(empty_generation(group, 0, now))
     if request.member_id in group.pending:
-        _enter(groups, group, request.member_id, one, out)
+        _enter(groups, group, request.member_id, attempt, out)
     elif request.member_id:
-        _join_again(groups, group, group.members[request.member_id], one, out)
+        _join_again(groups, group, group.members[request.member_id], attempt, out)
     elif request.group_instance_id is not None:
-        _join_static(groups, group, request.group_instance_id, one, out)
+        _join_static(groups, group, request.group_instance_id, attempt, out)
     elif context.api_version >= _MEMBER_ID_REQUIRED:
-        _hand_out_id(groups, group, one, out)
+        _hand_out_id(groups, group, attempt, out)
     else:
-        _enter(groups, group, f"{context.client_id}-{groups.fresh_id()}", one, out)
+        _enter(groups, group, f"{context.client_id}-{groups.fresh_id()}", attempt, out)
 
 
-def _refusal(groups: Groups, group: ClassicGroup | None, one: _Join) -> ErrorCode:
-    config, request = groups.config, one.request
-    error = _out_of_bounds(groups, request)
+def _refusal(groups: ClassicGroups, group: ClassicGroup | None, attempt: JoinAttempt) -> ErrorCode:
+    config, request = groups.config, attempt.request
+    error = out_of_bounds(groups, request)
     if error:
         return error
     if group is None and request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group is not None and not _has_room(groups, group, request):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
-    if subscription_size(one.protocols) > config.max_subscription_bytes:
+    if subscription_size(attempt.protocols) > config.max_subscription_bytes:
         return TOO_LARGE
-    if not _fits(group, one):
+    if not _fits(group, attempt):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group is None or not request.member_id:
         return ErrorCode.NONE
@@ -108,7 +93,15 @@ def _refusal(groups: Groups, group: ClassicGroup | None, one: _Join) -> ErrorCod
     return group.check_member(request.member_id, request.group_instance_id)
 
 
-def _out_of_bounds(groups: Groups, request: JoinGroupRequest) -> ErrorCode:
+def _votes(group: ClassicGroup | None) -> tuple[str | None, Collection[str]]:
+    """Return the protocol type that a member must have, if any, and the assignors that all members support."""
+    if group is None:
+        return None, ()
+    return (None if group.state is GroupState.EMPTY else group.protocol_type), group.common_protocols
+
+
+def out_of_bounds(groups: ClassicGroups, request: JoinGroupRequest) -> ErrorCode:
+    """Return the error for a group ID or a session timeout that no group accepts, or NONE."""
     config = groups.config
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -117,18 +110,18 @@ def _out_of_bounds(groups: Groups, request: JoinGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _fits(group: ClassicGroup | None, one: _Join) -> bool:
+def _fits(group: ClassicGroup | None, attempt: JoinAttempt) -> bool:
     """Return whether the member supports an assignor of all members and its subscriptions are readable for a leader."""
-    protocol_type, protocols = one.request.protocol_type, one.protocols
+    protocol_type, protocols = attempt.request.protocol_type, attempt.protocols
     if group is None:
         return bool(protocol_type and protocols) and are_readable(protocol_type, protocols)
     if not group.supports(protocol_type, protocols):
         return False
-    known = group.members.get(one.request.member_id)
+    known = group.members.get(attempt.request.member_id)
     return (known is not None and known.protocols == protocols) or are_readable(protocol_type, protocols)
 
 
-def _has_room(groups: Groups, group: ClassicGroup, request: JoinGroupRequest) -> bool:
+def _has_room(groups: ClassicGroups, group: ClassicGroup, request: JoinGroupRequest) -> bool:
     """Return whether group.max.size allows one more member.
 
     During a rebalance, only members that have joined count. So the last members to join are
@@ -146,7 +139,7 @@ def _has_room(groups: Groups, group: ClassicGroup, request: JoinGroupRequest) ->
     return member_id in group.members or len(group.members) < groups.config.max_size
 
 
-def _turn_away(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+def _turn_away(groups: ClassicGroups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
     """Remove a member that exceeds group.max.size; the join phase may complete without it."""
     group.pending.pop(member_id, None)
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
@@ -160,89 +153,89 @@ def _turn_away(groups: Groups, group: ClassicGroup, member_id: str, now: Millis,
 # New members
 
 
-def _hand_out_id(groups: Groups, group: ClassicGroup, one: _Join, out: Effects) -> None:
+def _hand_out_id(groups: ClassicGroups, group: ClassicGroup, attempt: JoinAttempt, out: Effects) -> None:
     """Hand out an ID to join with (KIP-394), so that a client whose answer is lost leaves no ghost member."""
     if len(group.pending) >= groups.config.max_pending_members:
         oldest = next(iter(group.pending))
         del group.pending[oldest]
         out.timers[PendingMemberTimeout(group.group_id, oldest)] = None
-    member_id = f"{one.context.client_id}-{groups.fresh_id()}"
+    member_id = f"{attempt.context.client_id}-{groups.fresh_id()}"
     group.pending[member_id] = None
-    out.timers[PendingMemberTimeout(group.group_id, member_id)] = one.now + one.request.session_timeout_ms
-    refused = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, one.context.api_version)
-    out.replies[one.context.token] = refused
+    out.timers[PendingMemberTimeout(group.group_id, member_id)] = attempt.now + attempt.request.session_timeout_ms
+    refused = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, attempt.context.api_version)
+    out.replies[attempt.context.token] = refused
     if groups.prompt is not None:
-        groups.prompt.new_member_arrived(group, one.now, out)
+        groups.prompt.new_member_arrived(group, attempt.now, out)
 
 
-def _enter(groups: Groups, group: ClassicGroup, member_id: str, one: _Join, out: Effects) -> None:
+def _enter(groups: ClassicGroups, group: ClassicGroup, member_id: str, attempt: JoinAttempt, out: Effects) -> None:
     """Add a new member and rebalance."""
     member = Member(
         member_id=member_id,
-        instance_id=one.request.group_instance_id,
-        client_id=one.context.client_id,
-        client_host=one.context.client_host,
-        session_timeout_ms=one.request.session_timeout_ms,
-        rebalance_timeout_ms=one.rebalance_timeout_ms,
-        protocols=one.protocols,
-        client=one.context.client,
+        instance_id=attempt.request.group_instance_id,
+        client_id=attempt.context.client_id,
+        client_host=attempt.context.client_host,
+        session_timeout_ms=attempt.request.session_timeout_ms,
+        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
+        protocols=attempt.protocols,
+        client=attempt.context.client,
         is_new=True,
     )
     prompt = groups.prompt
-    if prompt is not None and not one.request.member_id:
-        prompt.new_member_arrived(group, one.now, out)
-    wait_until = None if prompt is None else prompt.new_members_until(group, one.now)
+    if prompt is not None and not attempt.request.member_id:
+        prompt.new_member_arrived(group, attempt.now, out)
+    wait_until = None if prompt is None else prompt.new_members_until(group, attempt.now)
     cause = Cause.MEMBER_JOINED if group.members else Cause.FIRST_MEMBER
-    began = begin(groups, group, RebalanceReason(cause, member_id, one.request.reason), one.now, out)
+    began = begin(groups, group, RebalanceReason(cause, member_id, attempt.request.reason), attempt.now, out)
     if began:
         group.rebalance.notice.new_members_until = wait_until
     else:
         group.rebalance.member_added = True
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
-    group.add(member, one.request.protocol_type)
+    group.add(member, attempt.request.protocol_type)
     # The member cannot send heartbeats before it knows its generation, so nothing shows whether its client is
     # alive. A client that gives up and joins again would leave a ghost member per attempt: the wait is bounded.
-    expect_within(groups, group, member, groups.config.new_member_join_timeout_ms, one.now, out)
-    _park(groups, group, member, one, out)
-    proceed(groups, group, began, one.now, out)
+    expect_within(groups, group, member, groups.config.new_member_join_timeout_ms, attempt.now, out)
+    _park(groups, group, member, attempt, out)
+    proceed(groups, group, began, attempt.now, out)
 
 
 # Known members
 
 
-def _join_again(groups: Groups, group: ClassicGroup, member: Member, one: _Join, out: Effects) -> None:
-    cause = change(one.request.protocol_type, member.protocols, one.protocols)
+def _join_again(groups: ClassicGroups, group: ClassicGroup, member: Member, attempt: JoinAttempt, out: Effects) -> None:
+    cause = change(attempt.request.protocol_type, member.protocols, attempt.protocols)
     if cause is None and group.state is not GroupState.PREPARING_REBALANCE:
         # The leader may know of a change that is not in its subscription, such as new partitions of a topic. While
         # its assignment is awaited it knows of no such change: its last answer was lost.
         if group.state is GroupState.COMPLETING_REBALANCE or member.member_id != group.leader_id:
-            out.replies[one.context.token] = joined(group, member.member_id)
+            out.replies[attempt.context.token] = joined(group, member.member_id)
             return
         cause = Cause.LEADER_REJOINED
-    why = RebalanceReason(cause or Cause.MEMBER_JOINED, member.member_id, one.request.reason)
-    began = begin(groups, group, why, one.now, out)
-    _update(group, member, one)
-    _park(groups, group, member, one, out)
-    proceed(groups, group, began, one.now, out)
+    why = RebalanceReason(cause or Cause.MEMBER_JOINED, member.member_id, attempt.request.reason)
+    began = begin(groups, group, why, attempt.now, out)
+    _update(group, member, attempt)
+    _park(groups, group, member, attempt, out)
+    proceed(groups, group, began, attempt.now, out)
 
 
-def _update(group: ClassicGroup, member: Member, one: _Join) -> None:
-    group.set_protocols(member, one.protocols)
-    member.client = one.context.client
-    member.session_timeout_ms = one.request.session_timeout_ms
-    member.rebalance_timeout_ms = one.rebalance_timeout_ms  # for static members, too (KAFKA-14009)
+def _update(group: ClassicGroup, member: Member, attempt: JoinAttempt) -> None:
+    group.set_protocols(member, attempt.protocols)
+    member.client = attempt.context.client
+    member.session_timeout_ms = attempt.request.session_timeout_ms
+    member.rebalance_timeout_ms = attempt.rebalance_timeout_ms  # for static members, too (KAFKA-14009)
 
 
-def _park(groups: Groups, group: ClassicGroup, member: Member, one: _Join, out: Effects) -> None:
+def _park(groups: ClassicGroups, group: ClassicGroup, member: Member, attempt: JoinAttempt, out: Effects) -> None:
     """Park the join until all members have joined. An earlier join of the member was abandoned by its client."""
     joining = group.rebalance.joining
     earlier = joining.get(member.member_id)
     if earlier is not None:
         refused = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version)
         groups.answer(earlier, refused, out)
-    joining[member.member_id] = groups.park(one.context)
-    member.joined_at = one.now
-    owned = owned_partitions(one.request.protocol_type, member.protocols)
+    joining[member.member_id] = groups.park(attempt.context)
+    member.joined_at = attempt.now
+    owned = owned_partitions(attempt.request.protocol_type, member.protocols)
     out.events.append(MemberRejoined(group.group_id, member.facts, owned))
 
 
@@ -256,30 +249,36 @@ def _owes_partitions(group: ClassicGroup, member: Member) -> bool:
     return bool(owned and owned - assigned_partitions(group.protocol_type, member.assignment))
 
 
-def _join_static(groups: Groups, group: ClassicGroup, instance_id: str, one: _Join, out: Effects) -> None:
+def _join_static(
+    groups: ClassicGroups, group: ClassicGroup, instance_id: str, attempt: JoinAttempt, out: Effects
+) -> None:
     """Let a static member join; if it was restarted, it takes over from its previous incarnation (KIP-345)."""
     member_id = f"{instance_id}-{groups.fresh_id()}"
     old_id = group.static_ids.get(instance_id)
     if old_id is None:
-        _enter(groups, group, member_id, one, out)
+        _enter(groups, group, member_id, attempt, out)
         keep_new_id(group, instance_id, member_id, out)
         return
     old_leader_id = group.leader_id
     unfinished = _owes_partitions(group, group.members[old_id])
     fence(groups, group, old_id, out)
     member = group.rename(old_id, member_id)
-    _update(group, member, one)
-    expect_heartbeat(groups, group, member, one.now, out)
+    _update(group, member, attempt)
+    expect_heartbeat(groups, group, member, attempt.now, out)
     if group.state is GroupState.STABLE and group.vote() == group.protocol and not unfinished:
-        take_over(group, one.now, out)
-        reply = rejoined_as(group, member_id, old_leader_id, one.context.api_version)
-        out.replies[one.context.token] = reply
+        take_over(group, attempt.now, out)
+        reply = rejoined_as(group, member_id, old_leader_id, attempt.context.api_version)
+        out.replies[attempt.context.token] = reply
         return
     # In CompletingRebalance the leader is about to assign to the old ID, so the new one would get nothing
     # (KAFKA-9801): all members must join again.
     began = begin(
-        groups, group, RebalanceReason(Cause.STATIC_MEMBER_RETURNED, member_id, one.request.reason), one.now, out
+        groups,
+        group,
+        RebalanceReason(Cause.STATIC_MEMBER_RETURNED, member_id, attempt.request.reason),
+        attempt.now,
+        out,
     )
     keep_new_id(group, instance_id, member_id, out)
-    _park(groups, group, member, one, out)
-    proceed(groups, group, began, one.now, out)
+    _park(groups, group, member, attempt, out)
+    proceed(groups, group, began, attempt.now, out)

@@ -6,14 +6,14 @@ The assignment follows in `sync`.
 from collections.abc import Callable
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.rebalance import Rebalance
+from kohort.coordinator.classic.records import empty_generation
 from kohort.coordinator.classic.replies import join_refused, joined, sync_refused
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason, RebalanceStarted
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import empty_generation
 from kohort.coordinator.timers import (
     HeldSyncsDue,
     InitialDelay,
@@ -26,7 +26,7 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
-def begin(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> bool:
+def begin(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> bool:
     """Ask all members to rejoin, unless a rebalance is in its join phase already.
 
     The caller then changes the members and calls `proceed`. Returns whether a rebalance began.
@@ -52,7 +52,7 @@ def begin(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis
     return True
 
 
-def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: Effects) -> None:
+def proceed(groups: ClassicGroups, group: ClassicGroup, began: bool, now: Millis, out: Effects) -> None:
     """Complete the join phase or wait, after a change of the expected or joined members.
 
     Only the start of a rebalance sets its deadline; members that join later do not extend it.
@@ -72,12 +72,14 @@ def proceed(groups: Groups, group: ClassicGroup, began: bool, now: Millis, out: 
         out.timers[RebalanceTimeout(group.group_id)] = now + group.rebalance_timeout_ms
 
 
-def begin_and_proceed(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def begin_and_proceed(
+    groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects
+) -> None:
     """Begin a rebalance for a change of the members that has already been made."""
     proceed(groups, group, begin(groups, group, why, now, out), now, out)
 
 
-def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def complete_if_all_joined(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Complete the join phase when all have joined; the initial one lasts its delay unless known members return."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -87,13 +89,13 @@ def complete_if_all_joined(groups: Groups, group: ClassicGroup, now: Millis, out
         groups.prompt.members_changed(group, now)
 
 
-def _have_returned(groups: Groups, group: ClassicGroup, now: Millis) -> bool:
+def _have_returned(groups: ClassicGroups, group: ClassicGroup, now: Millis) -> bool:
     """Return whether all former members of an empty group are back, so that it need not wait for more."""
     members = ((member.instance_id, member.client_id) for member in group.members.values())
     return groups.prompt is not None and groups.prompt.have_returned(group, members, now)
 
 
-def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def initial_delay_passed(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Extend the initial delay in steps while members keep joining, up to the rebalance timeout."""
     rebalance = group.rebalance
     if group.state is not GroupState.PREPARING_REBALANCE or not rebalance.initial:
@@ -108,13 +110,13 @@ def initial_delay_passed(groups: Groups, group: ClassicGroup, now: Millis, out: 
         complete(groups, group, now, out)
 
 
-def rebalance_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def rebalance_timed_out(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Complete the join phase without the members that have not joined."""
     if group.state is GroupState.PREPARING_REBALANCE:
         complete(groups, group, now, out)
 
 
-def complete(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def complete(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Form the next generation from the members that have joined, answer them, and wait for the assignment.
 
     Static members stay in the group even if they have not joined: they may be restarting, and only their
@@ -149,7 +151,7 @@ def _become_empty(group: ClassicGroup, now: Millis, out: Effects) -> None:
     out.events.append(AssignmentMade(group.group_id, group.generation + 1, None, "", (), {}))
 
 
-def _start_generation(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def _start_generation(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     group.generation += 1
     group.protocol = group.vote()
     group.transition_to(GroupState.COMPLETING_REBALANCE)
@@ -163,7 +165,7 @@ def _start_generation(groups: Groups, group: ClassicGroup, now: Millis, out: Eff
     out.timers[SyncTimeout(group.group_id)] = now + group.rebalance_timeout_ms
 
 
-def turn_away(groups: Groups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects) -> None:
+def turn_away(groups: ClassicGroups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects) -> None:
     """Reject all parked requests of a rebalance that will not complete here, with `code(member_id)`."""
     for member_id, parked in group.rebalance.joining.items():
         groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)

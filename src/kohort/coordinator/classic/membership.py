@@ -1,16 +1,13 @@
 """Liveness and removal of members: heartbeats, LeaveGroup, session timeouts, and expiry of unused member IDs."""
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin_and_proceed, complete_if_all_joined
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.sessions import expect_heartbeat, has_expired
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.classic_members import heartbeat_of_classic_member
-from kohort.coordinator.consumer.fencing import remove_by_leave_group
-from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, MemberGone, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -25,11 +22,9 @@ _POLL_TIMEOUT = "poll timeout"
 """Part of the Java consumer's reason if the application did not poll within max.poll.interval.ms."""
 
 
-def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
-    """Renew a member's session and return the answer. The cheapest and most frequent request."""
-    group = groups.by_id.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        return heartbeat_of_classic_member(groups, group, request, now)
+def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+    """Renew a member's session and return the answer."""
+    group = groups.classic(request.group_id)
     code = current_answer(groups, request)
     if group is not None and (code is ErrorCode.NONE or code is ErrorCode.REBALANCE_IN_PROGRESS):
         member = group.members[request.member_id]
@@ -37,7 +32,7 @@ def heartbeat(groups: Groups, request: HeartbeatRequest, now: Millis) -> ErrorCo
     return code
 
 
-def current_answer(groups: Groups, request: HeartbeatRequest) -> ErrorCode:
+def current_answer(groups: ClassicGroups, request: HeartbeatRequest) -> ErrorCode:
     """Return the current answer to a heartbeat of a classic group's member, even one received earlier."""
     group = groups.by_id.get(request.group_id)
     if not isinstance(group, ClassicGroup):
@@ -55,7 +50,7 @@ def current_answer(groups: Groups, request: HeartbeatRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+def session_timed_out(groups: ClassicGroups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
     """Remove a member whose session has ended; for any other, the timer is set again."""
     member = group.members.get(member_id)
     if member is None or not has_expired(group, member, now, out):
@@ -67,31 +62,35 @@ def session_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: 
     remove_lost(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
 
 
-def remove_lost(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def remove_lost(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
     """Remove a member that is presumed dead."""
     _remove(groups, group, why, out)
     _go_on_without(groups, group, why, now, out)
 
 
-def pending_member_timed_out(groups: Groups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+def pending_member_timed_out(
+    groups: ClassicGroups, group: ClassicGroup, member_id: str, now: Millis, out: Effects
+) -> None:
     """Forget a member ID that was never used; the other members no longer wait for it (KAFKA-7909)."""
     if member_id in group.pending:
         del group.pending[member_id]
         complete_if_all_joined(groups, group, now, out)
 
 
-def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+def leaving_members(request: LeaveGroupRequest, context: RequestContext) -> list[MemberIdentity]:
+    """Return the members that a LeaveGroup names, in the form of any version."""
+    return [MemberIdentity(member_id=request.member_id)] if context.api_version < _BATCH else request.members
+
+
+def leave(
+    groups: ClassicGroups, request: LeaveGroupRequest, context: RequestContext, now: Millis, out: Effects
+) -> None:
     """Remove one or several members, each with its own result, and then rebalance once."""
-    identities = [MemberIdentity(member_id=request.member_id)] if context.api_version < _BATCH else request.members
+    identities = leaving_members(request, context)
     if not request.group_id:
         out.replies[context.token] = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return
-    group = groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        out.replies[context.token] = _left(
-            identities, remove_by_leave_group(groups, group, identities, now, out), context
-        )
-        return
+    group = groups.classic(request.group_id)
     errors: list[ErrorCode] = []
     gone: list[RebalanceReason] = []
     for identity in identities:
@@ -106,7 +105,7 @@ def leave(groups: Groups, request: LeaveGroupRequest, context: RequestContext, n
             # The client leaves before it has used the ID that it got; only a running rebalance waited for it.
             del group.pending[identity.member_id]
             out.timers[PendingMemberTimeout(group.group_id, identity.member_id)] = None
-    out.replies[context.token] = _left(identities, errors, context)
+    out.replies[context.token] = leave_response(identities, errors, context)
     if group is not None and gone:
         _go_on_without(groups, group, gone[0], now, out)
     elif group is not None:
@@ -128,7 +127,10 @@ def _who_leaves(group: ClassicGroup | None, identity: MemberIdentity) -> tuple[E
     return error, None if error else identity.member_id
 
 
-def _left(identities: list[MemberIdentity], errors: list[ErrorCode], context: RequestContext) -> LeaveGroupResponse:
+def leave_response(
+    identities: list[MemberIdentity], errors: list[ErrorCode], context: RequestContext
+) -> LeaveGroupResponse:
+    """Return the response with one error per member that leaves."""
     if context.api_version < _BATCH:
         return LeaveGroupResponse(error_code=errors[0])
     members = [
@@ -145,7 +147,7 @@ def _cause(identity: MemberIdentity) -> Cause:
     return Cause.POLL_TIMEOUT if _POLL_TIMEOUT in reason else Cause.MEMBER_LEFT
 
 
-def _remove(groups: Groups, group: ClassicGroup, why: RebalanceReason, out: Effects) -> None:
+def _remove(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, out: Effects) -> None:
     """Remove a member; answer its parked requests so that the client joins again under a new ID."""
     member_id = why.member_id
     assert member_id is not None
@@ -161,7 +163,7 @@ def _remove(groups: Groups, group: ClassicGroup, why: RebalanceReason, out: Effe
     out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
 
 
-def _go_on_without(groups: Groups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def _go_on_without(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
     """Rebalance after a removal; in the join phase, complete it if it waited only for the removed member."""
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         begin_and_proceed(groups, group, why, now, out)

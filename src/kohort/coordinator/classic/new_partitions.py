@@ -7,17 +7,17 @@ new ones after a moment is asked to rejoin.
 """
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin_and_proceed
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER, assigned_partitions
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.subscriptions import CONSUMER, assigned_partitions
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.model import Millis
 
 
-def topics_grown(groups: Groups, old: MetadataImage, now: Millis, out: Effects) -> None:
+def topics_grown(groups: ClassicGroups, old: MetadataImage, now: Millis, out: Effects) -> None:
     """Schedule a check of the classic groups that read a topic which has more partitions than before."""
     if old is UNKNOWN or groups.prompt is None:
         return
@@ -36,7 +36,7 @@ def _has_grown(name: str, old: MetadataImage, new: MetadataImage) -> bool:
     return after.shape.partitions > before.shape.partitions
 
 
-def growth_due(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def growth_due(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Ask the members to rejoin if partitions are still unassigned. Done once, as the assignor may intend it."""
     if groups.prompt is None:
         return
@@ -46,7 +46,7 @@ def growth_due(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -
         begin_and_proceed(groups, group, RebalanceReason(Cause.TOPICS_CHANGED), now, out)
 
 
-def _leaves_out(groups: Groups, group: ClassicGroup) -> bool:
+def _leaves_out(groups: ClassicGroups, group: ClassicGroup) -> bool:
     topics = group.subscribed_topics()
     if not topics:
         return False  # the group has other members now, perhaps with another protocol type

@@ -5,20 +5,20 @@ fires, and is set again if the deadline has moved.
 """
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import SessionTimeout
 from kohort.model import Millis
 
 
-def expect_heartbeat(groups: Groups, group: ClassicGroup, member: Member, now: Millis, out: Effects) -> None:
+def expect_heartbeat(groups: ClassicGroups, group: ClassicGroup, member: Member, now: Millis, out: Effects) -> None:
     """Start a new session."""
     expect_within(groups, group, member, member.session_timeout_ms, now, out)
 
 
 def expect_within(
-    groups: Groups, group: ClassicGroup, member: Member, timeout_ms: Millis, now: Millis, out: Effects
+    groups: ClassicGroups, group: ClassicGroup, member: Member, timeout_ms: Millis, now: Millis, out: Effects
 ) -> None:
     """Set the deadline for the member's next heartbeat."""
     member.session_deadline = now + timeout_ms

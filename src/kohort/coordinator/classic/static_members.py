@@ -3,20 +3,20 @@
 from copy import copy
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.records import generation
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.sync import assignment_made
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, MemberGone
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import generation
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
-def fence(groups: Groups, group: ClassicGroup, old_id: str, out: Effects) -> None:
+def fence(groups: ClassicGroups, group: ClassicGroup, old_id: str, out: Effects) -> None:
     """Reject parked requests under the old ID: only one member may hold an instance ID (KAFKA-8500)."""
     old = group.members[old_id]
     rebalance = group.rebalance

@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin_and_proceed
+from kohort.coordinator.classic.records import generation
 from kohort.coordinator.classic.replies import sync_refused, synced
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import assigned_partitions, owned_partitions
-from kohort.coordinator.consumer.classic_members import sync_as_classic_member
-from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import generation
+from kohort.coordinator.subscriptions import assigned_partitions, owned_partitions
 from kohort.coordinator.timers import SessionTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -23,12 +21,8 @@ _PROTOCOL_REQUIRED = 5
 """First version of SyncGroup in which a member must name its protocol (KIP-559)."""
 
 
-def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+def sync(groups: ClassicGroups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Answer one SyncGroup, or park it."""
-    found = groups.get(request.group_id)
-    if isinstance(found, ConsumerGroup) and not _lacks_protocol(request, context):
-        sync_as_classic_member(groups, found, request, context, now, out)
-        return
     group = groups.classic(request.group_id)
     error = _refusal(group, request, context)
     if error:
@@ -48,12 +42,13 @@ def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now
         _distribute(groups, group, request, now, out)
 
 
-def _lacks_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+def lacks_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+    """Return whether the request omits the protocol that its version requires."""
     return context.api_version >= _PROTOCOL_REQUIRED and None in (request.protocol_type, request.protocol_name)
 
 
 def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, context: RequestContext) -> ErrorCode:
-    if _lacks_protocol(request, context):
+    if lacks_protocol(request, context):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -73,14 +68,16 @@ def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, context: Req
     return ErrorCode.NONE
 
 
-def _park(groups: Groups, group: ClassicGroup, member_id: str, context: RequestContext, out: Effects) -> None:
+def _park(groups: ClassicGroups, group: ClassicGroup, member_id: str, context: RequestContext, out: Effects) -> None:
     """Park the sync until the leader's arrives. An earlier sync of the member was abandoned by its client."""
     syncing = group.rebalance.syncing
     groups.answer(syncing.get(member_id), sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), out)
     syncing[member_id] = groups.park(context)
 
 
-def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, now: Millis, out: Effects) -> None:
+def _distribute(
+    groups: ClassicGroups, group: ClassicGroup, request: SyncGroupRequest, now: Millis, out: Effects
+) -> None:
     """Record the leader's assignment and answer the parked syncs. Replaying the record makes the group Stable.
 
     Members that the leader omitted get an empty assignment; assignments to unknown members are dropped.
@@ -96,7 +93,9 @@ def _distribute(groups: Groups, group: ClassicGroup, request: SyncGroupRequest, 
         _answer(groups, group, member_id, assignment[member_id], now, out)
 
 
-def _answer(groups: Groups, group: ClassicGroup, member_id: str, assignment: bytes, now: Millis, out: Effects) -> None:
+def _answer(
+    groups: ClassicGroups, group: ClassicGroup, member_id: str, assignment: bytes, now: Millis, out: Effects
+) -> None:
     groups.answer(group.rebalance.syncing.pop(member_id), synced(group, assignment), out)
     # The member owed no heartbeats while it waited for the answer.
     expect_heartbeat(groups, group, group.members[member_id], now, out)
@@ -122,7 +121,7 @@ def _waits_for_givers(group: ClassicGroup, member_id: str) -> bool:
     return givers is not None and member_id not in givers
 
 
-def held_syncs_end(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def held_syncs_end(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Answer the syncs that waited for members to give up partitions, because those take too long."""
     if group.state is GroupState.STABLE and group.rebalance.givers is not None:
         group.rebalance.givers = None
@@ -144,7 +143,7 @@ def assignment_made(group: ClassicGroup, assignment: Mapping[str, bytes]) -> Ass
     )
 
 
-def sync_timed_out(groups: Groups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def sync_timed_out(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Remove the members that never fetched their assignment, and rebalance.
 
     Otherwise a group whose leader died between its join and its sync would wait for as long as the

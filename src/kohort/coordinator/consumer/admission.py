@@ -3,17 +3,17 @@
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import AWAY, JOINING, ConsumerMember, Subscription
 from kohort.coordinator.consumer.migration import upgraded
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import RequestContext
-from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
-def find_group(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
+def find_group(groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
     """Return the group, or a new one that is not yet registered in `groups`.
 
     A classic group is replaced by a consumer group. If it has members, they are migrated. Raises
@@ -32,7 +32,7 @@ def find_group(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> Consum
 
 
 def find_member(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     member_id: str,
     request: ConsumerGroupHeartbeatRequest,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kohort.coordinator.classic.replies import join_refused, sync_refused
-from kohort.coordinator.classic.subscriptions import CONSUMER, are_readable, read_subscription
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import JOINING, ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.migration import assignment_of, partitions_by_id
@@ -19,8 +19,8 @@ from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.rejections import TOO_LARGE, join_refused_because, subscription_size
+from kohort.coordinator.rejections import TOO_LARGE, RefusingGroup, join_refused_because, subscription_size
+from kohort.coordinator.subscriptions import CONSUMER, are_readable, read_subscription
 from kohort.coordinator.timers import SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import ErrorCode, KafkaError
@@ -38,7 +38,7 @@ _MEMBER_ID_REQUIRED = 4
 
 
 def join_as_classic_member(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     request: JoinGroupRequest,
     protocols: Mapping[str, bytes],
@@ -58,7 +58,12 @@ def join_as_classic_member(
         before = _joining(group, request, member_id)
     except KafkaError as refused:
         out.replies[context.token] = join_refused(refused.code, request.member_id, context.api_version)
-        join_refused_because(groups, group, request, protocols, refused.code, context, out)
+        config = groups.config
+        common = [name for name, count in group.classic_protocols.items() if count == group.classic_members]
+        refusing = RefusingGroup(
+            config.consumer_max_size, "group.consumer.max.size", CONSUMER, common, config.consumer_migration_policy
+        )
+        join_refused_because(config, refusing, request, protocols, refused.code, context, out)
         return
     said = read_subscription(next(iter(protocols.values())))
     assert said is not None, "it was checked"
@@ -81,7 +86,7 @@ def join_as_classic_member(
 
 
 def last_place(
-    groups: Groups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
+    groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerMember | None:
     """Return the only member that uses the consumer protocol, if this join is its restarted process.
 
@@ -101,7 +106,7 @@ def last_place(
 
 
 def _check_join(
-    groups: Groups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
+    groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> None:
     if groups.metadata is UNKNOWN:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -140,7 +145,7 @@ def _joining(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) ->
     return holder or ConsumerMember(member_id)
 
 
-def _hand_out(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
+def _hand_out(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
     if len(group.handed_out) >= groups.config.max_pending_members:
         del group.handed_out[next(iter(group.handed_out))]
     group.handed_out[member_id] = None
@@ -184,7 +189,7 @@ def _expect_sync(group: ConsumerGroup, moved: ConsumerMember, now: Millis, out: 
 
 
 def sync_as_classic_member(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     request: SyncGroupRequest,
     context: RequestContext,
@@ -217,7 +222,7 @@ def sync_as_classic_member(
 
 
 def heartbeat_of_classic_member(
-    groups: Groups, group: ConsumerGroup, request: HeartbeatRequest, now: Millis
+    groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest, now: Millis
 ) -> ErrorCode:
     """Extend the member's session, and return REBALANCE_IN_PROGRESS if it must rejoin."""
     try:
@@ -247,7 +252,7 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tupl
     return member, member.classic
 
 
-def _is_behind(groups: Groups, group: ConsumerGroup, member: ConsumerMember, now: Millis) -> bool:
+def _is_behind(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, now: Millis) -> bool:
     """Return whether the target is newer than the member's epoch, or its next join would compute a new one."""
     return member.epoch < group.target_epoch or (group.epoch > group.target_epoch and is_due(groups, group, now))
 

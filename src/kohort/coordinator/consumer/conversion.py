@@ -1,18 +1,18 @@
 """Replace a classic group with a consumer group, empty or upgraded, when a consumer-protocol member joins."""
 
 from kohort.coordinator.classic.join_phase import turn_away
+from kohort.coordinator.classic.records import tombstone
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import tombstone
 from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
-def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects) -> bool:
+def admit(groups: ConsumerGroups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects) -> bool:
     """Register a new consumer group, in place of the classic group if there is one.
 
     `replaced` is the member whose instance ID the joining member took over. Returns whether the
@@ -42,7 +42,7 @@ def admit(groups: Groups, group: ConsumerGroup, replaced: str | None, now: Milli
     return rebalances or _leaves_out(groups, group)
 
 
-def _leaves_out(groups: Groups, group: ConsumerGroup) -> bool:
+def _leaves_out(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
     """Return whether the upgraded group's targets lack partitions.
 
     This happens if a topic grew while the group's broker was away.

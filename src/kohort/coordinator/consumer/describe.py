@@ -1,10 +1,10 @@
 """ConsumerGroupDescribe: the epochs of a group, its members, and their current and target assignments."""
 
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.target import chosen_assignor
-from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode
 from kohort.wire.messages.consumer_group_describe import (
     Assignment,
@@ -19,12 +19,14 @@ _CLASSIC, _CONSUMER = 0, 1
 """Values of MemberType: the protocol that a member uses (KIP-1099)."""
 
 
-def describe_consumer_groups(groups: Groups, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def describe_consumer_groups(
+    groups: ConsumerGroups, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
     """Describe the requested groups, in the order of the request."""
     return ConsumerGroupDescribeResponse(groups=[_describe(groups, group_id) for group_id in request.group_ids])
 
 
-def _describe(groups: Groups, group_id: str) -> DescribedGroup:
+def _describe(groups: ConsumerGroups, group_id: str) -> DescribedGroup:
     group = groups.get(group_id)
     if not group_id:
         return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, error_message="A group's id is not empty.")
@@ -45,7 +47,7 @@ def _describe(groups: Groups, group_id: str) -> DescribedGroup:
     )
 
 
-def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Member:
+def _member(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -65,7 +67,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Mem
     )
 
 
-def _assignment(groups: Groups, partitions: Partitions) -> Assignment:
+def _assignment(groups: ConsumerGroups, partitions: Partitions) -> Assignment:
     """Return the partitions with topic names, without topics that no longer exist."""
     topics = groups.metadata.by_id
     return Assignment(

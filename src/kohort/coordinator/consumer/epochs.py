@@ -4,13 +4,17 @@ from collections.abc import Mapping
 
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, GroupEpochBumped, RebalanceReason
-from kohort.coordinator.groups import Groups
 
 
 def bump(
-    groups: Groups, group: ConsumerGroup, why: RebalanceReason, out: Effects, changes: Mapping[str, int] | None = None
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    why: RebalanceReason,
+    out: Effects,
+    changes: Mapping[str, int] | None = None,
 ) -> int:
     """Write the next group epoch, and return it.
 
@@ -26,7 +30,7 @@ def bump(
     return epoch
 
 
-def bump_if_topics_changed(groups: Groups, group: ConsumerGroup, out: Effects) -> None:
+def bump_if_topics_changed(groups: ConsumerGroups, group: ConsumerGroup, out: Effects) -> None:
     """Write the next group epoch if the subscribed topics changed since the current one.
 
     A group without members detects the change when a member joins.

@@ -8,6 +8,7 @@ from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.admission import find_leaver
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.migration import downgrade_without, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
@@ -15,7 +16,6 @@ from kohort.coordinator.consumer.rebalance_events import tell_move
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, GroupSettled, MemberGone, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
@@ -24,7 +24,7 @@ from kohort.wire.messages.leave_group import MemberIdentity
 
 
 def leave(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
     """Remove a member, or mark a static one as away until it returns within its session. Raises KafkaError."""
     group = groups.consumer(request.group_id)
@@ -38,7 +38,7 @@ def leave(
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
-def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
+def session_timed_out(groups: ConsumerGroups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
     """Remove a member whose session expired; otherwise set the timer for its next deadline."""
     member = group.members.get(member_id)
     if member is None:
@@ -57,7 +57,9 @@ def session_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now:
         out.timers[SessionTimeout(group.group_id, member_id)] = at
 
 
-def rebalance_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects) -> None:
+def rebalance_timed_out(
+    groups: ConsumerGroups, group: ConsumerGroup, member_id: str, now: Millis, out: Effects
+) -> None:
     """Remove a member that did not revoke its partitions in time, because other members wait for them."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -65,7 +67,7 @@ def rebalance_timed_out(groups: Groups, group: ConsumerGroup, member_id: str, no
 
 
 def remove_by_leave_group(
-    groups: Groups, group: ConsumerGroup, identities: Iterable[MemberIdentity], now: Millis, out: Effects
+    groups: ConsumerGroups, group: ConsumerGroup, identities: Iterable[MemberIdentity], now: Millis, out: Effects
 ) -> list[ErrorCode]:
     """Remove the members that a LeaveGroup lists. Return one error code per identity, in order.
 
@@ -94,7 +96,7 @@ def remove_by_leave_group(
 
 
 def remove_members(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     members: Sequence[ConsumerMember],
     why: RebalanceReason,
@@ -128,7 +130,7 @@ def remove_members(
         out.events.append(GroupSettled(group_id, epoch, ""))
 
 
-def _let_go(groups: Groups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
+def _let_go(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
     """Mark a static member as away. It keeps its partitions.
 
     Its session continues, and removes the member if it does not return in time.

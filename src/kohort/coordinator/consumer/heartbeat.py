@@ -11,6 +11,7 @@ from kohort.coordinator.consumer.admission import as_told, find_group, find_memb
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
 from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.partitions import Partitions
@@ -20,7 +21,6 @@ from kohort.coordinator.consumer.subscribing import look_up
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.events import Refused, TargetRefused
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.heartbeat_contents import reports_at_most_offers, reports_nothing
 from kohort.coordinator.prompt import HeldHeartbeat
 from kohort.coordinator.rejections import heartbeat_refused_because
@@ -37,7 +37,7 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 
 
 def consumer_heartbeat(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> None:
     """Answer one heartbeat, or hold it."""
     prompt, repeats_offers = groups.prompt, _repeats_offers(groups, request)
@@ -49,7 +49,7 @@ def consumer_heartbeat(
 
 
 def _answered(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
     try:
         return _heartbeat(groups, request, context, now, out)
@@ -59,7 +59,7 @@ def _answered(
 
 
 def answer_earlier_heartbeat(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response to a heartbeat that arrived earlier and was held. Its session is not renewed."""
     group = groups.consumer(request.group_id)
@@ -74,7 +74,7 @@ def answer_earlier_heartbeat(
     return response
 
 
-def _repeats_offers(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> bool:
+def _repeats_offers(groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether the heartbeat only repeats offers of assignors that the coordinator has acknowledged."""
     if request.offered_assignors is None or not reports_at_most_offers(request):
         return False
@@ -83,7 +83,7 @@ def _repeats_offers(groups: Groups, request: ConsumerGroupHeartbeatRequest) -> b
 
 
 def quiet_heartbeat(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, now: Millis, token: Token | None = None
 ) -> ConsumerGroupHeartbeatResponse | HeldHeartbeat | None:
     """Answer a heartbeat without news in either direction, as most are. Return None if there may be news.
 
@@ -119,7 +119,7 @@ def quiet_heartbeat(
 
 
 def _heartbeat(
-    groups: Groups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response. Raises KafkaError before any effect."""
     check_request(request, context.api_version, groups.assignors, groups.config.max_subscription_bytes)

@@ -12,18 +12,18 @@ from itertools import chain
 from kohort.coordinator.consumer.epochs import bump_if_topics_changed
 from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.model import UUID, Millis
 
 
-def resume(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+def resume(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
     """Give every member a full session and a full rebalance timeout. Topics may have changed since."""
     session_timeout_ms = groups.settings(group.group_id).session_timeout_ms
     for member in group.members.values():

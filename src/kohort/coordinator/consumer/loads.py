@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from kohort.assignor.server import Load
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.target import is_due, write_target
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import OffsetCommitValue
 
@@ -29,13 +29,15 @@ class PartitionExtent:
     """Records per second since the previous measurement, or None in the first measurement."""
 
 
-def weighed_topics(groups: Groups) -> frozenset[str]:
+def weighed_topics(groups: ConsumerGroups) -> frozenset[str]:
     """Return the topics of groups whose assignor uses loads."""
     weighing = (one for one in groups.by_id.values() if isinstance(one, ConsumerGroup) and one.planning.weighs)
     return frozenset[str]().union(*(group.topics.counts for group in weighing))
 
 
-def loads_measured(groups: Groups, extents: Mapping[str, Sequence[PartitionExtent]], now: Millis, out: Effects) -> None:
+def loads_measured(
+    groups: ConsumerGroups, extents: Mapping[str, Sequence[PartitionExtent]], now: Millis, out: Effects
+) -> None:
     """Pass measured loads to the groups that use them, and write each target that changes by them.
 
     `extents` has one entry per partition of each weighed topic, in order. A group whose target is

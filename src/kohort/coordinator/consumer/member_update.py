@@ -13,6 +13,7 @@ from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup, UnreportedAssignment
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import AWAY, ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import ComingMember
@@ -24,7 +25,6 @@ from kohort.coordinator.consumer.target import chosen_assignor, update_target, w
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, GroupSettled, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
 from kohort.model import UUID, Millis
 
@@ -40,7 +40,7 @@ _BEFORE_ITS_LIFE = 0
 class MemberUpdate:
     """An update that the group accepted. It takes effect when the caller replays `out`."""
 
-    groups: Groups
+    groups: ConsumerGroups
     group: ConsumerGroup
     before: ConsumerMember
     """The recorded member. A new member is not in the group; a returning static member has its old ID here."""

@@ -16,18 +16,18 @@ from dataclasses import replace
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.join_phase import begin_and_proceed
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.records import generation
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
-from kohort.coordinator.records import generation
+from kohort.coordinator.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode, KafkaError
@@ -39,7 +39,7 @@ from kohort.wire.messages.consumer_protocol import Subscription as Said
 # From classic to consumer
 
 
-def upgraded(groups: Groups, classic: ClassicGroup) -> ConsumerGroup:
+def upgraded(groups: ConsumerGroups, classic: ClassicGroup) -> ConsumerGroup:
     """Convert a classic group with members to a consumer group, which is not yet registered in `groups`.
 
     Raises KafkaError GROUP_ID_NOT_FOUND with the reason if the group cannot be converted.
@@ -103,7 +103,7 @@ def _said(classic: ClassicGroup, member: Member) -> Said | None:
     return read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
 
 
-def _assigned(groups: Groups, classic: ClassicGroup, member: Member) -> set[tuple[UUID, int]]:
+def _assigned(groups: ConsumerGroups, classic: ClassicGroup, member: Member) -> set[tuple[UUID, int]]:
     try:
         assignment = decode_assignment(member.assignment)
     except DecodeError:
@@ -157,7 +157,9 @@ def _since(group: ConsumerGroup) -> Callable[[UUID, int], int]:
 # From consumer to classic
 
 
-def stays_with_classic_members(groups: Groups, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+def stays_with_classic_members(
+    groups: ConsumerGroups, group: ConsumerGroup, leaving: Collection[ConsumerMember]
+) -> bool:
     """Return whether only classic members remain after these leave, and the group may be downgraded."""
     staying = len(group.members) - len(leaving)
     classic = group.classic_members - sum(member.classic is not None for member in leaving)
@@ -166,7 +168,7 @@ def stays_with_classic_members(groups: Groups, group: ConsumerGroup, leaving: Co
 
 
 def _downgrade(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     staying: Sequence[ConsumerMember],
     why: RebalanceReason | None,
@@ -202,7 +204,7 @@ def _downgrade(
 
 
 def downgrade_without(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     leaving: Collection[ConsumerMember],
     why: RebalanceReason,
@@ -219,7 +221,7 @@ def downgrade_without(
 
 
 def downgrade_for(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     holder: ConsumerMember,
     side: ClassicProtocolState,
@@ -256,7 +258,7 @@ def _downgraded_member(member: ConsumerMember, assignment: dict[str, bytes]) -> 
     )
 
 
-def assignment_of(groups: Groups, member: ConsumerMember, partitions: Partitions) -> bytes:
+def assignment_of(groups: ConsumerGroups, member: ConsumerMember, partitions: Partitions) -> bytes:
     """Encode partitions for a classic member: in the version of its own subscription, with topic names."""
     assert member.classic is not None
     version = int.from_bytes(member.classic.protocols[0][1][:2], "big")

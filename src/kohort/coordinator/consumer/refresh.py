@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from kohort.coordinator.config import Weights
 from kohort.coordinator.consumer.epochs import bump, bump_if_topics_changed
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.subscribing import topics_renamed
 from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh, SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
 from kohort.model import Millis
 
 
-def topics_changed(groups: Groups, old: MetadataImage, now: Millis, out: Effects) -> None:
+def topics_changed(groups: ConsumerGroups, old: MetadataImage, now: Millis, out: Effects) -> None:
     """Check the groups that subscribe to a changed topic, or whose expressions may match a new name."""
     if old is UNKNOWN:
         topics_known(groups, now, out)
@@ -37,7 +37,7 @@ def topics_changed(groups: Groups, old: MetadataImage, now: Millis, out: Effects
             bump_if_topics_changed(groups, group, out)
 
 
-def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
+def topics_known(groups: ConsumerGroups, now: Millis, out: Effects) -> None:
     """Check all groups when the topics become known for the first time after loading; any may have changed."""
     for group in groups.by_id.values():
         if isinstance(group, ConsumerGroup):
@@ -46,7 +46,7 @@ def topics_known(groups: Groups, now: Millis, out: Effects) -> None:
                 out.timers[ExpressionRefresh(group.group_id)] = now
 
 
-def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
+def settings_changed(groups: ConsumerGroups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
     """Apply changed settings to these groups. A shorter session, an assignor and weights take effect immediately."""
     for group_id in group_ids:
         group = groups.consumer(group_id)
@@ -61,7 +61,7 @@ def settings_changed(groups: Groups, group_ids: Iterable[str], now: Millis, out:
             bump(groups, group, RebalanceReason(cause), out)
 
 
-def _why_computed_anew(groups: Groups, group: ConsumerGroup, weights: Weights) -> Cause | None:
+def _why_computed_anew(groups: ConsumerGroups, group: ConsumerGroup, weights: Weights) -> Cause | None:
     """Return the cause of a new target if the assignor or the weights differ from the current target's, else None."""
     planning, computing = group.planning, group.computing
     if computing.made_by is not None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import assert_never, get_args
 
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.topic_metadata import HASH_RANGE
 from kohort.model import UUID
 from kohort.wire.codec import Message
@@ -51,7 +51,7 @@ CONSUMER_GROUP_KEYS = get_args(ConsumerGroupKey)
 """Record key classes as a tuple, which `isinstance` checks three times as fast as a union."""
 
 
-def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message | None) -> None:
+def replay_consumer_group(groups: ConsumerGroups, key: ConsumerGroupKey, value: Message | None) -> None:
     """Apply one record. A tombstone of an unknown key has no effect."""
     group = groups.consumer(key.group_id)
     if value is None:
@@ -93,7 +93,7 @@ def replay_consumer_group(groups: Groups, key: ConsumerGroupKey, value: Message 
             assert_never(key)
 
 
-def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None:
+def _forget(groups: ConsumerGroups, group: ConsumerGroup, key: ConsumerGroupKey) -> None:
     match key:
         case ConsumerGroupMetadataKey():
             groups.forget_consumer(group)
@@ -126,13 +126,13 @@ def _forget(groups: Groups, group: ConsumerGroup, key: ConsumerGroupKey) -> None
             assert_never(key)
 
 
-def _news(groups: Groups, group: ConsumerGroup) -> None:
+def _news(groups: ConsumerGroups, group: ConsumerGroup) -> None:
     """Wake the held heartbeats of all members."""
     if groups.prompt is not None:
         groups.prompt.news_for_group(group.group_id)
 
 
-def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
+def _has_moved(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
     """Update `moving`. If it becomes empty, wake held heartbeats of members for which only the epoch is new."""
     moved = member_id in group.moving
     group.aim(member_id)
@@ -140,7 +140,7 @@ def _has_moved(groups: Groups, group: ConsumerGroup, member_id: str) -> None:
         _news(groups, group)
 
 
-def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
+def _tell_freed(groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
     """Notify held heartbeats that wait for partitions that a member may have released."""
     prompt = groups.prompt
     if before is None or prompt is None or not prompt.waits_for_partitions:
@@ -152,7 +152,7 @@ def _tell_freed(groups: Groups, group: ConsumerGroup, before: ConsumerMember | N
 
 
 def _put_metadata(
-    groups: Groups, group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMetadataValue
+    groups: ConsumerGroups, group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMetadataValue
 ) -> None:
     subscription = Subscription(frozenset(value.subscribed_topic_names), value.subscribed_topic_regex or None)
     old = group.members.get(member_id)

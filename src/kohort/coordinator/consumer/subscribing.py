@@ -7,11 +7,11 @@ from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.expression_search import ExpressionSearch
 from kohort.coordinator.consumer.expressions import check, resolve
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.timers import ExpressionRefresh
 from kohort.model import Millis
 
@@ -23,7 +23,7 @@ Each match may take a millisecond (see `expressions`).
 
 
 def look_up(
-    groups: Groups, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now: Millis
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now: Millis
 ) -> dict[str, ResolvedExpression]:
     """Return the topics that a member's new expression matches, if no other member uses it.
 
@@ -39,7 +39,7 @@ def look_up(
 
 
 def keep_fresh(
-    groups: Groups,
+    groups: ConsumerGroups,
     group: ConsumerGroup,
     after: ConsumerMember,
     found: Collection[str],
@@ -56,7 +56,7 @@ def keep_fresh(
         out.timers[ExpressionRefresh(group.group_id)] = now + groups.config.consumer_regex_refresh_interval_ms
 
 
-def refresh(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+def refresh(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
     """Match the group's expressions against all topics again, one slice at a time."""
     if not group.topics.expressions:
         group.search = None
@@ -72,7 +72,9 @@ def refresh(groups: Groups, group: ConsumerGroup, now: Millis, out: Effects) -> 
     out.timers[timer] = now + groups.config.consumer_regex_refresh_interval_ms
 
 
-def topics_renamed(groups: Groups, group: ConsumerGroup, names: Collection[str], now: Millis, out: Effects) -> None:
+def topics_renamed(
+    groups: ConsumerGroups, group: ConsumerGroup, names: Collection[str], now: Millis, out: Effects
+) -> None:
     """Match only names of created or deleted topics against the group's expressions."""
     expressions, resolved = group.topics.expressions, group.topics.resolved
     if len(names) * len(expressions) > MANY_MATCHES or len(resolved) < len(expressions):
@@ -88,7 +90,7 @@ def topics_renamed(groups: Groups, group: ConsumerGroup, names: Collection[str],
     take(groups, group, found, out)
 
 
-def take(groups: Groups, group: ConsumerGroup, found: Mapping[str, ResolvedExpression], out: Effects) -> None:
+def take(groups: ConsumerGroups, group: ConsumerGroup, found: Mapping[str, ResolvedExpression], out: Effects) -> None:
     """Write the expressions whose matches changed. A change requires a new target."""
     resolved = group.topics.resolved
     fresh = {

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from kohort.assignor.server import Target
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import ComingMember
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Refused, TargetRefused
-from kohort.coordinator.groups import Groups
 from kohort.errors import AssignorError
 from kohort.model import Millis
 
 
 def update_target(
-    groups: Groups, group: ConsumerGroup, epoch: int, coming: ComingMember | None, now: Millis, out: Effects
+    groups: ConsumerGroups, group: ConsumerGroup, epoch: int, coming: ComingMember | None, now: Millis, out: Effects
 ) -> Mapping[str, Partitions] | None:
     """Compute and write the target for a group epoch, which may be one that `out` is about to write.
 
@@ -49,7 +49,7 @@ def update_target(
 
 
 def write_target(
-    groups: Groups, group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
+    groups: ConsumerGroups, group: ConsumerGroup, epoch: int, changed: Mapping[str, Target], now: Millis, out: Effects
 ) -> Mapping[str, Partitions]:
     """Write the changes of the target at a group epoch; return the changed targets by member ID."""
     targets = {
@@ -64,7 +64,9 @@ def write_target(
     return targets
 
 
-def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = None, after: str | None = None) -> str:
+def chosen_assignor(
+    groups: ConsumerGroups, group: ConsumerGroup, before: str | None = None, after: str | None = None
+) -> str:
     """Return the name of the group's server assignor, after one member requests `after` instead of `before`.
 
     The group's own setting takes precedence, then the assignor that most members request. Ties go
@@ -81,7 +83,7 @@ def chosen_assignor(groups: Groups, group: ConsumerGroup, before: str | None = N
     return max(groups.assignors, key=lambda name: votes.get(name, 0))
 
 
-def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
+def is_due(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> bool:
     """Return whether the interval since the last target is over.
 
     A target with a future time was computed by a broker whose clock was ahead. That time is not
@@ -90,7 +92,7 @@ def is_due(groups: Groups, group: ConsumerGroup, now: Millis) -> bool:
     return now >= due_at(groups, group) or now < group.target_at
 
 
-def due_at(groups: Groups, group: ConsumerGroup) -> Millis:
+def due_at(groups: ConsumerGroups, group: ConsumerGroup) -> Millis:
     """Return the time from which the next target may be computed.
 
     If heartbeats are held, the interval is shorter; see `PromptHeartbeats.assignment_interval_ms`.

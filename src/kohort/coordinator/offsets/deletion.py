@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable
 
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.records import tombstone
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.records import no_group
 from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Group, Groups
-from kohort.coordinator.records import tombstone
+from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import PendingMemberTimeout
 from kohort.errors import ErrorCode
 from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.subscriptions import CONSUMER
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.offsets.deletion import the_end
+from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import Millis
 from kohort.wire.group_log.group_records import OffsetCommitValue
