@@ -22,7 +22,7 @@ demo: $(VENV)/.demo ## the main job on real flights, about two minutes; KEEP=1 k
 	$(BIN)/kohort demo $(if $(KEEP),--keep)
 
 lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted one by one, Kohort and Apache Kafka, about 10 minutes; AGAIN=1 repeats it
-	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --restore-ms 20 --minutes 14 $(if $(AGAIN),--again)
+	$(BIN)/kohort lab bounce --client java --broker kohort,kafka --set restore-ms=20 --minutes 14 $(if $(AGAIN),--again)
 
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)

@@ -20,7 +20,7 @@ from kohort.broker.net.connection import ClientConnection
 from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.java_member import java_command
 from kohort.lab.lab_group import LabGroup
-from kohort.lab.member import CLIENTS, SPEAK
+from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
 from kohort.lab.order import PROTOCOLS
 from kohort.lab.trial import Trial, prepare
 from kohort.model import Millis
@@ -42,7 +42,7 @@ OF_MANY = pytest.mark.long("the same with each other client")
 KINDS = [
     pytest.param(client, protocol, marks=() if (client, protocol) in ALWAYS else OF_MANY)
     for client in CLIENTS
-    for protocol in SPEAK.get(client, PROTOCOLS)
+    for protocol in PROTOCOLS_OF_CLIENTS.get(client, PROTOCOLS)
 ]
 
 

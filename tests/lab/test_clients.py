@@ -11,13 +11,13 @@ from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.java_member import java_command
 from kohort.lab.measure import measure
-from kohort.lab.member import CLIENTS, SPEAK
+from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
 from kohort.lab.order import PROTOCOLS
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 
 _TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0)
-_KINDS = [(client, protocol) for client in CLIENTS for protocol in SPEAK.get(client, PROTOCOLS)]
+_KINDS = [(client, protocol) for client in CLIENTS for protocol in PROTOCOLS_OF_CLIENTS.get(client, PROTOCOLS)]
 
 
 @pytest.fixture(scope="module")

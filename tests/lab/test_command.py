@@ -15,7 +15,7 @@ import pytest
 from tests.interop.process import until
 
 _COMMAND = (str(Path(sys.executable).with_name("kohort")), "lab")
-_QUICK = ("--members", "2", "--partitions", "4", "--tick-ms", "50", "--rest-ms", "0")
+_QUICK = ("--members", "2", "--partitions", "4", "--set", "tick-ms=50", "--set", "rest-ms=0")
 _SETTINGS = (
     *("--set", "group.initial.rebalance.delay.ms=0"),
     *("--set", "group.consumer.heartbeat.interval.ms=300"),
@@ -25,18 +25,18 @@ _SETTINGS = (
 
 
 def test_one_that_joins_gets_its_share_and_nothing_is_read_twice(tmp_path: Path) -> None:
-    (told,) = _lab("scale-out", "--protocol", "consumer", "--restore-ms", "20", out=tmp_path)
+    (told,) = _lab("scale-out", "--protocol", "consumer", "--set", "restore-ms=20", out=tmp_path)
     assert (told["duplicated"], told["skipped"], told["out_of_order"], told["unsettled"]) == (0, 0, 0, 0)
     assert 20 <= told["dark_p50"] <= told["dark_max"] < 10_000
     assert 0 < told["first_max"] <= told["wall_max"]
     # Asked for again, nothing runs: the raw data is on file.
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")}
-    assert _lab("scale-out", "--protocol", "consumer", "--restore-ms", "20", out=tmp_path) == [told]
+    assert _lab("scale-out", "--protocol", "consumer", "--set", "restore-ms=20", out=tmp_path) == [told]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")} == before
 
 
 def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_what_it_wins(tmp_path: Path) -> None:
-    (told,) = _lab("bounce", "--protocol", "eager", "--state-keys", "50", out=tmp_path)
+    (told,) = _lab("bounce", "--protocol", "eager", "--set", "state-keys=50", out=tmp_path)
     assert (told["duplicated"], told["skipped"], told["out_of_order"], told["unsettled"]) == (0, 0, 0, 0)
     assert told["pause"] > 0
     assert told["dark_sum"] >= told["dark_max"] > 0
@@ -64,7 +64,7 @@ def _processes(address: str) -> list[str]:
 
 
 def test_with_counts_in_rocksdb_nothing_is_read_twice_and_questions_are_answered(tmp_path: Path) -> None:
-    more = ("--state-keys", "50", "--store", "rocksdb", "--warmup", "--tick-ms", "20")
+    more = ("--set", "state-keys=50", "--set", "store=rocksdb", "--set", "warmup=true")
     (told,) = _lab("scale-in", "--protocol", "consumer", *more, out=tmp_path)
     assert (told["duplicated"], told["committed_again"], told["skipped"], told["unsettled"]) == (0, 0, 0, 0)
     asked = told["answered"]
@@ -75,9 +75,9 @@ def test_with_counts_in_rocksdb_nothing_is_read_twice_and_questions_are_answered
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x"), ("table", "--row", "bunce"),
-        ("bounce", "--store", "rocksdb"), ("bounce", "--store", "disk", "--state-keys", "1"),
-        ("bounce", "--store", "rocksdb", "--state-keys", "1", "--client", "java"),
+        ("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x"), ("table", "--set", "rows=bunce"),
+        ("bounce", "--set", "store=rocksdb"), ("bounce", "--set", "store=disk"), ("table", "--client", "java"),
+        ("bounce", "--set", "store=rocksdb", "--set", "state-keys=1", "--client", "java"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_told_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:

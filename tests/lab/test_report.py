@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from kohort.errors import KohortError
-from kohort.lab.bars import ROWS, reached
 from kohort.lab.events import Assigned, Event, Gone, Joining, Read, Ready, Revoked
-from kohort.lab.experiment import outcomes, path_of, plan
+from kohort.lab.experiment import Experiment
+from kohort.lab.goals import ROWS, reached
 from kohort.lab.lab_group import Trigger
 from kohort.lab.queries import Answered
 from kohort.lab.raw import write_parquet
@@ -25,6 +25,7 @@ from kohort.lab.summary import summarise
 from kohort.lab.table import WIDE, summary_table
 from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
+from kohort.lab.trials import outcomes, path_of
 
 MS = 1_000_000
 _TRIAL = Trial(scenario="scale-in", broker="kohort", client="java", protocol="eager", members=2, partitions=2)
@@ -124,7 +125,10 @@ def test_a_trace_has_every_hop_from_the_trigger_to_the_first_record() -> None:
 
 
 def test_combinations_that_there_are_not_are_left_out_and_brokers_take_turns() -> None:
-    trials = plan(_TRIAL, ["bounce", "deploy"], ["aiokafka", "java"], ["eager", "consumer"], ["kohort", "kafka"], 2)
+    trials = Experiment(
+        scenarios=("bounce", "deploy"), clients=("aiokafka", "java"), protocols=("eager", "consumer"),
+        brokers=("kohort", "kafka"), repeat=2,
+    ).trials()  # fmt: skip
     bounces = [(one.repetition, one.client, one.protocol, one.broker) for one in trials if one.scenario == "bounce"]
     assert bounces[:2] == [(1, "aiokafka", "eager", "kohort"), (1, "aiokafka", "eager", "kafka")]
     assert len(bounces) == 12 and all(one[1:3] != ("aiokafka", "consumer") for one in bounces)

@@ -11,9 +11,9 @@ _EVEN = {"a": 1.0, "b": 1.0}
 def test_a_group_is_at_rest_once_all_is_shared_and_read() -> None:
     view = _told(Assigned(1, "a", (0, 1)), Assigned(2, "b", (2, 3)), Read(5, "a", ((0, 0, 0), (1, 0, 0))))
     assert view.settled_since(_EVEN, 4) is None  # b has read nothing yet
-    view.hear(Read(7, "b", ((2, 0, 0), (3, 0, 0))))
+    view.handle(Read(7, "b", ((2, 0, 0), (3, 0, 0))))
     assert view.settled_since(_EVEN, 4) == 7
-    view.hear(Read(9, "b", ((2, 1, 1),)))
+    view.handle(Read(9, "b", ((2, 1, 1),)))
     assert view.settled_since(_EVEN, 4) == 7  # that was nothing new
 
 
@@ -21,7 +21,7 @@ def test_uneven_shares_are_no_rest_unless_weights_say_so() -> None:
     view = _told(
         Assigned(1, "a", (0, 1, 2)), Assigned(2, "b", (3,)), Read(5, "a", tuple((one, 0, 0) for one in range(3)))
     )
-    view.hear(Read(6, "b", ((3, 0, 0),)))
+    view.handle(Read(6, "b", ((3, 0, 0),)))
     assert view.settled_since(_EVEN, 4) is None
     assert view.settled_since({"a": 3.0, "b": 1.0}, 4) == 6
 
@@ -33,10 +33,10 @@ def test_a_partition_that_two_have_is_no_rest() -> None:
 
 def test_what_a_member_had_is_nobodys_when_it_is_gone() -> None:
     view = _told(Assigned(1, "a", (0,)), Read(2, "a", ((0, 0, 0),)), Assigned(3, "b", (1,)), Read(4, "b", ((1, 0, 0),)))
-    view.hear(Gone(5, "a", True))
+    view.handle(Gone(5, "a", True))
     assert view.settled_since({"b": 1.0}, 2) is None
-    view.hear(Assigned(6, "b", (0,)))
-    view.hear(Read(8, "b", ((0, 1, 1),)))
+    view.handle(Assigned(6, "b", (0,)))
+    view.handle(Read(8, "b", ((0, 1, 1),)))
     assert view.settled_since({"b": 1.0}, 2) == 8
 
 
@@ -44,7 +44,7 @@ def test_after_an_outage_all_has_to_be_read_again() -> None:
     view = _told(Assigned(1, "a", (0,)), Read(2, "a", ((0, 0, 0),)))
     view.unread_all()
     assert view.settled_since({"a": 1.0}, 1) is None
-    view.hear(Read(9, "a", ((0, 1, 1),)))
+    view.handle(Read(9, "a", ((0, 1, 1),)))
     assert view.settled_since({"a": 1.0}, 1) == 9
 
 
@@ -56,5 +56,5 @@ def test_giving_up_nothing_is_no_change() -> None:
 def _told(*events: Event) -> View:
     view = View()
     for event in events:
-        view.hear(event)
+        view.handle(event)
     return view

@@ -11,7 +11,7 @@ import pytest
 from kohort import TopicPartition, blocking
 from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.events import Assigned, Ready
-from kohort.lab.experiment import plan
+from kohort.lab.experiment import Experiment
 from kohort.lab.measure import measure
 from kohort.lab.trial import Outcome, Trial
 from kohort.lab.trial_run import run_trial
@@ -70,8 +70,7 @@ def test_no_count_goes_back_when_copies_take_over(protocol: str, store: str, bro
 
 
 def test_only_our_client_can_do_it_and_not_where_everything_is_given_up() -> None:
-    clients, protocols = ["kohort", "java"], ["eager", "cooperative", "consumer"]
-    trials = plan(replace(_TRIAL, warmup=True), ["bounce"], clients, protocols, ["kohort", "kafka"], 1)
+    trials = Experiment(clients=("kohort", "java"), brokers=("kohort", "kafka"), warmup=True).trials()
     assert [(one.client, one.protocol, one.broker) for one in trials] == [
         ("kohort", "cooperative", "kohort"),
         ("kohort", "cooperative", "kafka"),

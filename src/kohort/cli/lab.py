@@ -1,12 +1,15 @@
 """`kohort lab`: experiments on real groups that measure the cost of rebalances."""
 
-from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from kohort.cli import lab_options as option
-from kohort.cli import lab_run as running
-from kohort.cli.options import AsJson
+from kohort.cli.options import AsJson, read_pairs
+
+_WHAT = (
+    "A TOML file, or a built-in experiment: bounce, scale-out, scale-in, crash, takeover, partitions, coordinator, "
+    "deploy; table: every experiment that has a figure to reach; report: only what is on file."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -15,59 +18,59 @@ def register(app: typer.Typer) -> None:
 
 
 def lab(
-    scenario: option.Scenarios,
-    broker: option.Brokers = "",
-    client: option.Clients = "kohort",
-    protocol: option.Protocols = "eager,cooperative,consumer",
-    members: option.Count = 10,
-    partitions: option.Count = 50,
-    repeat: option.Repeat = 1,
-    restore_ms: option.RestoreMs = 0,
-    state_keys: option.StateKeys = 0,
-    store: option.Kept = "memory",
-    warmup: option.Warmup = False,
-    num_standby: option.NumStandby = 0,
-    max_warmup_replicas: option.MaxWarmups = 2,
-    acceptable_recovery_lag: option.AcceptableLag = 100,
-    probing_rebalance_interval_ms: option.ProbingMs = 5_000,
-    commit_ms: option.CommitMs = 5_000,
-    tick_ms: option.TickMs = 50,
-    gap_ms: option.GapMs = 0,
-    rest_ms: option.RestMs = 3_000,
-    out_of_step: option.OutOfStep = False,
-    settle_s: option.SettleS = 60.0,
-    row: option.Rows = None,
-    settings: option.Settings = None,
-    minutes: option.Minutes = 30.0,
-    out: option.Out = Path("lab-out"),
-    again: option.Again = False,
-    bootstrap: option.Bootstrap = None,
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_WHAT)],
+    broker: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="kohort, kohort-hold-off, kafka.", show_default=False)
+    ] = None,
+    client: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="kohort, java, librdkafka, kafka-python, aiokafka.", show_default=False),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="eager, cooperative, consumer.", show_default=False)
+    ] = None,
+    members: Annotated[int | None, typer.Option(help="Number of members.", show_default=False)] = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of partitions.", show_default=False)] = None,
+    repeat: Annotated[
+        int | None, typer.Option(help="Repetitions, alternating between brokers.", show_default=False)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Start no trial after this time.", show_default=False)] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Directory for raw data and the report.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of the experiment, or of the brokers by Kafka's name; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    print_only: Annotated[
+        bool, typer.Option("--print", help="Print the experiment with all its settings as TOML, and run nothing.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run trials again that are on file.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Disturb a group of real members and measure the cost: dark partitions, paused members, waiting.
 
-    Brokers and members are processes on this machine; all are ended. Trials that DIR already holds
-    are not repeated, so an interrupted run continues where it stopped. Exit code 1 if a trial
-    failed.
+    The experiment has all settings; options change some of them. Brokers and members are processes
+    on this machine; all are ended. Trials that DIR already holds are not repeated, so an
+    interrupted run continues where it stopped. Exit code 1 if a trial failed.
     """
-    from kohort.lab.trial import Trial
+    from kohort.cli import lab_run
+    from kohort.cli.output import say
+    from kohort.lab.experiment_file import dump
 
-    run = running.Run(out, minutes, again, settings or (), bootstrap)
-    if scenario == "report":
-        running.tell(out, as_json)
+    lists = {"brokers": broker, "clients": client, "protocols": protocol}
+    given: dict[str, object] = {
+        name: [one.strip() for one in value.split(",")] for name, value in lists.items() if value is not None
+    }
+    plain = {"members": members, "partitions": partitions, "repeat": repeat, "minutes": minutes, "out": out}
+    given |= {name: value for name, value in plain.items() if value is not None}
+    chosen = lab_run.resolved(experiment, given, read_pairs("--set", settings or ()))
+    if print_only:
+        say(dump(chosen).rstrip())
         return 0
-    if scenario == "table":
-        rows = running.rows_named(row)
-        undone = run.rows(rows, broker or "kohort,kafka", repeat)
-        running.tell_bars(rows, out, as_json)
-        return 1 if undone else 0
-    first = Trial(
-        scenario="", broker="", client="", protocol="", members=members, partitions=partitions, tick_ms=tick_ms,
-        restore_ms=restore_ms, state_keys=state_keys, store=store, commit_ms=commit_ms, gap_ms=gap_ms,
-        out_of_step=out_of_step, settle_s=settle_s, rest_ms=rest_ms, warmup=warmup, num_standby=num_standby,
-        max_warmups=max_warmup_replicas, acceptable_lag=acceptable_recovery_lag,
-        probing_ms=probing_rebalance_interval_ms,
-    )  # fmt: skip
-    undone = run.combinations(first, scenario, client, protocol, broker or "kohort,kohort-hold-off", repeat)
-    running.tell(out, as_json)
-    return 1 if undone else 0
+    return lab_run.run(chosen, again=again, as_json=as_json)

@@ -1,107 +1,109 @@
-"""Runs of many trials, with interleaved repetitions so that disturbances of the machine affect all alike."""
+"""An experiment: scenarios, clients, protocols and brokers, whose combinations are trials, and all other settings."""
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from itertools import product
-from pathlib import Path
+from typing import Any
 
-from kohort import interruption
-from kohort.errors import KohortError
-from kohort.lab.brokers import LabBroker
-from kohort.lab.member import SPEAK
+from kohort.errors import ConfigError
+from kohort.lab.brokers import BROKERS, GIVEN
+from kohort.lab.goals import ROWS
+from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
 from kohort.lab.order import PROTOCOLS
-from kohort.lab.process import kill_all
-from kohort.lab.scenarios import possible
-from kohort.lab.trial import Outcome, Trial
-from kohort.lab.trial_run import run_trial
+from kohort.lab.scenarios import SCENARIOS, possible
+from kohort.lab.settings import GroupSettings, name_of, setting
+from kohort.lab.trial import Trial
 
-TRIALS = "trials"
-"""Subdirectory of the output directory, with one file of raw data per trial."""
-
-Tell = Callable[[str], None]
-Brokers = Mapping[str, Callable[[], AbstractContextManager[LabBroker]]]
-"""Context managers by name, each of which starts a broker and stops it on exit."""
-
-
-def plan(
-    first: Trial, scenarios: Sequence[str], clients: Sequence[str], protocols: Sequence[str], brokers: Sequence[str],
-    repetitions: int,
-) -> list[Trial]:  # fmt: skip
-    """Return all possible combinations, with the other settings of `first`.
-
-    Trials on different brokers are adjacent; repetitions are outer to clients, protocols and
-    brokers.
-    """
-    combined = product(scenarios, range(1, repetitions + 1), clients, protocols, brokers)
-    trials = [
-        replace(first, scenario=scenario, client=client, protocol=protocol, broker=broker, repetition=repetition)
-        for scenario, repetition, client, protocol, broker in combined
-        if protocol in SPEAK.get(client, PROTOCOLS)
-    ]
-    return [trial for trial in trials if possible(trial)]
+TABLE = "table"
+"""Scenario that runs the experiments with target figures, which have settings of their own."""
+REPORT = "report"
+"""Scenario that runs nothing and reports the stored trials."""
+_OF_REPORT = frozenset({"scenarios", "out"})
+_OF_TABLE = _OF_REPORT | {"brokers", "rows", "repeat", "minutes", "bootstrap", "broker_settings"}
 
 
-def run(trials: Sequence[Trial], out: Path, minutes: float, brokers: Brokers, tell: Tell) -> int:
-    """Run the trials that are not stored yet; return the number of failed and remaining trials.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment(GroupSettings):
+    """All settings of one `kohort lab`."""
 
-    A trial is not repeated if a trial with the same settings is stored. No trial starts after
-    `minutes`.
-    """
-    (out / TRIALS).mkdir(parents=True, exist_ok=True)
-    missing = [trial for trial in trials if not _done(trial, out)]
-    if len(missing) < len(trials):
-        tell(f"{len(trials) - len(missing)} of {len(trials)} trials are in {out / TRIALS} already")
-    if not missing:
-        return 0
-    # An interrupted run does not wait for the processes that it started.
-    interruption.on_begin(kill_all)
-    deadline = time.monotonic() + minutes * 60
-    undone = 0
-    with _running(list(dict.fromkeys(trial.broker for trial in missing)), brokers, tell) as running:
-        for number, trial in enumerate(missing, 1):
-            if time.monotonic() > deadline:
-                tell(f"the {minutes:g} minutes are over: {len(missing) - number + 1} trials are left for the next run")
-                return undone + len(missing) - number + 1
-            begun = time.monotonic()
-            what = f"{number}/{len(missing)} {trial.title}: {trial.client}, {trial.protocol}, {trial.broker}"
-            tell(f"{what}, repetition {trial.repetition}")
-            try:
-                outcome = run_trial(trial, running[trial.broker])
-                outcome.save(path_of(trial, out))
-                asked = "" if outcome.answered is None else f"; {outcome.answered}"
-                tell(f"{what}: {time.monotonic() - begun:.0f} s{asked}")
-            except KohortError as problem:
-                undone += 1
-                tell(f"{what}: {problem}")
-    return undone
+    scenarios: tuple[str, ...] = setting(
+        ("bounce",), "Scenarios, which run one after the other.", choices=(*SCENARIOS, TABLE, REPORT)
+    )
+    clients: tuple[str, ...] = setting(("kohort",), "Clients of the members.", choices=CLIENTS)
+    protocols: tuple[str, ...] = setting(PROTOCOLS, "Protocols of the group.", choices=PROTOCOLS)
+    brokers: tuple[str, ...] = setting(
+        ("kohort", "kohort-hold-off"),
+        "Brokers; kohort-hold-off has group.heartbeat.hold.ms=0, kafka is Apache Kafka.",
+        choices=tuple(BROKERS),
+    )
+    rows: tuple[str, ...] = setting(
+        tuple(row.name for row in ROWS), "Lines of the table to run.", choices=tuple(row.name for row in ROWS)
+    )
+    repeat: int = setting(1, "Repetitions, which alternate between brokers.", least=1)
+    minutes: float = setting(30.0, "Start no trial after this time.", least=0)
+    out: str = setting("lab-out", "Directory for raw data and the report.")
+    bootstrap: str = setting("", "Addresses (HOST:PORT,...) of a cluster to use instead of starting brokers.")
+    broker_settings: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata={"text": "Settings of the brokers, by Kafka's names.", "name": "", "least": None, "choices": ()},
+    )
+
+    @property
+    def used(self) -> list[Field[Any]]:
+        """Settings that have an effect with these scenarios, the most important ones first."""
+        own = fields(Experiment)[len(fields(GroupSettings)) :]
+        ordered = (*own[:-1], *fields(GroupSettings), own[-1])
+        if self.scenarios == (REPORT,):
+            return [one for one in ordered if one.name in _OF_REPORT]
+        if self.scenarios == (TABLE,):
+            return [one for one in ordered if one.name in _OF_TABLE]
+        return [one for one in ordered if one.name != "rows"]
+
+    def check(self) -> Experiment:
+        """Return this experiment. Raises ConfigError if its settings contradict each other."""
+        if len(self.scenarios) > 1 and {TABLE, REPORT} & set(self.scenarios):
+            raise ConfigError(f"`{TABLE}` and `{REPORT}` run alone: name no other scenario beside them.")
+        basis, used = built_in(self.scenarios), {one.name for one in self.used}
+        for one in fields(self):
+            if one.name not in used and getattr(self, one.name) != getattr(basis, one.name):
+                raise ConfigError(f"`{name_of(one)}` has no effect on {', '.join(self.scenarios)}: leave it out.")
+        if self.store == "rocksdb" and not self.state_keys:
+            raise ConfigError("The store rocksdb needs a changelog to restore from: set `state-keys`, too.")
+        return self
+
+    def trials(self) -> list[Trial]:
+        """Return all possible combinations.
+
+        Trials on different brokers are adjacent; repetitions are outer to clients, protocols and
+        brokers. Raises ConfigError if none is possible.
+        """
+        brokers = (GIVEN,) if self.bootstrap else self.brokers
+        if self.scenarios == (TABLE,):
+            chosen = [row for row in ROWS if row.name in self.rows]
+            return [trial for row in chosen for trial in row.trials(brokers, self.repeat)]
+        found = [trial for trial in self._combinations(brokers) if possible(trial)]
+        if not found:
+            raise ConfigError(
+                "No combination can be run: deploy needs the consumer protocol and Kohort; aiokafka is eager; warm-up"
+                " needs the client kohort, and the consumer protocol with it a broker of Kohort; RocksDB is not"
+                " available for the client java."
+            )
+        return found
+
+    def _combinations(self, brokers: tuple[str, ...]) -> Iterator[Trial]:
+        shared = {one.name: getattr(self, one.name) for one in fields(GroupSettings)}
+        repetitions = range(1, self.repeat + 1)
+        combined = product(self.scenarios, repetitions, self.clients, self.protocols, brokers)
+        for scenario, repetition, client, protocol, broker in combined:
+            if protocol in PROTOCOLS_OF_CLIENTS.get(client, PROTOCOLS):
+                yield Trial(
+                    scenario=scenario, broker=broker, client=client, protocol=protocol, repetition=repetition, **shared
+                )
 
 
-def outcomes(out: Path) -> list[Outcome]:
-    """Return all stored outcomes, in the order in which they were saved."""
-    kept = sorted((out / TRIALS).glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-    return [Outcome.load(path) for path in kept]
-
-
-def path_of(trial: Trial, out: Path) -> Path:
-    """Return the path of the trial's raw data."""
-    return out / TRIALS / f"{trial.name}.jsonl"
-
-
-def _done(trial: Trial, out: Path) -> bool:
-    path = path_of(trial, out)
-    return path.exists() and Outcome.load(path).trial == trial
-
-
-@contextlib.contextmanager
-def _running(names: Sequence[str], brokers: Brokers, tell: Tell) -> Iterator[dict[str, LabBroker]]:
-    with contextlib.ExitStack() as held:
-        started = {}
-        for name in names:
-            started[name] = held.enter_context(brokers[name]())
-            tell(f"{name} answers at {started[name].bootstrap}")
-        yield started
+def built_in(scenarios: tuple[str, ...]) -> Experiment:
+    """Return the experiment of these scenarios with the default settings."""
+    experiment = Experiment(scenarios=scenarios)
+    return replace(experiment, brokers=("kohort", "kafka")) if scenarios == (TABLE,) else experiment

@@ -76,7 +76,7 @@ class LabGroup:
         """State directory, by present or former member."""
         self._settle_s = settle_s
         self._numbers = itertools.count(1)
-        self._heard = threading.Condition()
+        self._on_eventd = threading.Condition()
         self._view = View()
         self._load: ServerProcess | None = None
         self.queries = Queries(partitions) if order.board else None
@@ -115,19 +115,19 @@ class LabGroup:
         if home is not None:
             self._lived[name] = home
         order = replace(self._order, name=name, state=str(home or ""))
-        self.members[name] = Member(self._client, order, self._logs / f"{name}.log", self._hear)
+        self.members[name] = Member(self._client, order, self._logs / f"{name}.log", self._on_event)
 
     def stop(self, name: str) -> None:
         """Make the member leave the group and end."""
         member = self.members.pop(name)
         member.leave()
-        member.gone(_LEAVE_S)
+        member.wait_until_ended(_LEAVE_S)
 
     def kill(self, name: str) -> None:
         """Kill the member, which does not leave the group first."""
         member = self.members.pop(name)
         member.kill()
-        member.gone(_LEAVE_S)
+        member.wait_until_ended(_LEAVE_S)
 
     def trigger(self, what: str) -> None:
         """Record a trigger, whose action follows now."""
@@ -143,7 +143,7 @@ class LabGroup:
     def broker_back(self) -> None:
         """Record that the broker, which the last trigger stopped, answers again."""
         self.triggers[-1] = replace(self.triggers[-1], down_until=time.monotonic_ns())
-        with self._heard:
+        with self._on_eventd:
             self._view.unread_all()
 
     def spread_heartbeats(self) -> None:
@@ -178,7 +178,7 @@ class LabGroup:
 
     def _wait_until_settled(self) -> int:
         deadline = time.monotonic() + self._settle_s
-        with self._heard:
+        with self._on_eventd:
             while True:
                 since = self._view.settled_since(self._shares(), self.partitions)
                 now = time.monotonic()
@@ -188,7 +188,7 @@ class LabGroup:
                     raise NotSettled(f"not settled within {self._settle_s:.0f} s: {self._view.owned(self.members)}")
                 self._check_alive()
                 wait = _QUIET_S if since is None else _QUIET_S - (now - since / 1e9)
-                self._heard.wait(max(0.01, min(wait, deadline - now)))
+                self._on_eventd.wait(max(0.01, min(wait, deadline - now)))
 
     def _shares(self) -> dict[str, float]:
         return {name: self.weights.get(name, 1.0) for name in self.members}
@@ -196,20 +196,20 @@ class LabGroup:
     def _check_alive(self) -> None:
         for member in self.members.values():
             if member.ended:
-                raise KohortError(f"{member.name} ended by itself.\n{member.last_words()}")
+                raise KohortError(f"{member.name} ended by itself.\n{member.log_end()}")
 
     def owned(self, name: str) -> frozenset[int]:
         """Return the member's present partitions, according to its events."""
-        with self._heard:
+        with self._on_eventd:
             return self._view.owned([name])[name]
 
-    def _hear(self, event: Event) -> None:
-        with self._heard:
+    def _on_event(self, event: Event) -> None:
+        with self._on_eventd:
             self.events.append(event)
-            self._view.hear(event)
+            self._view.handle(event)
             if self.queries is not None:
-                self.queries.hear(event)
-            self._heard.notify_all()
+                self.queries.handle(event)
+            self._on_eventd.notify_all()
 
     # -- shutdown
 
@@ -221,5 +221,5 @@ class LabGroup:
         for member in self.members.values():
             member.kill()
         for member in self.members.values():
-            member.gone(_LEAVE_S)
+            member.wait_until_ended(_LEAVE_S)
         self.members.clear()

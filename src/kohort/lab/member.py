@@ -20,7 +20,7 @@ from kohort.lab.order import Order
 from kohort.lab.process import ends_with_us
 
 CLIENTS = ("java", *MODULES)
-SPEAK: dict[str, tuple[str, ...]] = {
+PROTOCOLS_OF_CLIENTS: dict[str, tuple[str, ...]] = {
     "kafka-python": ("eager", "cooperative"),
     "aiokafka": ("eager",),
 }
@@ -28,11 +28,11 @@ SPEAK: dict[str, tuple[str, ...]] = {
 
 
 class Member:
-    """Process of one member. A separate thread passes its events to `hear`."""
+    """Process of one member. A separate thread passes its events to `on_event`."""
 
-    def __init__(self, client: str, order: Order, log: Path, hear: Callable[[Event], None]) -> None:
+    def __init__(self, client: str, order: Order, log: Path, on_event: Callable[[Event], None]) -> None:
         self.name = order.name
-        self._hear = hear
+        self._on_event = on_event
         self._killed = False
         self._log = log
         with log.open("ab") as errors, starting_child(signal.SIGKILL) as prepare:
@@ -73,7 +73,7 @@ class Member:
         """Continue the process (SIGCONT)."""
         self._process.send_signal(signal.SIGCONT)
 
-    def gone(self, timeout: float) -> None:
+    def wait_until_ended(self, timeout: float) -> None:
         """Wait until the process has ended and all its events are handled.
 
         Raises KohortError if it does not end within `timeout` seconds, or if it failed.
@@ -83,19 +83,19 @@ class Member:
         except subprocess.TimeoutExpired:
             self.kill()
             self._process.wait()
-            raise KohortError(f"{self.name} did not leave within {timeout:.0f} s.\n{self.last_words()}") from None
+            raise KohortError(f"{self.name} did not leave within {timeout:.0f} s.\n{self.log_end()}") from None
         finally:
             self._listening.join(timeout)
         # Java exits with 128 plus the number of the signal, after its shutdown hook.
         if not self._killed and code not in (0, 128 + signal.SIGTERM):
-            raise KohortError(f"{self.name} ended with {code}.\n{self.last_words()}")
+            raise KohortError(f"{self.name} ended with {code}.\n{self.log_end()}")
 
     @property
     def ended(self) -> bool:
         """Whether the process has ended, by itself or on request."""
         return self._process.poll() is not None
 
-    def last_words(self) -> str:
+    def log_end(self) -> str:
         """Return the end of the process's log."""
         return self._log.read_text(errors="replace")[-2000:]
 
@@ -104,9 +104,9 @@ class Member:
         with self._process.stdout as lines:
             for line in lines:
                 if line.startswith("{"):
-                    self._hear(parse(line, self.name))
+                    self._on_event(parse(line, self.name))
         self._process.wait()
-        self._hear(Gone(time.monotonic_ns(), self.name, self._killed))
+        self._on_event(Gone(time.monotonic_ns(), self.name, self._killed))
 
 
 def _command(client: str) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ class Processing:
             for partition in range(*(trigger.opened or (0, 0))):
                 self._tracks[partition].stopped = trigger.at, NOBODY
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Handle the next event."""
         while self._outages and event.at > self._outages[0]:
             self._outages.popleft()
@@ -139,7 +139,7 @@ def processing(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> tuple[l
     """Return spans and dark periods, each in the order in which they ended."""
     found = Processing(triggers)
     for event in ordered:
-        found.hear(event)
+        found.handle(event)
     if ordered:
         found.end(ordered[-1].at)
     return found.spans, found.dark

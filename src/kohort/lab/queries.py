@@ -32,7 +32,7 @@ class Answered:
 
     def __str__(self) -> str:
         longest = f", for {self.longest_ms:.0f} ms at most" if self.none else ""
-        return f"{self.fresh} questions answered by owners, {self.stale} from copies, {self.none} not at all{longest}"
+        return f"{self.fresh} queries answered by owners, {self.stale} by copies, {self.none} not answered{longest}"
 
 
 class Queries:
@@ -64,7 +64,7 @@ class Queries:
         """Start to count answers."""
         self._counting = True
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Update the addresses of the members that serve queries."""
         match event:
             case Serving(member=member, port=port):

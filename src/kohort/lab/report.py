@@ -17,12 +17,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.lab.bars import ROWS, reached
+from kohort.lab.goals import ROWS, reached
 from kohort.lab.measure import measure
 from kohort.lab.pictures import partitions_figure, pauses_figure, throughput_figure
 from kohort.lab.series import throughput, throughput_around
 from kohort.lab.summary import Summary, summarise
-from kohort.lab.table import BAR_COLUMNS, COLUMNS, bar_cells, cells, filled
+from kohort.lab.table import COLUMNS, GOAL_COLUMNS, cells, filled, goal_cells
 from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 
@@ -38,26 +38,34 @@ th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr.first td { border
 .missed { color: #C0392B } .reached { color: #228833 }
 figure { margin: 1em 0 } figcaption { color: #666; font-size: 12.5px } img { max-width: 100% }
 """
-_HONEST = """
+_LIMITS = """
 <h2>What does not get faster</h2><ul>
-<li>A process that starts: a JVM needs half a second or more until it asks for anything. It is in <i>wall</i>, and in
-the darkness of what waits for that member; not in <i>first</i> and <i>join</i>, which begin with its request.</li>
-<li>Restoring and flushing what a member keeps per partition. Warm-up does it before the move instead of in it.</li>
-<li>An application that polls seldom: it hears of everything when it polls. The members here wait 0.1 s for records at
-most.</li>
-<li>Classic members between joining and their first heartbeat, one interval (3 s) later: nobody can be told anything
-meanwhile. With eager rebalancing everybody gives up and restores everything, however soon it is told.</li>
-<li>The tick of the load: a partition's gap is seen no finer than that, on either broker.</li>
-<li>A machine that is busy (the last column): then everything waits for a core, and the figures say more of that.</li>
+<li>The start of a process: a JVM needs half a second or more until its first request. This time is in <i>wall</i>, and
+in the dark time of partitions that wait for the member. It is not in <i>first</i> and <i>join</i>, which begin with
+the request.</li>
+<li>Restoring and flushing the state of a partition. Warm-up restores before the move instead of during it.</li>
+<li>An application that polls rarely: it learns of a rebalance when it polls. The members here wait at most 0.1 s for
+records.</li>
+<li>Classic members between joining and their first heartbeat, one interval (3 s) later: the coordinator cannot notify
+them. With the eager protocol each member gives up and restores all its partitions, even if it is notified at once.</li>
+<li>The interval between records: no dark time is measured more precisely than that, on any broker.</li>
+<li>A busy machine (the last column): all processes wait for a core, and the figures depend more on that than on the
+broker.</li>
 </ul>"""
+_NOTES = {
+    "kafka-python": "kafka-python 3.0.12 can lose a join or an assignment during a rebalance: the member then owns"
+    " partitions that it does not read until the next rebalance. This is a bug of the client with every broker. It"
+    " distorts dark times, above all of runs that add partitions."
+}
+"""Known defects of clients that affect the figures."""
 
 
 def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write the report of all outcomes to `path`. Raises KohortError without matplotlib."""
     ordered = sorted(outcomes, key=lambda one: (one.trial.title, one.trial.client, one.trial.protocol))
     sections = [_section(title, list(same)) for title, same in groupby(ordered, key=lambda one: one.trial.title)]
-    bars = _bars(ordered)
-    body = f"<h1>What rebalances cost</h1><p>{_machine()}</p>{bars}{''.join(sections)}{_HONEST}"
+    goals = _goals(ordered)
+    body = f"<h1>What rebalances cost</h1><p>{_machine()}</p>{goals}{''.join(sections)}{_LIMITS}"
     page = f"<!doctype html><html lang=en><meta charset=utf-8><title>kohort lab</title><style>{_STYLE}</style>{body}"
     path.write_text(f"{page}</html>\n", encoding="utf-8")
 
@@ -65,6 +73,8 @@ def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
 def _section(title: str, outcomes: Sequence[Outcome]) -> str:
     summaries = summarise(outcomes)
     parts = [f"<h2>{html.escape(title)}</h2>", f"<p>{_setting(outcomes[0].trial)}</p>", _table(summaries)]
+    notes = [_NOTES[client] for client in dict.fromkeys(one.trial.client for one in outcomes) if client in _NOTES]
+    parts += [f"<p>{html.escape(note)}</p>" for note in notes]
     for (client, protocol), same in groupby(outcomes, key=lambda one: (one.trial.client, one.trial.protocol)):
         parts.append(_pictures(f"{client}, {protocol}", list(same)))
     return "".join(parts)
@@ -116,16 +126,16 @@ def _table(summaries: Sequence[Summary]) -> str:
     return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 
-def _bars(outcomes: Sequence[Outcome]) -> str:
+def _goals(outcomes: Sequence[Outcome]) -> str:
     """Return the table of target figures for the experiments in `outcomes`; empty if there are none."""
     labels = {one.trial.label for one in outcomes}
     found = reached([row for row in ROWS if row.name in labels], summarise(outcomes))
     if not found:
         return ""
-    heads = "".join(f"<th>{html.escape(head)}</th>" for head in BAR_COLUMNS)
+    heads = "".join(f"<th>{html.escape(head)}</th>" for head in GOAL_COLUMNS)
     rows, before = [], None
     for one in found:
-        told = bar_cells(one, first=one.row is not before)
+        told = goal_cells(one, first=one.row is not before)
         row = "".join(f"<td class={one.verdict or 'none'}>{html.escape(value)}</td>" for value in told)
         rows.append(f"<tr{' class=first' if one.row is not before else ''}>{row}</tr>")
         before = one.row

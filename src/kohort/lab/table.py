@@ -7,32 +7,32 @@ from typing import Literal
 
 from rich.table import Table
 
-from kohort.lab.bars import MEANING, Reached, Row
+from kohort.lab.goals import MEANING, Reached, Row
 from kohort.lab.queries import Answered
 from kohort.lab.summary import Summary
 
 COLUMNS = (
-    ("dark p50", "median time in which nobody processed a partition that stopped"),
+    ("dark p50", "time in which no member processed a partition, median"),
     ("p99", "the same, 99th percentile"),
     ("max", "the same, worst"),
     ("dark sum", "over all partitions and triggers, mean of the repetitions"),
-    ("pause", "total time in which members could process nothing, mean of the repetitions"),
+    ("pause", "total time in which members could not process any partition, mean of the repetitions"),
     (
         "first p50",
-        "a started member's time from its first request to its first partition, without its process's start, median",
+        "time from a started member's first request to its first partition, median",
     ),
     ("worst", "the same, worst"),
-    ("wall p50", "from trigger to all at rest, the start of processes included, median"),
+    ("wall p50", "time from a trigger until the group has settled, including the start of processes, median"),
     ("worst", "the same, worst"),
-    ("join p50", "from when the last started member was about to join, to all at rest, median"),
+    ("join p50", "time from the join of the last started member until the group has settled, median"),
     ("worst", "the same, worst"),
-    ("restored", "records of the changelog read before what was won could be processed, mean of the repetitions"),
-    ("owner/copy/none", "questions for the count of a key answered by its owner, by a copy (stale), by nobody"),
-    ("unanswered", "the longest that nobody answered for a partition"),
-    ("reb.", "rebalances that a member saw per trigger"),
-    ("again/committed/skip/order", "records read again, of those what was committed, skipped, out of order"),
-    ("CPU s", "of the broker, from the first trigger to the end"),
-    ("busy", "part of the machine's CPU time that was used meanwhile: near 100 % everything waits for a core"),
+    ("restored", "changelog records read before new partitions could be processed, mean of the repetitions"),
+    ("owner/copy/none", "queries for the count of a key: answered by its owner, by a copy (stale), not answered"),
+    ("unanswered", "longest time without an answer for a partition"),
+    ("reb.", "rebalances per trigger, as the member with the most saw them"),
+    ("again/committed/skip/order", "records read twice, read twice although committed, skipped, read out of order"),
+    ("CPU s", "CPU time of the broker from the first trigger to the end"),
+    ("busy", "used part of the machine's CPU time; near 100 % all processes wait for a core"),
 )
 """Heading and meaning of each column."""
 
@@ -72,29 +72,29 @@ def filled(summaries: Sequence[Summary]) -> list[int]:
     return [number for number, column in enumerate(columns) if any(column)]
 
 
-def bars_table(found: Sequence[Reached]) -> Table:
+def goals_table(found: Sequence[Reached]) -> Table:
     """Return a table with one line per goal."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for head, justify in zip(BAR_COLUMNS, _BAR_SIDES, strict=True):
-        table.add_column(head, justify=justify, no_wrap=head != BAR_COLUMNS[0])
+    for head, justify in zip(GOAL_COLUMNS, _GOAL_SIDES, strict=True):
+        table.add_column(head, justify=justify, no_wrap=head != GOAL_COLUMNS[0])
     before: Row | None = None
     for one in found:
         if before is not None and one.row is not before:
             table.add_section()
-        table.add_row(*bar_cells(one, first=one.row is not before))
+        table.add_row(*goal_cells(one, first=one.row is not before))
         before = one.row
     return table
 
 
-BAR_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "at most", "Kohort", "")
-_BAR_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
+GOAL_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "at most", "Kohort", "")
+_GOAL_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
 
 
-def bar_cells(one: Reached, first: bool) -> list[str]:
-    """Return the values of BAR_COLUMNS; only the first line of an experiment names it."""
-    most = duration(one.bar.most_ms)
+def goal_cells(one: Reached, first: bool) -> list[str]:
+    """Return the values of GOAL_COLUMNS; only the first line of an experiment names it."""
+    most = duration(one.goal.most_ms)
     return [
-        f"{one.row.name}: {one.row.what}" if first else "", one.bar.protocol, MEANING[one.bar.figure],
+        f"{one.row.name}: {one.row.what}" if first else "", one.goal.protocol, MEANING[one.goal.figure],
         duration(one.kafka_ms), most, duration(one.kohort_ms), one.verdict,
     ]  # fmt: skip
 

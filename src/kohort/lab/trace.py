@@ -38,12 +38,12 @@ def trace(outcome: Outcome, index: int) -> list[TraceStep]:
     ordered = sorted(outcome.events, key=lambda event: event.at)
     return [
         TraceStep((event.at - begin) / 1e6, event.member, what)
-        for event, what in _told(ordered)
+        for event, what in _steps(ordered)
         if event.at >= begin and (end is None or event.at < end)
     ]
 
 
-def _told(ordered: list[Event]) -> Iterator[tuple[Event, str]]:
+def _steps(ordered: list[Event]) -> Iterator[tuple[Event, str]]:
     unread: dict[str, set[int]] = {}
     for event in ordered:
         waiting = unread.setdefault(event.member, set())

@@ -15,12 +15,11 @@ from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.lab_group import LabGroup, Trigger
 from kohort.lab.order import Order
 from kohort.lab.queries import Answered
-
-STORES = ("memory", "rocksdb")
+from kohort.lab.settings import GroupSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(GroupSettings):
     """Parameters of one experiment with one broker, client and protocol."""
 
     scenario: str
@@ -28,53 +27,8 @@ class Trial:
     client: str
     protocol: str
     repetition: int = 1
-    members: int = 10
-    partitions: int = 50
-    tick_ms: int = 50
-    """Interval between records per partition."""
-    restore_ms: int = 0
-    """Simulated time to restore each new partition."""
-    state_keys: int = 0
-    """Number of keys in the changelog of each partition; 0 means no changelog."""
-    store: str = "memory"
-    """Store of the members' counts, one of STORES."""
-    commit_ms: int = 5_000
-    gap_ms: int = 0
-    """Time between a member's end and its next start."""
-    out_of_step: bool = False
-    """Whether heartbeats are spread over the interval before each trigger, as after hours without rebalances."""
-    rest_ms: int = 3_000
-    """Minimum rest before each trigger; up to as much again is added, differently each time.
-
-    A rebalance synchronises heartbeats. If the next trigger always followed after the same time,
-    all triggers would meet the same phase of the heartbeats.
-    """
-    warmup: bool = False
-    """Whether a partition moves only to a member that has a copy of its state (KIP-441)."""
-    num_standby: int = 0
-    """Number of members that copy each partition besides its owner; any number above 0 enables warm-up."""
-    max_warmups: int = 2
-    """Maximum number of concurrent copies of partitions that are to move."""
-    acceptable_lag: int = 100
-    """Maximum number of changelog records that a copy may lack to count as caught up.
-
-    Kafka Streams' default of 10,000 suits changelogs of millions: the copies here would count as
-    caught up before they begin.
-    """
-    probing_ms: int = 5_000
-    """Interval of reports to the group about copies that moved nothing.
-
-    Kafka Streams has no such reports; it probes every 10 minutes.
-    """
-    settle_s: float = 60.0
-    """Time limit for the group to settle after a trigger."""
     label: str = ""
     """Experiment to which the trial belongs, if one scenario runs in several variants; empty means the scenario."""
-
-    @property
-    def is_warm(self) -> bool:
-        """Whether partitions are copied before they move."""
-        return self.warmup or self.num_standby > 0
 
     @property
     def title(self) -> str:
@@ -128,7 +82,7 @@ class Outcome:
             trial = Trial(**head["trial"])
             return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered)
         except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
-            raise KohortError(f"{path} is no trial of this version: remove it, or name another --out.") from problem
+            raise KohortError(f"{path} is no trial of this version: remove it, or choose another --out.") from problem
 
 
 def prepare(trial: Trial, bootstrap: str) -> Order:

@@ -16,7 +16,7 @@ class View:
         """Partitions of each member of which it has read nothing yet."""
         self._changed_at = 0
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Handle an event. Events of one member must be in order."""
         owned = self._owned.setdefault(event.member, set())
         unread = self._unread.setdefault(event.member, set())

@@ -17,7 +17,7 @@ from kohort.lab.clients.counts import Counts
 try:
     from rocksdict import Options, Rdict, WriteBatch
 except ImportError as missing:
-    raise KohortError("--store rocksdb needs rocksdict: pip install 'kohort[lab]'.") from missing
+    raise KohortError("The store rocksdb needs rocksdict: pip install 'kohort[lab]'.") from missing
 
 _POSITION = b"p"
 _KEY = b"k"

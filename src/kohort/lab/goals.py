@@ -19,10 +19,10 @@ MEANING: dict[Figure, str] = {
     "first_max": "the same, worst",
     "dark_p50": "dark while a partition moves, median",
     "dark_max": "dark, worst",
-    "dark_sum": "dark, in sum",
-    "pause": "pause of all members, in sum",
-    "after_join_max": "from the first request of the last that joins to all settled",
-    "wall_max": "from the trigger to all settled",
+    "dark_sum": "dark, total",
+    "pause": "pause of all members, total",
+    "after_join_max": "from the first request of the last member that joins until the group has settled",
+    "wall_max": "from the trigger until the group has settled",
 }
 
 
@@ -55,7 +55,7 @@ class Row:
     """The trial, except for its broker, protocol and repetition."""
     minutes: float
     """Approximate duration of one repetition on both brokers, on two cores."""
-    bars: tuple[Goal, ...]
+    goals: tuple[Goal, ...]
 
     def trials(self, brokers: Iterable[str], repetitions: int) -> list[Trial]:
         """Return the row's trials, ordered by repetition, protocol and broker.
@@ -65,7 +65,7 @@ class Row:
         """
         if self.trial.is_warm:
             brokers = [broker for broker in brokers if broker != "kafka"]
-        brokers, protocols = list(brokers), dict.fromkeys(bar.protocol for bar in self.bars)
+        brokers, protocols = list(brokers), dict.fromkeys(goal.protocol for goal in self.goals)
         return [
             replace(self.trial, label=self.name, protocol=protocol, broker=broker, repetition=repetition)
             for repetition in range(1, repetitions + 1)
@@ -79,27 +79,29 @@ class Reached:
     """A goal and the measured values; None where nothing was measured."""
 
     row: Row
-    bar: Goal
+    goal: Goal
     kafka_ms: float | None
     kohort_ms: float | None
 
     @property
     def verdict(self) -> str:
         """Whether the goal was "reached" or "missed"; empty without a maximum or a measured value."""
-        if self.bar.most_ms is None or self.kohort_ms is None:
+        if self.goal.most_ms is None or self.kohort_ms is None:
             return ""
-        return "reached" if self.kohort_ms <= self.bar.most_ms else "missed"
+        return "reached" if self.kohort_ms <= self.goal.most_ms else "missed"
 
 
 def reached(rows: Sequence[Row], summaries: Iterable[Summary]) -> list[Reached]:
     """Return every goal of these rows with its measured values."""
     found = {(one.scenario, one.protocol, one.broker): one for one in summaries}
 
-    def value(row: Row, bar: Goal, broker: str) -> float | None:
-        summary = found.get((row.name, bar.protocol, broker))
-        return None if summary is None else bar.of(summary)
+    def value(row: Row, goal: Goal, broker: str) -> float | None:
+        summary = found.get((row.name, goal.protocol, broker))
+        return None if summary is None else goal.of(summary)
 
-    return [Reached(row, bar, value(row, bar, "kafka"), value(row, bar, "kohort")) for row in rows for bar in row.bars]
+    return [
+        Reached(row, goal, value(row, goal, "kafka"), value(row, goal, "kohort")) for row in rows for goal in row.goals
+    ]
 
 
 _JAVA = Trial(scenario="bounce", broker="", client="java", protocol="")
