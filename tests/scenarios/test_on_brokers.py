@@ -42,36 +42,36 @@ OURS_ALONE = re.compile(
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
 DIFFERENT = {
-    "member_leaves_while_it_waits.txt": "Kafka never answers the SyncGroup of a member that was removed",
-    "join_repeated_on_another_connection.txt": "Kafka never answers the older of two joins or syncs of a member",
-    "malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
-    "owned_partitions_in_another_order.txt": "Kafka compares bytes, so a client that does not sort rebalances for ever",
-    "pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
-    "static_restart_in_the_middle_of_a_cooperative_rebalance.txt": "Kafka leaves what it owed to nobody",
-    "unused_id_leaves_a_stable_group.txt": "Kafka rebalances a group for one that never was in it",
-    "consumer_assignor_by_vote.txt": "Kafka 4.3 keeps the old assignor until something else changes (KAFKA-20434)",
-    "consumer_expression.txt": "Kafka answers a new expression before it has looked it up",
-    "consumer_expression_and_names.txt": "Kafka answers a new expression before it has looked it up",
-    "consumer_expression_meets_a_new_topic.txt": "Kafka answers a new expression before it has looked it up",
-    "consumer_changes_its_mind_before_it_reports.txt": "Kafka takes back what was not reported, and may wait for ever",
-    "consumer_topic_is_deleted_before_it_is_reported.txt": "Kafka waits for a report of what is gone",
-    "consumer_lost_answer.txt": "Kafka tells a member its epoch again, but not its assignment",
-    "consumer_static_first_answer_lost.txt": "Kafka takes a static member for another than itself",
-    "consumer_static_member_takes_another_id.txt": "Kafka 4.3 keeps the old instance id (KAFKA-20747)",
-    "consumer_static_restart_asks_for_something_else.txt": "Kafka 4.3 ignores its other assignor (KAFKA-20434)",
-    "consumer_static_restart_under_a_taken_id.txt": "Kafka leaves what the ousted member had to nobody",
+    "classic/member_leaves_while_it_waits.txt": "Kafka never answers the SyncGroup of a member that was removed",
+    "classic/join_repeated_on_another_connection.txt": "Kafka never answers the older of two joins or syncs",
+    "classic/malformed_subscription.txt": "Kafka lets it in, and whoever leads cannot read it",
+    "classic/owned_partitions_in_another_order.txt": "Kafka compares bytes, so an unsorted list rebalances for ever",
+    "classic/pending_member_with_an_instance_id.txt": "Kafka fails with UNKNOWN_SERVER_ERROR",
+    "classic/static_restart_in_the_middle_of_a_cooperative_rebalance.txt": "Kafka leaves what it owed to nobody",
+    "classic/unused_id_leaves_a_stable_group.txt": "Kafka rebalances a group for one that never was in it",
+    "consumer/assignor_by_vote.txt": "Kafka 4.3 keeps the old assignor until something else changes (KAFKA-20434)",
+    "consumer/expression.txt": "Kafka answers a new expression before it has looked it up",
+    "consumer/expression_and_names.txt": "Kafka answers a new expression before it has looked it up",
+    "consumer/expression_meets_a_new_topic.txt": "Kafka answers a new expression before it has looked it up",
+    "consumer/changes_its_mind_before_it_reports.txt": "Kafka takes back what was not reported, and may wait for ever",
+    "consumer/topic_is_deleted_before_it_is_reported.txt": "Kafka waits for a report of what is gone",
+    "consumer/lost_answer.txt": "Kafka tells a member its epoch again, but not its assignment",
+    "consumer/static_first_answer_lost.txt": "Kafka takes a static member for another than itself",
+    "consumer/static_member_takes_another_id.txt": "Kafka 4.3 keeps the old instance id (KAFKA-20747)",
+    "consumer/static_restart_asks_for_something_else.txt": "Kafka 4.3 ignores its other assignor (KAFKA-20434)",
+    "consumer/static_restart_under_a_taken_id.txt": "Kafka leaves what the ousted member had to nobody",
 }
 """Transcripts in which Kafka answers otherwise, and why we do not follow it."""
 
 
 def playable() -> Iterator[str]:
     """The transcripts that make sense to a broker in real time."""
-    for path in sorted(FOLDER.glob("*.txt")):
+    for path in sorted(FOLDER.glob("*/*.txt")):
         text = path.read_text(encoding="utf-8")
         # The brokers here keep both protocols apart; the conversation plays migration, under each policy.
-        migrates = path.name.startswith("migration_")
+        migrates = path.parent.name == "migration"
         if not migrates and not OURS_ALONE.search(text) and max(waits(text), default=0) <= LONGEST_WAIT:
-            yield path.name
+            yield str(path.relative_to(FOLDER))
 
 
 def waits(text: str) -> list[int]:
@@ -156,7 +156,7 @@ def play(bootstrap: str, name: str) -> Played:
     """Play the transcript until the broker says the same, or says otherwise in time."""
     played = Played()
     while len(played.late_s) < PLAYS and (not played.late_s or played.proves_nothing):
-        prefix = f"{name.removesuffix('.txt')}.{len(played.late_s)}"
+        prefix = f"{name.removesuffix('.txt').replace('/', '.')}.{len(played.late_s)}"
         played.expected, played.actual, late_s = play_once(bootstrap, name, prefix)
         played.late_s.append(late_s)
     return played

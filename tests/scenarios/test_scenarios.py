@@ -14,7 +14,7 @@ from tests.scenarios.conversation import Conversation
 from tests.scenarios.explained import explained
 
 FOLDER = Path(__file__).parent
-SCENARIOS = sorted(path.name for path in FOLDER.glob("*.txt"))
+SCENARIOS = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.txt"))
 
 
 def played(text: str) -> str:
