@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -237,6 +238,22 @@ async def test_the_error_of_a_batch_is_raised_by_each_delivery_which_counts_as_s
     with pytest.raises(KafkaError):
         Delivery(made, 2).result()
     assert failure.unseen == 1
+
+
+async def test_a_delivery_that_is_not_over_has_no_result() -> None:
+    made = batch()
+    with pytest.raises(asyncio.InvalidStateError):
+        Delivery(made, 0).result()
+
+
+async def test_a_failure_that_nobody_awaits_is_left_to_the_producer_to_report(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = batch()
+    made.fail(failure_of(1))
+    del made
+    gc.collect()
+    assert not caplog.records
 
 
 async def test_the_first_outcome_of_a_batch_counts() -> None:

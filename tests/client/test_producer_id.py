@@ -1,134 +1,117 @@
-"""A producer id is asked for until the cluster gives one, or nobody needs it any more."""
+"""A producer id is asked for until the cluster gives one, or no batch needs it any more: in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from kohort import ErrorCode, KafkaError
-from kohort.client import Cluster
 from kohort.client.options import ProducerOptions, read_options
 from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.requests import ProducerId
-from kohort.wire.messages.init_producer_id import InitProducerIdResponse
-from tests.client.conftest import eventually
-from tests.client.link import Link, linked_broker
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.client.virtual_time import in_virtual_time
 
-INIT_PRODUCER_ID = 22
+LOADING, REFUSED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-@dataclass
 class Numbers:
-    """An assignment at a broker whose answers a test changes."""
+    """An assignment, and what the cluster answers."""
 
-    link: Link
-    cluster: Cluster
-    options: ProducerOptions
-    refusals: list[ErrorCode] = field(default_factory=list)
-    """What the next answers say instead of an id."""
-    done: int = 0
-    problems: list[KafkaError] = field(default_factory=list)
-    needed: bool = True
-    times: list[float] = field(default_factory=list)
+    def __init__(self, *refusals: ErrorCode | KafkaError, needed: bool = True) -> None:
+        self.refusals = list(refusals)
+        """What the next requests get instead of an id."""
+        self.needed = needed
+        self.done = 0
+        self.problems: list[ErrorCode] = []
+        self.times: list[float] = []
+        self.answering = asyncio.Event()
+        self.answering.set()
+        given: dict[str, Any] = {"bootstrap_servers": "b:9092", "client_id": "me"}
+        options = read_options(ProducerOptions, {**given, "retry_backoff_ms": 1_000, "retry_backoff_max_ms": 5_000})
+        self.numbers = ProducerIdAssignment(self.answer, options, self._is_done, self._failed)
 
-    def __post_init__(self) -> None:
-        self.numbers = ProducerIdAssignment(self.cluster, self.options, self._is_done, self._failed)
-        self.link.watch[INIT_PRODUCER_ID] = lambda request: self.times.append(asyncio.get_running_loop().time())
-        self.link.change[INIT_PRODUCER_ID] = self._answer
+    async def answer(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        self.times.append(asyncio.get_running_loop().time())
+        await self.answering.wait()
+        match self.refusals.pop(0) if self.refusals else None:
+            case KafkaError() as problem:
+                raise problem
+            case ErrorCode() as code:
+                return InitProducerIdResponse(error_code=code)
+        return InitProducerIdResponse(producer_id=len(self.times), producer_epoch=3)
 
     def _is_done(self) -> None:
         self.done += 1
 
     def _failed(self, problem: KafkaError) -> bool:
-        self.problems.append(problem)
+        self.problems.append(problem.code)
         return self.needed
 
-    def _answer(self, answer: InitProducerIdResponse, client: str | None) -> None:
-        if self.refusals:
-            answer.error_code, answer.producer_id = self.refusals.pop(0), -1
-
     async def ask(self) -> ProducerId | None:
-        before = self.done
         self.numbers.ask()
-        await eventually(lambda: self.done > before)
+        await asyncio.sleep(1_000)
         return self.numbers.current
 
 
-@asynccontextmanager
-async def assignment(**options: Any) -> AsyncIterator[Numbers]:
-    async with linked_broker() as (_, link):
-        quick = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 1_000, **options}
-        given = read_options(ProducerOptions, {"bootstrap_servers": f"127.0.0.1:{link.port}", **quick})
-        async with Cluster(given) as cluster:
-            here = Numbers(link, cluster, given)
-            yield here
-            await here.numbers.close()
-
-
-async def test_an_id_is_asked_for_once_and_another_one_when_it_is_discarded() -> None:
-    async with assignment() as here:
+def test_an_id_is_asked_for_once_and_another_one_when_it_is_discarded() -> None:
+    async def main() -> None:
+        here = Numbers()
         here.numbers.ask()
-        first = await here.ask()
-        assert first is not None and first.id >= 0 and first.epoch >= 0
-        assert (here.done, here.link.asked[INIT_PRODUCER_ID], here.problems) == (1, 1, [])
-        here.numbers.discard(ProducerId(first.id + 1, first.epoch))
-        assert here.numbers.current == first  # a batch of an earlier id came back
+        first = ProducerId(1, 3)
+        assert await here.ask() == first
+        assert (here.done, len(here.times), here.problems) == (1, 1, [])
+        here.numbers.discard(ProducerId(7, 3))
+        assert here.numbers.current == first  # a batch with an earlier id came back
         here.numbers.discard(first)
         assert here.numbers.current is None
-        second = await here.ask()
-        assert second is not None and second.id != first.id
+        assert await here.ask() == ProducerId(2, 3)
+        await here.numbers.close()
+
+    in_virtual_time(main)
 
 
-async def test_an_error_is_logged_once_and_the_id_is_asked_for_again_after_pauses_that_grow(
+def test_an_error_is_logged_once_and_the_id_is_asked_for_again_after_pauses_that_double(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.WARNING, "kohort.client.produce.producer_id")
-    async with assignment(client_id="me") as here:
-        here.refusals = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4
-        assert await here.ask() is not None
-        assert [problem.code for problem in here.problems] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4
-        gaps = [after - before for before, after in zip(here.times, here.times[1:], strict=False)]
-        assert len(gaps) == 4
-        assert all(gap > 0.0079 * 2**n for n, gap in enumerate(gaps))
-    began, ended = [record.getMessage() for record in caplog.records if record.name.endswith("producer_id")]
+    async def main() -> None:
+        here = Numbers(*[LOADING] * 3, KafkaError(LOADING))
+        assert await here.ask() == ProducerId(5, 3)
+        assert (here.problems, here.done) == ([LOADING] * 4, 1)
+        pauses = [after - before for before, after in zip(here.times, here.times[1:], strict=False)]
+        for pause, expected in zip(pauses, (1, 2, 4, 5), strict=True):
+            assert 0.79 * expected < pause < 1.21 * expected
+
+    caplog.set_level(logging.WARNING)
+    in_virtual_time(main)
+    began, ended = [record.getMessage() for record in caplog.records]
     assert began.startswith("no producer id: client=me: ")
     assert ended.startswith("a producer id was given out after ") and ended.endswith(" s: client=me")
 
 
-@pytest.mark.parametrize(
-    ("code", "needed"),
-    [(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, False), (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, True)],
-)
-async def test_it_ends_when_no_batch_needs_an_id_or_the_error_is_final(code: ErrorCode, needed: bool) -> None:
-    async with assignment() as here:
-        here.needed = needed
-        here.refusals = [code]
+@pytest.mark.parametrize(("code", "needed"), [(LOADING, False), (REFUSED, True)])
+def test_it_ends_when_no_batch_needs_an_id_or_the_error_is_final(code: ErrorCode, needed: bool) -> None:
+    async def main() -> None:
+        here = Numbers(code, needed=needed)
         assert await here.ask() is None
-        assert (len(here.problems), here.done) == (1, 1)
-        assert await here.ask() is not None
+        assert (here.problems, here.done, len(here.times)) == ([code], 1, 1)
+        assert await here.ask() == ProducerId(2, 3)
+
+    in_virtual_time(main)
 
 
-async def test_a_broker_that_cannot_be_reached_is_an_error_like_others() -> None:
-    async with assignment() as here:
-        here.needed = False
-        here.link.cut_at[INIT_PRODUCER_ID] = [False] * 2
-        assert await here.ask() is None
-        assert here.problems[0].code is ErrorCode.NETWORK_EXCEPTION
-
-
-async def test_closing_ends_the_request() -> None:
-    async with assignment() as here:
+def test_closing_ends_the_request() -> None:
+    async def main() -> None:
+        here = Numbers()
         await here.numbers.close()  # nothing to end
-        here.link.held[INIT_PRODUCER_ID] = asyncio.Event()
+        here.answering.clear()
         here.numbers.ask()
-        await eventually(lambda: here.link.asked[INIT_PRODUCER_ID] == 1)
+        await asyncio.sleep(1)
         (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "kohort-producer-id"]
         await here.numbers.close()
-        assert task.cancelled()
-        assert here.done == 0
+        assert task.cancelled() and not here.done
+
+    in_virtual_time(main)

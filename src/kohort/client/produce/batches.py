@@ -52,10 +52,12 @@ class Batch:
         self.size = 0
         """Bytes of buffer memory used."""
         self.attempts = 0
-        self.base_offset = NO_OFFSET
+        self.base_offset: int
+        """Offset of the first record, set by `succeed`."""
         self.log_append_time: Millis | None = None
         self.producer_id: ProducerId | None = None
-        self.sequence = 0
+        self.sequence: int
+        """Sequence number of the first record, set by `number`."""
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.failure: Failure | None = None
         self._encoded: bytearray | None = None

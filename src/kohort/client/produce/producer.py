@@ -88,7 +88,7 @@ class Producer:
         large or specifies a partition that the topic does not have.
         """
         self._turn_left -= 1
-        if self._turn_left < 0:
+        if not self._turn_left:
             self._turn_left = _RECORDS_PER_TURN
             await asyncio.sleep(0)
         size = record_size(key, value, headers)

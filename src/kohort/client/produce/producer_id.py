@@ -2,15 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from kohort.client.net.backoff import back_off
-from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
 from kohort.client.options import ProducerOptions
 from kohort.errors import KafkaError
 from kohort.requests import ProducerId, producer_id_request, read_producer_id
-from kohort.wire.messages.init_producer_id import InitProducerIdResponse
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _log = logging.getLogger(__name__)
 
@@ -18,19 +17,20 @@ _log = logging.getLogger(__name__)
 class ProducerIdAssignment:
     """Assignment of a producer ID by the cluster.
 
-    `on_done` is called when the requests end, with or without an ID. `on_failure` is called with
-    each failure and returns whether any batch still waits for an ID.
+    `ask` sends a request to any broker. `on_done` is called when the requests end, with or without
+    an ID. `on_failure` is called with each failure and returns whether any batch still waits for an
+    ID.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        ask: Callable[[InitProducerIdRequest], Awaitable[InitProducerIdResponse]],
         options: ProducerOptions,
         on_done: Callable[[], None],
         on_failure: Callable[[KafkaError], bool],
     ) -> None:
         self.current: ProducerId | None = None
-        self._cluster = cluster
+        self._ask_cluster = ask
         self._options = options
         self._on_done = on_done
         self._on_failure = on_failure
@@ -59,7 +59,7 @@ class ProducerIdAssignment:
         failures = 0
         while self.current is None:
             try:
-                self.current = read_producer_id(await self._cluster.ask_any(request, InitProducerIdResponse))
+                self.current = read_producer_id(await self._ask_cluster(request))
                 self._failures.succeeded([f"client={self._options.client_id}"])
             except KafkaError as problem:
                 self._failures.failed([f"client={self._options.client_id}"], problem.code, problem.sentence)
@@ -67,5 +67,4 @@ class ProducerIdAssignment:
                     break
                 failures += 1
                 await asyncio.sleep(back_off(self._options, failures))
-        self._task = None
         self._on_done()

@@ -78,10 +78,10 @@ class ProducerTopics:
 
     async def _find(self, topic: str) -> None:
         async def attempt() -> int:
-            known = (await self._cluster.refresh((topic,))).topics.get(topic)
-            if known is not None and known.exists:
+            known = (await self._cluster.refresh((topic,))).topics[topic]
+            if known.exists:
                 return len(known.leaders)
-            code = known.error if known is not None and known.error else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = known.error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(code, f"{topic}: {code.sentence}")
 
         count = await self._cluster.retrying(attempt, self._options.max_block_ms)

@@ -16,6 +16,7 @@ from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.errors import ErrorCode, KafkaError
 from kohort.requests import ProduceOutcome, produce_request, read_outcomes
 from kohort.wire.batches.records import Codec
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
 
 _log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Sender:
         self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[str(options.acks)]
         self._codec = Codec[options.compression_type.upper()]
         self._idempotent = options.enable_idempotence and self._acks == -1
-        self._numbers = ProducerIdAssignment(cluster, options, self._drain_soon, self._unnumbered)
+        self._numbers = ProducerIdAssignment(self._ask_for_number, options, self._drain_soon, self._unnumbered)
         self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -260,6 +261,9 @@ class Sender:
         self.accumulator.fail(queue, batch, problem)
 
     # -- producer ID
+
+    async def _ask_for_number(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        return await self._cluster.ask_any(request, InitProducerIdResponse)
 
     def _new_number(self, queue: PartitionQueue) -> None:
         """Number this queue's next batches under a new producer ID."""
