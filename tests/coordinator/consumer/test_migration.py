@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import GroupConfig
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordinator.shell import Shell
@@ -42,15 +50,18 @@ def classic_group(said: bytes | None, told: bytes | None) -> Shell:
     return shell
 
 
-def newcomer(shell: Shell) -> ConsumerGroupHeartbeatResponse:
-    request = ConsumerGroupHeartbeatRequest(
+def newcomer_request() -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="new",
         rebalance_timeout_ms=60_000,
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )
-    answer = shell.handle(request, "new", 1).replies["new"]
+
+
+def newcomer(shell: Shell) -> ConsumerGroupHeartbeatResponse:
+    answer = shell.handle(newcomer_request(), "new", 1).replies["new"]
     assert isinstance(answer, ConsumerGroupHeartbeatResponse)
     return answer
 
@@ -69,3 +80,34 @@ def test_what_an_assignor_tells_its_members_would_be_lost_so_the_group_stays_cla
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "sends user data to members" in str(answer.error_message)
     assert "g" in shell.shard.groups
+
+
+def test_a_group_does_not_become_classic_before_the_coordinator_knows_the_topics() -> None:
+    # It would write the members' assignments with names, of which it knows none: every member would lose all it has.
+    shell = Shell(GroupConfig())
+    shell.set_topics({"t": 2})
+    static = newcomer_request()
+    static.instance_id = "i"
+    answer = shell.handle(static, "new", 1).replies["new"]
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None
+    known, shell.image = shell.image, UNKNOWN
+    shell.fail_over()
+    words = encode_subscription(Subscription(topics=["t"]), 1)
+    join = JoinGroupRequest(
+        group_id="g",
+        group_instance_id="i",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=words)],
+    )
+    refused = shell.handle(join, "join", 5).replies["join"]
+    assert isinstance(refused, JoinGroupResponse)
+    assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    shell.change_topics(known.by_name.values())
+    joined = shell.handle(join, "again", 5).replies["again"]
+    assert isinstance(joined, JoinGroupResponse) and not joined.error_code
+    group = shell.shard.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    given = decode_assignment(group.members[joined.member_id].assignment)
+    assert given.partitions == [TopicPartition("t", 0), TopicPartition("t", 1)]

@@ -93,7 +93,7 @@ def last_place(
     The group then becomes a classic group, if the migration policy allows a downgrade.
     """
     holder = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
-    if holder is None or holder.classic is not None or request.member_id:
+    if holder is None or holder.classic is not None or request.member_id or groups.metadata is UNKNOWN:
         return None
     alone = group.classic_members == len(group.members) - 1 and len(group.members) <= groups.config.max_size
     if not (alone and groups.config.consumer_migration_policy.downgrades):

@@ -231,13 +231,16 @@ def downgrade_for(
 ) -> ClassicGroup:
     """Downgrade the group because its last member of the consumer protocol restarted with the classic one.
 
-    `holder` is that member; it is static. The others need not rejoin if they have reached their
-    targets and the restarted process has the same subscription.
+    `holder` is that member; it is static. The members need not rejoin if all of them have reached
+    their targets, the holder before it restarted, and the restarted process has the same
+    subscription. A classic group has no target, so partitions that a member still waits for would
+    stay without an owner.
     """
     said = read_subscription(side.protocols[0][1])
     same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
     others = [member for member in group.members.values() if member is not holder]
-    settled = group.epoch == group.target_epoch and all(member.is_at(group.epoch) for member in others)
+    settled = group.epoch == group.target_epoch and not group.moving
+    settled = settled and all(member.is_at(group.epoch) for member in others)
     after = replace(holder, classic=side, client_id=context.client_id, client_host=context.client_host)
     staying = [after if m is holder else m for m in group.members.values()]
     why = None if same and settled else RebalanceReason(Cause.STATIC_MEMBER_RETURNED, holder.member_id)
