@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from kohort.client.membership.committed import commit_outside
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.reset import ByDuration
 from kohort.member import OffsetAndMetadata
-from kohort.model import NO_TOPIC_ID
+from kohort.model import NO_TOPIC_ID, UUID
+from kohort.requests import ClusterMetadata
 from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -85,6 +87,45 @@ def ends(**fields: int) -> Any:
                 setattr(one, name, value)
 
     return change
+
+
+# Topics that are created again while they are looked up
+
+
+async def test_a_position_belongs_to_the_topic_for_which_it_was_looked_up() -> None:
+    # The topic may be created again before the partition is fetched: the position is not one of the new topic.
+    async with asking() as ask:
+        await commit_outside(ask.cluster, "g", {ZERO: 3})
+        before = ask.cluster.metadata.topic_id("t")
+        assert before is not None
+        for lookup in (ask.lookups.ask_committed, partial(ask.lookups.ask_offsets, ask.node)):
+            ask.states[ZERO] = PartitionState(ZERO)
+            ask.states[ZERO].lose(OffsetSpec.EARLIEST)
+            turns = ask.of(ZERO)
+            ask.link.watch[OFFSET_FETCH] = ask.link.watch[LIST_OFFSETS] = lambda request: renew(ask)
+            assert await lookup(turns) == {}
+            assert ask.states[ZERO].position is not None
+            assert ask.cluster.metadata.topic_id("t") != ask.states[ZERO].topic_id == before
+            ask.cluster._refresher.metadata = known_as(ask.cluster.metadata, before)
+
+
+def renew(ask: Asking) -> None:
+    """Let the client know the topic under another ID from now on."""
+    ask.cluster._refresher.metadata = known_as(ask.cluster.metadata, UUID(int=1))
+
+
+def known_as(metadata: ClusterMetadata, topic_id: UUID) -> ClusterMetadata:
+    return replace(metadata, topics={"t": replace(metadata.topics["t"], topic_id=topic_id)}, names={topic_id: "t"})
+
+
+async def test_a_granted_partition_is_looked_up_by_the_id_that_was_granted() -> None:
+    async with asking() as ask:
+        await commit_outside(ask.cluster, "g", {ZERO: 3})
+        granted = ask.cluster.metadata.topic_id("t")
+        ask.states[ZERO] = PartitionState(ZERO, granted)
+        renew(ask)
+        assert await ask.lookups.ask_committed(ask.of(ZERO)) == {}
+        assert (ask.states[ZERO].position, ask.states[ZERO].topic_id) == (3, granted)
 
 
 # Committed offsets

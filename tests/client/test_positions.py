@@ -13,6 +13,7 @@ from kohort import Consumer, ErrorCode, Producer, TopicPartition
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.position_lookups import PositionLookups
 from kohort.client.membership.committed import commit_outside
+from kohort.model import UUID
 from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
@@ -22,7 +23,7 @@ from tests.client.test_consumer import fill, take
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
 
-LIST_OFFSETS, METADATA, OFFSET_FETCH, EPOCH_END = 2, 3, 9, 23
+FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, EPOCH_END = 1, 2, 3, 9, 23
 ZERO, ONE, MISSING = (TopicPartition("t", number) for number in (0, 1, 5))
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 20, "retry_backoff_max_ms": 50}
 
@@ -116,6 +117,40 @@ async def test_a_position_that_is_not_found_is_logged_once_and_then_its_end(capl
     assert began.startswith("no position yet: t-0: the broker could not write or read its log on disk; ")
     assert began.endswith("(KAFKA_STORAGE_ERROR)")
     assert ended.startswith("position found after ") and ended.endswith(" s: t-0")
+
+
+async def test_a_granted_partition_waits_while_another_topic_has_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    # The metadata may be outdated, too: then the position is still valid, and is not looked up again.
+    def another(answer: MetadataResponse, client: str | None) -> None:
+        for topic in answer.topics:
+            topic.topic_id = UUID(int=1)
+
+    caplog.set_level(logging.WARNING, "kohort.client")
+    async with linked_broker() as (broker, link):
+        granted = broker.topics.create("t", 1).topic_id
+        await fill(f"127.0.0.1:{link.port}", "t", 4)
+        link.change[METADATA] = another
+        async with consumer_at(link) as consumer:
+            await consumer.cluster.refresh(["t"])
+            consumer._partitions.fetcher.add([ZERO], lambda topic: granted)
+            consumer._partitions.find_positions()
+            asked = link.asked[METADATA]
+            await eventually(lambda: link.asked[METADATA] > asked + 3)
+            assert (consumer.positions(), link.asked[LIST_OFFSETS]) == ({}, 0)
+            link.change.clear()
+            assert len(await take(consumer, 4)) == 4
+            link.change[METADATA] = another
+            await consumer.cluster.refresh()
+            fetches = link.asked[FETCH]
+            await eventually(lambda: link.asked[METADATA] > asked + 8)
+            assert consumer.positions() == {ZERO: 4}
+            assert link.asked[FETCH] <= fetches + 1  # one may have been under way
+            link.change.clear()
+            await fill(f"127.0.0.1:{link.port}", "t", 1)
+            assert [record.offset for record in await take(consumer, 1)] == [4]
+        assert link.asked[LIST_OFFSETS] == 1
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0] for text in said if "UNKNOWN_TOPIC_ID" in text] == ["no position yet", "not fetched"]
 
 
 @pytest.mark.parametrize("key", [LIST_OFFSETS, OFFSET_FETCH])

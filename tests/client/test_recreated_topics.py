@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from kohort import Admin, CommitFailedError, Consumer, ErrorCode, NewTopic, OffsetAndMetadata, TopicPartition
+from kohort import (
+    Admin,
+    CommitFailedError,
+    Consumer,
+    ErrorCode,
+    Membership,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kohort.client.keywords import MembershipKeywords
 from kohort.client.membership.committed import commit_outside, committed_offsets
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.versions import version_for
@@ -25,7 +35,7 @@ from tests.client.link import linked_broker
 from tests.client.test_consumer import fill
 from tests.interop.broker import Broker
 
-OFFSET_FETCH = 9
+OFFSET_COMMIT, OFFSET_FETCH, HEARTBEAT = 8, 9, 68
 BY_HAND: dict[str, Any] = {"allow_auto_create_topics": False}
 """Else whoever asks for the topic between its deletion and its creation makes it."""
 
@@ -113,6 +123,83 @@ async def test_a_coordinator_that_knows_only_the_topic_before_is_not_asked_by_na
         found = await committed_offsets(cluster, "g", [here, others])
     assert found == {here: OffsetAndMetadata(5), others: OffsetAndMetadata(7)}
     assert asked == [True, True]
+
+
+async def test_a_topic_without_an_id_does_not_make_the_others_go_by_name() -> None:
+    # By name, a coordinator may still answer with the offset of a deleted topic, and writes what is for such a topic
+    # under the name of the next.
+    here, nowhere = TopicPartition("t", 0), TopicPartition("nowhere", 0)
+    fetched: list[list[tuple[str, UUID]]] = []
+    committed: list[list[tuple[str, UUID]]] = []
+
+    def fetches(request: OffsetFetchRequest) -> None:
+        fetched.extend([(one.name, one.topic_id) for one in group.topics or ()] for group in request.groups)
+
+    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
+        topic = broker.topics.create("t", 1)
+        await cluster.refresh(["t"])
+        link.watch[OFFSET_FETCH] = fetches
+        link.watch[OFFSET_COMMIT] = lambda request: committed.append(
+            [(one.name, one.topic_id) for one in request.topics]
+        )
+        with pytest.raises(CommitFailedError) as raised:
+            await commit_outside(cluster, "g", {here: 5, nowhere: 7}, 5_000)
+        assert raised.value.errors == {nowhere: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        found = await committed_offsets(cluster, "g", [nowhere, here])
+    assert found == {here: OffsetAndMetadata(5), nowhere: None}
+    by_id, by_name = [("", topic.topic_id)], [("nowhere", NO_TOPIC_ID)]
+    assert fetched == [by_id, by_name]
+    assert sorted({str(one) for one in committed}) == sorted([str(by_id), str(by_name)])
+
+
+async def test_a_member_does_not_read_the_next_topic_of_a_name_before_it_is_assigned() -> None:
+    # It could not commit what it read, and whoever is assigned the new topic reads it again.
+    here = TopicPartition("t", 0)
+    async with linked_broker() as (broker, link):
+        bootstrap = f"127.0.0.1:{link.port}"
+        before = broker.topics.create("t", 1)
+        await fill(bootstrap, "t", 2)
+        options: dict[str, Any] = {"group_protocol": "consumer", "auto_offset_reset": "earliest", **BY_HAND}
+        async with Consumer("t", bootstrap_servers=bootstrap, group_id="g", retry_backoff_ms=10, **options) as consumer:
+            assert await read(consumer, 2) == [b"0", b"1"]
+            link.held[HEARTBEAT] = asyncio.Event()  # the coordinator's next answers take long
+            broker.topics.delete(before)
+            after = broker.topics.create("t", 1)
+            await fill(bootstrap, "t", 3)
+            while consumer.cluster.metadata.topic_id("t") != after.topic_id:
+                await consumer.cluster.refresh()
+            assert await consumer.poll(timeout=0.5) == []
+            assert consumer.assignment == frozenset({here})
+            assert await consumer.position(here) == 2
+            assert await consumer.committed([here]) == {here: None}
+            link.held.pop(HEARTBEAT).set()
+            assert await read(consumer, 3) == [b"0", b"1", b"2"]
+            assert await consumer.poll(timeout=0.1) == []
+            await consumer.commit()
+            assert (await consumer.committed([here]))[here] == OffsetAndMetadata(3, leader_epoch=0)
+
+
+async def test_a_membership_tells_which_topic_of_a_name_it_was_assigned(protocol: dict[str, Any]) -> None:
+    here = TopicPartition("t", 0)
+    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
+        before = broker.topics.create("t", 1)
+        membership = await Membership.join(cluster, "g", "t", cast("MembershipKeywords", protocol))
+        is_granted = "group_protocol" in protocol
+        assert membership.topic_id("t") == (before.topic_id if is_granted else None)
+        assert membership.topic_id("u") is None
+        await membership.commit({here: 5})
+        link.held[HEARTBEAT] = asyncio.Event()
+        broker.topics.delete(before)
+        after = broker.topics.create("t", 1)
+        while cluster.metadata.topic_id("t") != after.topic_id:
+            await cluster.refresh(["t"])
+        if is_granted:
+            assert membership.topic_id("t") == before.topic_id
+            with pytest.raises(CommitFailedError):  # and not committed for the new topic
+                await membership.commit({here: 5}, timeout=5)
+        assert await membership.committed([here]) == {here: None}
+        link.held.pop(HEARTBEAT).set()
+        await membership.leave()
 
 
 async def test_offsets_are_asked_for_by_the_id_of_the_topic_that_has_the_name_now() -> None:

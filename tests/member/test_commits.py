@@ -150,7 +150,11 @@ def test_commits_wait_for_the_rebalance_only_until_it_is_over() -> None:
     assert not queue.head.waits_for_rebalance
 
 
-def test_the_request_says_all_that_is_known_of_each_position() -> None:
+def accepted(partition: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=ErrorCode.NONE)
+
+
+def test_the_requests_say_all_that_is_known_of_each_position_and_go_by_id_or_by_name() -> None:
     queue = CommitQueue()
     offsets = {
         T0: OffsetAndMetadata(5, "why", leader_epoch=3, topic_id=ID),
@@ -159,7 +163,13 @@ def test_the_request_says_all_that_is_known_of_each_position() -> None:
     }
     queue.add(1, offsets, 1_000)
     assert queue.head is not None
-    request = commit_request(queue.head, "g", "m", 4, "i")
+    requests = [commit_request(queue.head, "g", "m", 4, "i")]
+    queue.sent_with(1)
+    topic = OffsetCommitResponseTopic(topic_id=ID, partitions=[accepted(0), accepted(1)])
+    assert queue.answered(1, OffsetCommitResponse(topics=[topic])) == {}
+    # By name, the offset of a deleted topic would be committed for the next of its name.
+    requests.append(commit_request(queue.head, "g", "m", 4, "i"))
+    request = requests[0]
     said = (request.group_id, request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
     assert said == ("g", "m", 4, "i")
     assert [
@@ -171,8 +181,10 @@ def test_the_request_says_all_that_is_known_of_each_position() -> None:
                 for one in topic.partitions
             ],
         )
+        for request in requests
         for topic in request.topics
     ] == [("t", ID, [(0, 5, 3, "why"), (1, 6, 0, "")]), ("u", NO_TOPIC_ID, [(0, 7, -1, "")])]
+    assert [len(request.topics) for request in requests] == [1, 1]
 
 
 def test_outside_a_generation_the_request_names_no_instance() -> None:

@@ -35,7 +35,7 @@ class Sent:
 
 
 class AnyMember(ABC):
-    """One member of one group. All input goes through `handle`; the first seven attributes may be read from outside."""
+    """One member of one group. All input goes through `handle`; the first eight attributes may be read from outside."""
 
     BEFORE: ClassVar[Mapping[Phase, frozenset[Phase]]]
     """The phases from which each phase may be entered."""
@@ -49,6 +49,8 @@ class AnyMember(ABC):
         group."""
         self.owned = NOTHING
         """Partitions that the application processes or is still giving up."""
+        self.ids: dict[str, UUID] = {}
+        """IDs of the owned topics by name; empty in a classic group, which assigns names."""
         self.is_leader = False
         """Whether the member computes the group's assignment."""
         self.reason = ""

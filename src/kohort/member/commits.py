@@ -160,9 +160,16 @@ class CommitQueue:
 def commit_request(
     commit: Commit, group_id: str, member_id: str, generation: int | None, instance_id: str | None
 ) -> OffsetCommitRequest:
-    """Return the request for the rest of `commit`; a generation of None means that the group has no members."""
+    """Return the next request for the rest of `commit`; a generation of None means that the group has no members.
+
+    A request has either topic IDs or names. By name, the offset of a deleted topic would be committed for a new topic
+    of its name, so offsets without an ID follow in another request instead of making the others go by name.
+    """
     topics: dict[tuple[str, UUID], OffsetCommitRequestTopic] = {}
+    by_id = any(position.topic_id is not None for position in commit.offsets.values())
     for partition, position in commit.offsets.items():
+        if by_id and position.topic_id is None:
+            continue
         key = partition.topic, position.topic_id or NO_TOPIC_ID
         topic = topics.get(key)
         if topic is None:

@@ -27,6 +27,7 @@ class AssignedPartitions:
         self.fetcher = Fetcher(cluster, options, on_news, self.find_positions, self._renewed)
         self.unread = UnreadRecords()
         """Records that were taken for iteration."""
+        self._cluster = cluster
         self._on_news = on_news
         self._positioner = Positioner(cluster, options, self.fetcher, on_news)
 
@@ -122,7 +123,7 @@ class AssignedPartitions:
         at = whole("the offset", offset)
         state = self.state(partition)
         self.unread.forget({state.partition})
-        state.move(at)
+        state.move(at, None, self._cluster.metadata.topic_id(state.partition.topic))
         self.fetcher.go_on()
 
     def reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
@@ -137,7 +138,7 @@ class AssignedPartitions:
         """Continue from the committed offset, unless the partition is gone or has a position or a seek."""
         state = self.fetcher.states.get(partition)
         if state is not None and state.position is None and state.reset is None:
-            state.move(committed.offset, committed.leader_epoch)
+            state.move(committed.offset, committed.leader_epoch, committed.topic_id)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return the number of records after the position as of the last fetch; None before that."""

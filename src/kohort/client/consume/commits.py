@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kohort.client.arguments import seconds
-from kohort.client.membership.committed import commit_outside, committed_offsets, positions_of
+from kohort.client.membership.committed import commit_outside, committed_positions, positions_of
 from kohort.client.membership.driver import MemberDriver
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
@@ -71,7 +71,15 @@ class Commits:
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offset of each partition, or None where there is none."""
-        return await committed_offsets(self._cluster, self.group_id(), partitions)
+        found = await self.committed_positions(partitions)
+        return {partition: at and at._replace(topic_id=None) for partition, at in found.items()}
+
+    async def committed_positions(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return what `committed` returns, with the IDs of the topics to which the offsets belong."""
+        granted = {} if self.driver is None else self.driver.member.ids
+        return await committed_positions(self._cluster, self.group_id(), partitions, granted=granted)
 
     def group_id(self) -> str:
         """Return the group that commits belong to. Raises ConfigError if the consumer has none."""

@@ -242,7 +242,11 @@ class Consumer:
         return self._commits.in_background(self.commit(offsets))
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offset of each partition, or None where there is none."""
+        """Return the group's committed offset of each partition, or None where there is none.
+
+        The offset of an assigned partition is that of the assigned topic, even if another topic has
+        its name now.
+        """
         return await self._commits.committed(partitions)
 
     # -- positions

@@ -121,6 +121,10 @@ class FetchErrors:
         if states := self._of_leaders(states, why):
             self._retry(states, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
+    def of_another_topic(self, state: PartitionState) -> None:
+        """Handle a partition whose topic ID the metadata does not have: another topic has its name."""
+        self._retry([state], ErrorCode.UNKNOWN_TOPIC_ID)
+
     def damaged(self, state: PartitionState, code: ErrorCode, what: str) -> None:
         """Handle fetched bytes that are not a valid batch."""
         self._raise_later([state], BatchError(code, f"{what}; seek past it to skip it"))

@@ -20,7 +20,7 @@ from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.leaders import leader_epoch
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.model import NO_TOPIC_ID, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.requests import ClusterMetadata, FetchRequestPartition
 from kohort.wire.batches.records import BatchError
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -94,9 +94,14 @@ class Fetcher:
         While it is unchanged, an empty fetch is repeated as is.
         """
 
-    def add(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        """Add partitions, which have no position yet, and return their states."""
-        added = [PartitionState(partition) for partition in sorted(partitions)]
+    def add(
+        self, partitions: Iterable[TopicPartition], granted: Callable[[str], UUID | None] = lambda topic: None
+    ) -> list[PartitionState]:
+        """Add partitions, which have no position yet, and return their states.
+
+        `granted` returns the ID of the topic that the coordinator assigned, if it assigns IDs.
+        """
+        added = [PartitionState(partition, granted(partition.topic)) for partition in sorted(partitions)]
         self.states.update((state.partition, state) for state in added)
         # A topic known only by its ID (the broker resolves the pattern) also has leaders that
         # change.
@@ -211,6 +216,9 @@ class Fetcher:
         for state in self.states.values():
             if state.in_fetch or state.paused or state.position is None or self._errors.waits_to_be_told(state):
                 continue
+            if state.retry_at <= now and self.is_of_another_topic(state):
+                self._errors.of_another_topic(state)
+                continue
             if self._was_renewed(state):
                 unchecked = True
                 continue
@@ -238,12 +246,25 @@ class Fetcher:
 
     def must_check(self, state: PartitionState) -> bool:
         """Return whether the leader's log must be checked before more is fetched (KIP-320)."""
-        return state.must_check(self._epoch(state))
+        # A leader is asked by the topic's name, and would answer for the topic that has the name now.
+        return state.must_check(self._epoch(state)) and not self._is_renewed(state)
+
+    def is_of_another_topic(self, state: PartitionState) -> bool:
+        """Return whether another topic has the name of the one that the coordinator assigned.
+
+        The topic was deleted and created again, and the coordinator will assign the new one, perhaps
+        to another member. Or the metadata is outdated. Until both agree, nothing is requested by the
+        topic's name.
+        """
+        return state.granted is not None and self._is_renewed(state)
+
+    def _is_renewed(self, state: PartitionState) -> bool:
+        known = self._cluster.metadata.topic_id(state.partition.topic)
+        return known is not None and state.topic_id not in (None, known)
 
     def _was_renewed(self, state: PartitionState) -> bool:
         """Return whether the topic was deleted and created again; if so, reset the position."""
-        known = self._cluster.metadata.topic_id(state.partition.topic)
-        if known is None or state.topic_id in (None, known):
+        if state.granted is not None or not self._is_renewed(state):
             return False
         _log.warning("reset: partition=%s position=%s is of a topic that was deleted", state.partition, state.position)
         state.lose(None)

@@ -179,7 +179,8 @@ class GroupSubscription:
             self._commits.forget(partitions)
 
     async def _take_over(self, partitions: frozenset[TopicPartition]) -> None:
-        self._partitions.fetcher.add(partitions)
+        assert self.driver is not None
+        self._partitions.fetcher.add(partitions, self.driver.topic_id)
         try:
             if self._callbacks.get(CallbackKind.ASSIGN) is not None:
                 await self._call_back(CallbackKind.ASSIGN, await self._committed_starts(partitions))
@@ -196,7 +197,7 @@ class GroupSubscription:
         """
         try:
             async with asyncio.timeout(_START_OFFSETS_TIMEOUT):
-                committed = await self._commits.committed(partitions)
+                committed = await self._commits.committed_positions(partitions)
         except (KafkaError, TimeoutError) as problem:
             _log.warning("on_assigned gets no committed offsets: group=%s %s", self._options.group_id, problem)
             return dict.fromkeys(partitions)

@@ -32,6 +32,7 @@ class PartitionState:
         "failures",
         "fetch_at",
         "fetch_epoch",
+        "granted",
         "in_fetch",
         "leader_epoch",
         "partition",
@@ -44,8 +45,13 @@ class PartitionState:
         "turn",
     )
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, granted: UUID | None = None) -> None:
         self.partition = partition
+        self.granted = granted
+        """ID of the topic that the coordinator assigned; None if only its name was assigned.
+
+        Another topic of this name is not read, because it may belong to another member.
+        """
         self.position: int | None = None
         """Offset of the next record to hand out; None until it is found."""
         self.fetch_at = 0
@@ -57,8 +63,8 @@ class PartitionState:
         """Leader epoch of the last record handed out."""
         self.reset: Reset | None = None
         """Where the application wants to continue if there is no position; None for the committed offset."""
-        self.topic_id: UUID | None = None
-        """ID of the topic to which the position belongs, set by the first fetch."""
+        self.topic_id = granted
+        """ID of the topic to which the position belongs, set with the position or by the first fetch."""
         self.paused = False
         self.start: int | None = None
         self.end: int | None = None
@@ -76,9 +82,14 @@ class PartitionState:
         self._broken: BatchError | None = None
         """Error that blocks the partition until its position is moved."""
 
-    def move(self, position: int, epoch: int | None = None) -> None:
-        """Continue from this position; `epoch` is the leader epoch of the record before it, if known."""
+    def move(self, position: int, epoch: int | None = None, topic_id: UUID | None = None) -> None:
+        """Continue from this position.
+
+        `epoch` is the leader epoch of the record before it, if known. `topic_id` is the ID of the
+        topic for which the position was found; None if it is that of the position before.
+        """
         self._forget()
+        self.topic_id = self.granted or topic_id or self.topic_id
         self.position = self.fetch_at = position
         self.leader_epoch = self.fetch_epoch = epoch
         self.reset = None
@@ -91,7 +102,7 @@ class PartitionState:
     def lose(self, reset: Reset | None) -> None:
         """Discard the position, so that it is looked up again."""
         self._forget()
-        self.position = self.topic_id = None
+        self.position, self.topic_id = None, self.granted
         self.reset = reset
 
     def _forget(self) -> None:

@@ -21,7 +21,7 @@ from kohort.client.options import ConsumerOptions
 from kohort.client.reset import ByDuration, Reset, reset_policy
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import FoundOffset, PartitionResults
 
 _log = logging.getLogger(__name__)
@@ -46,15 +46,25 @@ class PositionLookups:
     async def ask_committed(self, turns: Turns) -> Errors:
         """Request committed offsets from the group's coordinator. Raises KafkaError."""
         assert self._group_id
-        ids = {partition.topic: self._cluster.metadata.topic_id(partition.topic) for partition in turns}
-        answer = await ask_committed(self._cluster, self._group_id, list(turns), ids)
-        return _placed(turns, answer, self._place_committed)
+        ids = self._topic_ids(turns)
 
-    def _place_committed(self, state: PartitionState, position: OffsetAndMetadata | None) -> KohortError | None:
-        if position is None:
-            return self.resets(state)
-        state.move(position.offset, position.leader_epoch)
-        return None
+        def place(state: PartitionState, position: OffsetAndMetadata | None) -> KohortError | None:
+            if position is None:
+                return self.resets(state)
+            state.move(position.offset, position.leader_epoch, ids[state.partition.topic])
+            return None
+
+        answer = await ask_committed(self._cluster, self._group_id, list(turns), ids)
+        return _placed(turns, answer, place)
+
+    def _topic_ids(self, turns: Turns) -> dict[str, UUID | None]:
+        """Return the IDs of the topics of these partitions, before they are asked for.
+
+        They may change before the answer arrives, and a position is valid only in the topic for
+        which it was found.
+        """
+        known = self._cluster.metadata
+        return {one.topic: state.granted or known.topic_id(one.topic) for one, (state, _) in turns.items()}
 
     def resets(self, state: PartitionState) -> NoOffsetError | None:
         """Apply auto_offset_reset if the partition has neither a committed offset nor a seek.
@@ -72,10 +82,11 @@ class PositionLookups:
         """Request the reset offsets of these partitions from their leader. Raises KafkaError."""
         now = int(time.time() * 1000)
         asked = {partition: _spec(state.reset, now) for partition, (state, _) in turns.items()}
+        ids = self._topic_ids(turns)
 
         def place(state: PartitionState, found: FoundOffset | None) -> KohortError | None:
             if found is not None:
-                state.move(found.offset)
+                state.move(found.offset, None, ids[state.partition.topic])
             elif isinstance(asked[state.partition], OffsetSpec):
                 return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
             else:

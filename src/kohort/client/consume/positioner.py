@@ -63,6 +63,9 @@ class Positioner:
                 continue
             if state.retry_at > now:
                 self._later.by(state.retry_at)
+            elif self._fetcher.is_of_another_topic(state):
+                self._failed(lookup, [state], KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
+                self._later.by(state.retry_at)
             elif lookup is Operation.LIST_OFFSETS and (error := self._lookups.resets(state)) is not None:
                 self._failed(lookup, [state], error)
             elif lookup is Operation.OFFSET_FETCH:

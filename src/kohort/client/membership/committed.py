@@ -1,12 +1,15 @@
 """Committed offsets of a group, requested from its coordinator."""
 
+import asyncio
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from kohort.client.arguments import partition_of, whole
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.versions import TOPIC_IDS_FROM
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import OffsetAndMetadata
 from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
@@ -24,6 +27,7 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+_NAMES_ONLY: Mapping[str, UUID] = MappingProxyType({})
 _MANY_GROUPS = 8  # KIP-709: since this version OffsetFetch takes a list of groups
 
 
@@ -32,19 +36,37 @@ async def committed_offsets(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     timeout_ms: Millis | None = None,
+    *,
+    granted: Mapping[str, UUID] = _NAMES_ONLY,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Return the committed offset of each partition, or None where nothing is committed.
 
-    If `partitions` is None, return all committed offsets of the group. The call waits for offsets of
-    an open transaction. A deleted topic has no committed offsets. Raises KafkaError.
+    If `partitions` is None, return all committed offsets of the group. `granted` has the IDs of
+    topics that a coordinator assigned, which may not be those that have the names now. The call
+    waits for offsets of an open transaction. A deleted topic has no committed offsets. Raises
+    KafkaError.
     """
+    found = await committed_positions(cluster, group_id, partitions, timeout_ms, granted=granted)
+    return {one: position and position._replace(topic_id=None) for one, position in found.items()}
+
+
+async def committed_positions(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    timeout_ms: Millis | None = None,
+    *,
+    granted: Mapping[str, UUID] = _NAMES_ONLY,
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return what `committed_offsets` returns, with the ID of the topic to which each offset belongs, if known."""
     topics = {partition[0] for partition in partitions or ()}
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
-        ids = {topic: cluster.metadata.topic_id(topic) for topic in topics}
-        found, refused = await ask_committed(cluster, group_id, partitions, ids)
+        ids = {topic: granted.get(topic) or cluster.metadata.topic_id(topic) for topic in topics}
+        found, refused = await ask_committed(cluster, group_id, partitions, ids, granted)
         if refused:
             raise min(refused.values(), key=lambda problem: problem.retriable)
+        found = {one: position and position._replace(topic_id=ids.get(one.topic)) for one, position in found.items()}
         return found if partitions is None else {one: found[TopicPartition(*one)] for one in partitions}
 
     if partitions is not None and not partitions:
@@ -57,23 +79,30 @@ async def ask_committed(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     ids: Mapping[str, UUID | None],
+    granted: Collection[str] = (),
 ) -> PartitionResults[OffsetAndMetadata | None]:
-    """Send one request to the coordinator, with topic IDs if its version allows.
+    """Ask the coordinator once, by topic IDs where they are known and its version allows.
 
-    A deleted topic has no committed offsets. Raises KafkaError for an error of the whole group.
+    A deleted topic has no committed offsets. The IDs of the topics in `granted` stay the same if
+    other topics get their names. Raises KafkaError for an error of the whole group.
     """
     connection = await cluster.coordinator(group_id, "offsets")
-    response = await connection.request(_request(connection, ids, group_id, partitions), OffsetFetchResponse)
-    # Use the IDs of the request, because metadata may have changed meanwhile.
-    names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
-    found, refused = _read(response, names)
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    refused: dict[TopicPartition, KafkaError] = {}
+    for some in _parts(connection.version_of(OffsetFetchRequest), partitions, ids):
+        response = await connection.request(_request(connection, ids, group_id, some), OffsetFetchResponse)
+        # Use the IDs of the request, because metadata may have changed meanwhile.
+        names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
+        answered, failed = _read(response, names)
+        found |= answered
+        refused |= failed
     for name, number in partitions or ():
         partition = TopicPartition(name, number)
         if partition not in found and partition not in refused:
             detail = f"{partition}: the coordinator's answer lacks this partition"
             refused[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     unknown = [partition for partition, problem in refused.items() if problem.code is ErrorCode.UNKNOWN_TOPIC_ID]
-    deleted = await _deleted(cluster, {partition.topic for partition in unknown}, ids) if unknown else ()
+    deleted = await _deleted(cluster, {partition.topic for partition in unknown}, ids, granted) if unknown else ()
     for partition in unknown:
         if partition.topic in deleted:
             del refused[partition]
@@ -81,19 +110,38 @@ async def ask_committed(
     return found, refused
 
 
-async def _deleted(cluster: Cluster, topics: Collection[str], ids: Mapping[str, UUID | None]) -> set[str]:
+def _parts(
+    version: int, partitions: Collection[TopicPartition] | None, ids: Mapping[str, UUID | None]
+) -> list[Collection[TopicPartition] | None]:
+    """Return the partitions of each request: those of topics with known IDs, then the others.
+
+    A request has either IDs or names. By name, a coordinator may answer with the offset of a deleted
+    topic, so a topic without an ID must not make the others go by name.
+    """
+    if partitions is None or version < TOPIC_IDS_FROM:
+        return [partitions]
+    identified = [one for one in partitions if ids.get(one[0]) is not None]
+    named = [one for one in partitions if ids.get(one[0]) is None]
+    return [some for some in (identified, named) if some]
+
+
+async def _deleted(
+    cluster: Cluster, topics: Collection[str], ids: Mapping[str, UUID | None], granted: Collection[str]
+) -> set[str]:
     """Return those of these topics that do not exist. The coordinator does not know their IDs in `ids`.
 
-    If a topic exists, its ID is outdated, or the coordinator does not know a new topic yet. In both
-    cases the caller asks by ID again: until the coordinator knows the new topic, the offsets under
-    its name are those of a deleted topic that had the name before. Raises KafkaError.
+    If a topic of a name exists, the ID is outdated, or the coordinator does not know a new topic yet.
+    In both cases the caller asks by ID again: until the coordinator knows the new topic, the offsets
+    under its name are those of a deleted topic that had the name before. An outdated ID in `granted`
+    stays, so its topic was deleted. Raises KafkaError.
     """
     answer = await cluster.ask_any(metadata_request(sorted(topics)), MetadataResponse)
     known = {topic.name: topic for topic in answer.topics}
     existing = [topic for topic in topics if topic in known and known[topic].error_code == ErrorCode.NONE]
     if renewed := [topic for topic in existing if known[topic].topic_id != ids.get(topic)]:
         await cluster.refresh(renewed)
-    return {name for name, topic in known.items() if name and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    gone = {name for name, topic in known.items() if name and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    return gone.union(topic for topic in renewed if topic in granted)
 
 
 async def commit_outside(
@@ -103,9 +151,21 @@ async def commit_outside(
     timeout_ms: Millis | None = None,
 ) -> None:
     """Commit for a group without being a member, which works while it has none. Raises CommitFailedError."""
-    left = identified(cluster, positions_of(offsets))
-    names = {position.topic_id: partition.topic for partition, position in left.items()}
+    positions = identified(cluster, positions_of(offsets))
+    # A request has either topic IDs or names: offsets without an ID must not make the others go by name.
+    by_id = {partition: one for partition, one in positions.items() if one.topic_id is not None}
+    by_name = {partition: one for partition, one in positions.items() if one.topic_id is None}
+    parts = [some for some in (by_id, by_name) if some]
+    refused = await asyncio.gather(*(_commit_part(cluster, group_id, some, timeout_ms) for some in parts))
+    if any(refused):
+        raise CommitFailedError({partition: code for some in refused for partition, code in some.items()})
 
+
+async def _commit_part(
+    cluster: Cluster, group_id: str, left: dict[TopicPartition, OffsetAndMetadata], timeout_ms: Millis | None
+) -> dict[TopicPartition, ErrorCode]:
+    """Commit offsets that one request can carry; return the errors of those that were refused."""
+    names = {position.topic_id: partition.topic for partition, position in left.items()}
     refused: dict[TopicPartition, ErrorCode] = {}
     attempts = 0
 
@@ -134,12 +194,10 @@ async def commit_outside(
             raise CommitFailedError(errors)
 
     try:
-        if left:
-            await cluster.retrying(attempt, timeout_ms)
+        await cluster.retrying(attempt, timeout_ms)
     except CommitFailedError as problem:
-        raise CommitFailedError({**refused, **problem.errors}) from None
-    if refused:
-        raise CommitFailedError(refused)
+        return {**refused, **problem.errors}
+    return refused
 
 
 def positions_of(
@@ -159,14 +217,14 @@ def _position(partition: TopicPartition, at: object) -> OffsetAndMetadata:
 
 
 def identified(
-    cluster: Cluster, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    cluster: Cluster, offsets: Mapping[TopicPartition, OffsetAndMetadata], granted: Mapping[str, UUID] = _NAMES_ONLY
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets with the topics' current IDs, if known, where a position has none."""
+    """Return the offsets with topic IDs, if known, where a position has none: the granted or else the current ones."""
     metadata = cluster.metadata
     return {
         partition: position
         if position.topic_id is not None
-        else position._replace(topic_id=metadata.topic_id(partition.topic))
+        else position._replace(topic_id=granted.get(partition.topic) or metadata.topic_id(partition.topic))
         for partition, position in offsets.items()
     }
 

@@ -39,7 +39,7 @@ from kohort.member import (
     Weigh,
 )
 from kohort.member.callbacks import CallbackKind
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -116,6 +116,10 @@ class MemberDriver:
         self._callbacks_s += self._loop.time() - self._callback_since - own
         self.handle(CallbackDone())
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return the ID of the owned topic of this name; None if there is none, and in a classic group."""
+        return self.member.ids.get(topic)
+
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: Millis) -> None:
         """Commit and wait for a durable response. Raises CommitFailedError."""
         if self._closed:
@@ -125,9 +129,8 @@ class MemberDriver:
         self._last_commit += 1
         done: asyncio.Future[None] = self._loop.create_future()
         self._commits[self._last_commit] = done
-        self.handle(
-            CommitRequested(self._last_commit, identified(self._cluster, offsets), self._timers.now() + timeout_ms)
-        )
+        positions = identified(self._cluster, offsets, self.member.ids)
+        self.handle(CommitRequested(self._last_commit, positions, self._timers.now() + timeout_ms))
         await done
 
     async def leave(self, reason: str, timeout_ms: Millis, *, for_good: bool = False) -> None:

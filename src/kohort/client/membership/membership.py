@@ -22,7 +22,7 @@ from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
 from kohort.member import ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, Phase, PollEnded
 from kohort.member.callbacks import CallbackKind
-from kohort.model import TopicPartition
+from kohort.model import UUID, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -186,6 +186,16 @@ class Membership:
         """Partitions that the application may process: assigned and not yet revoked or lost."""
         return self._driver.member.owned
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return the ID of the assigned topic of this name; None if no partition of it is assigned.
+
+        A topic that is deleted and created again has another ID. Its records belong to this member
+        only after the coordinator has assigned the new topic, so do not read it before: compare
+        this ID with that of the metadata. In a classic group, which assigns names, it is always
+        None.
+        """
+        return self._driver.topic_id(topic)
+
     @property
     def state(self) -> Phase:
         """Phase of the membership."""
@@ -255,8 +265,12 @@ class Membership:
         await self._driver.commit(positions_of(offsets), milliseconds)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offset of each partition, or None where there is none."""
-        return await committed_offsets(self._cluster, self.group_id, partitions)
+        """Return the group's committed offset of each partition, or None where there is none.
+
+        The offset of an assigned partition is that of the assigned topic, even if another topic has
+        its name now.
+        """
+        return await committed_offsets(self._cluster, self.group_id, partitions, granted=self._driver.member.ids)
 
     def alive(self) -> None:
         """Report that the application is still processing.

@@ -13,7 +13,8 @@ from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 NEWEST_SPOKEN: Mapping[int, int] = {key: api.max_version for key, api in APIS.items()}
 """Newest version of each request that this client sends."""
 
-_TOPIC_IDS_FROM = 10
+TOPIC_IDS_FROM = 10
+"""First version of OffsetCommit and OffsetFetch that has topic IDs instead of names."""
 
 
 def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
@@ -35,9 +36,9 @@ def version_for(request: Message, newest: int) -> int:
     If the newest version requires topic IDs that are not known, it is the last version with names.
     """
     identified = _IDENTIFIED.get(request.KEY)
-    if identified is None or newest < _TOPIC_IDS_FROM or identified(request):
+    if identified is None or newest < TOPIC_IDS_FROM or identified(request):
         return newest
-    return _TOPIC_IDS_FROM - 1
+    return TOPIC_IDS_FROM - 1
 
 
 def _commit_has_ids(request: OffsetCommitRequest) -> bool:

@@ -70,8 +70,6 @@ class ConsumerState(AnyMember):
         """Target assignment from the coordinator; None before the first."""
         self.names: Mapping[UUID, str] = {}
         """Names of the cluster's topics by ID, from the metadata."""
-        self.ids: dict[str, UUID] = {}
-        """IDs of the owned topics by name."""
         self.owes_assign = False
         """Whether the last step of this target is open: an assign callback, even if with no partitions."""
         self.owes_acknowledgement = False

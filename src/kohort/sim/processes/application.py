@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata, SubscriptionPattern
 from kohort.client.failures import ClosedError, CommitFailedError
+from kohort.client.membership.driver import MemberDriver
 from kohort.client.options import GroupOptions, read_options
 from kohort.errors import ErrorCode
 from kohort.member.consumer.standing import ConsumerState
@@ -107,10 +108,14 @@ class Application:
         self._next_poll: asyncio.TimerHandle | None = None
         self._done: asyncio.Future[None] | None = None
 
+    def _driver(self) -> MemberDriver | None:
+        return None if self.membership is None else self.membership._driver
+
     def owned_by_id(self) -> dict[tuple[UUID, int], TopicPartition]:
         """Return the partitions that a member of the consumer protocol owns, by topic id."""
-        assert self.membership is not None
-        member = self.membership._driver.member
+        driver = self._driver()
+        assert driver is not None
+        member = driver.member
         assert isinstance(member, ConsumerState)
         return {(member.ids[owned.topic], owned.partition): owned for owned in member.owned}
 
@@ -242,11 +247,16 @@ class Application:
                 self.positions[partition] = end
 
     def _begin_created_topics(self, metadata: ClusterMetadata) -> None:
-        """Look up the positions of topics that were deleted and recreated, as a consumer's fetcher does."""
+        """Look up the positions of topics that were deleted and recreated, as a consumer's fetcher does.
+
+        A member of the consumer protocol waits until the new topic is assigned.
+        """
+        assert self.membership is not None
         created = {
             partition
             for partition in self.positions
-            if metadata.topic_id(partition.topic) not in (None, self.topic_ids[partition])
+            if self.membership.topic_id(partition.topic) is None
+            and metadata.topic_id(partition.topic) not in (None, self.topic_ids[partition])
         }
         for partition in created:
             self._forget(partition)
@@ -317,8 +327,9 @@ class Application:
                 self._begin(partition, topic_id, found[partition])
 
     def _known_ids(self, partitions: Partitions) -> dict[TopicPartition, UUID | None]:
-        assert self._cluster is not None
-        return {partition: self._cluster.metadata.topic_id(partition.topic) for partition in partitions}
+        assert self._cluster is not None and self.membership is not None
+        metadata, granted = self._cluster.metadata, self.membership.topic_id
+        return {one: granted(one.topic) or metadata.topic_id(one.topic) for one in partitions}
 
     def _begin(self, partition: TopicPartition, topic_id: UUID | None, offset: OffsetAndMetadata | None) -> None:
         self._unpositioned.discard(partition)

@@ -22,6 +22,7 @@ from kohort.client import (
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.partition_events import Partitions as Told
 from kohort.client.membership.committed import positions_of
+from kohort.client.membership.driver import MemberDriver
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks.records import Reading, Records
@@ -75,20 +76,25 @@ class _WitnessedCommits(Commits):
         await super().commit(wanted, timeout)
         self._who.witness.committed(self._who, wanted)
 
-    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def committed_positions(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         witness = self._who.witness
         ids = self._ids(partitions)
         since = {partition: witness.asks(self._who, ids[partition], partition) for partition in partitions}
-        found = await super().committed(sorted(partitions))  # the order of a set would depend on hashes
-        if ids == self._ids(partitions):  # otherwise it is unknown to which topic the response refers
-            for partition in [one for one in sorted(found) if ids[one] is not None]:
-                one = found[partition]
+        found = await super().committed_positions(sorted(partitions))  # the order of a set would depend on hashes
+        for partition in sorted(found):
+            topic_id, one = ids[partition], found[partition]
+            # If the topic was recreated during the request, the answer may be that of the new one.
+            if topic_id is not None and topic_id == (topic_id if one is None else one.topic_id):
                 plain = None if one is None else one._replace(topic_id=None)
-                witness.found(self._who, ids[partition], partition, plain, since[partition])
+                witness.found(self._who, topic_id, partition, plain, since[partition])
         return found
 
     def _ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID | None]:
-        return {partition: self._cluster.metadata.topic_id(partition.topic) for partition in partitions}
+        granted = {} if self.driver is None else self.driver.member.ids
+        known = self._cluster.metadata
+        return {one: granted.get(one.topic) or known.topic_id(one.topic) for one in partitions}
 
 
 class _WitnessedConsumer(KillableConsumer):
@@ -101,6 +107,10 @@ class _WitnessedConsumer(KillableConsumer):
     def do(self, what: Callable[[Consumer], None]) -> None:
         """Call a function in the process of the consumer."""
         self._loop.call_soon(what, self)
+
+    def driver(self) -> MemberDriver | None:
+        """Return the driver of its member."""
+        return self._group.driver
 
     def _new_commits(self) -> Commits:
         return _WitnessedCommits(self.cluster, self._options, self._offsets_to_commit, self._who)
@@ -142,6 +152,9 @@ class Reader(Application):
 
     def leave(self) -> None:
         self._leaving = True
+
+    def _driver(self) -> MemberDriver | None:
+        return None if self._consumer is None else self._consumer.driver()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.habits.topics, self.habits.pattern = topics, ""
