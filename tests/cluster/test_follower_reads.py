@@ -237,7 +237,16 @@ async def test_epochs_are_checked_by_a_follower_as_by_a_leader(tmp_path: Path) -
             assert later.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-@pytest.mark.parametrize(("version", "changes"), [(10, {}), (12, {"replica_id": 7}), (15, {"replica_state": 7})])
+@pytest.mark.parametrize(
+    ("version", "changes"),
+    [
+        (10, {}),
+        (12, {"replica_id": 7}),
+        (12, {"replica_id": 0}),
+        (15, {"replica_state": 7}),
+        (15, {"replica_state": 0}),
+    ],
+)
 async def test_readers_that_know_nothing_of_racks_and_other_brokers_are_served_by_the_leader_alone(
     tmp_path: Path, version: int, changes: dict[str, int]
 ) -> None:
@@ -249,7 +258,7 @@ async def test_readers_that_know_nothing_of_racks_and_other_brokers_are_served_b
             wanted.topics[0].topic_id = first.topics.all()["orders"].topic_id
             wanted.replica_id = changes.get("replica_id", -1)
             if "replica_state" in changes:
-                wanted.replica_state = ReplicaState(replica_id=7)
+                wanted.replica_state = ReplicaState(replica_id=changes["replica_state"])
             assert (await fetch(leader, wanted, version)).preferred_read_replica == LEADER
             assert (await fetch(follower, wanted, version)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

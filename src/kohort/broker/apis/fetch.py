@@ -126,9 +126,8 @@ class _Fetch:
         return True
 
     def _gather(self) -> "_Gathered":
-        request, limit = self._request, self._broker.fetch_max_bytes
-        # Before v3, a fetch has no max_bytes of its own.
-        room = min(request.max_bytes, limit) if self._call.version >= 3 else limit
+        request = self._request
+        room = min(request.max_bytes, self._broker.fetch_max_bytes)
         gathered = _Gathered(self._broker, self._call.version, request, room)
         places = self._places if self._session is None else list(self._session.stirring.values())
         connection, new_partitions = self._call.connection, self._broker.new_partitions
