@@ -58,7 +58,7 @@ async def ask(peer: Peer, asked: FetchRequest, version: int = V) -> list[Partiti
 
 def found(partitions: Sequence[PartitionData]) -> list[tuple[int, ErrorCode, int]]:
     """Number, error and bytes of each partition."""
-    return [(one.partition_index, ErrorCode(one.error_code), len(one.records or b"")) for one in partitions]  # type: ignore[arg-type]
+    return [(one.partition_index, ErrorCode(one.error_code), len(one.records or b"")) for one in partitions]
 
 
 # When it is answered
