@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import count
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext, Timer
-from kohort.coordinator.timers import InitialDelay
+from kohort.coordinator.timers import InitialRebalanceDelay
 from kohort.wire.batches.records import encode_pairs
 from kohort.wire.codec import decoder, encode, encoder
 from kohort.wire.codec.schema import Buffer
@@ -65,9 +65,9 @@ class Bench:
         """A Stable group of that size: its members and its generation."""
         for number in range(size):
             self.join(group_id, "", number, 0, 2)
-        effects = self.fire(InitialDelay(group_id), 3_000)
+        effects = self.fire(InitialRebalanceDelay(group_id), 3_000)
         while not effects.replies:
-            effects = self.fire(InitialDelay(group_id), 6_000)
+            effects = self.fire(InitialRebalanceDelay(group_id), 6_000)
         joined = [reply for reply in effects.replies.values() if isinstance(reply, JoinGroupResponse)]
         members = [reply.member_id for reply in joined]
         self.sync(group_id, members, 1, 6_000)

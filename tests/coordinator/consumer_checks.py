@@ -8,7 +8,7 @@ from typing import cast
 from kohort.coordinator import Timer
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.model import UUID, TopicPartition
@@ -44,7 +44,7 @@ class Epochs:
     def _check_member(self, group: ConsumerGroup, member: ConsumerMember, timers: Mapping[Timer, object]) -> None:
         key = group.group_id, member.member_id
         assert member.epoch <= group.target_epoch
-        if member.epoch != AWAY:
+        if member.epoch != STATIC_LEAVE_EPOCH:
             assert member.epoch >= self._members.get(key, 0), "a member's epoch fell"
             self._members[key] = member.epoch
         assert not member.assigned.overlaps(member.revoking)

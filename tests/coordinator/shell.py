@@ -30,7 +30,7 @@ from kohort.coordinator.timers import (
     ExpressionRefresh,
     HeldHeartbeatsDue,
     HeldSyncsDue,
-    InitialDelay,
+    InitialRebalanceDelay,
     MemberRebalanceTimeout,
     NewPartitionsCheck,
     NotificationDue,
@@ -263,7 +263,7 @@ class Shell:
                 return timer.member_id in group.members
             case PendingMemberTimeout():
                 return timer.member_id in group.pending
-            case InitialDelay():
+            case InitialRebalanceDelay():
                 return group.state is GroupState.PREPARING_REBALANCE and group.rebalance.initial
             case RebalanceTimeout():
                 return group.state is GroupState.PREPARING_REBALANCE and not group.rebalance.initial
@@ -272,7 +272,7 @@ class Shell:
             case NotificationDue():
                 return group.state is GroupState.PREPARING_REBALANCE  # a heartbeat that ends it sets no timers
             case HeldSyncsDue():
-                return group.rebalance.givers is not None
+                return group.rebalance.revoking_members is not None
             case NewPartitionsCheck():
                 return True
             case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
@@ -283,7 +283,7 @@ class Shell:
     def _ends(self, group: ClassicGroup) -> bool:
         if group.state is GroupState.COMPLETING_REBALANCE:
             return SyncTimeout(group.group_id) in self.timers
-        return InitialDelay(group.group_id) in self.timers or RebalanceTimeout(group.group_id) in self.timers
+        return InitialRebalanceDelay(group.group_id) in self.timers or RebalanceTimeout(group.group_id) in self.timers
 
     def _is_watched(self, group: ClassicGroup, member_id: str) -> bool:
         """Either a timer looks at the session, or an answer is owed that starts it anew."""

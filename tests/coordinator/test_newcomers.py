@@ -121,7 +121,7 @@ def test_members_of_an_eager_assignor_are_told_of_a_newcomer_at_once() -> None:
 def test_a_group_that_still_moves_partitions_waits_for_nobody(group: HeldGroup) -> None:
     # What was given up is dark until the next generation.
     owner, _ = group.at_rest(members=1).members
-    group.shell.shard.groups["g"].rebalance.givers = frozenset([owner])
+    group.shell.shard.groups["g"].rebalance.revoking_members = frozenset([owner])
     group.join()
     assert group.shell.shard.groups["g"].rebalance.notice.new_members_until is None
 

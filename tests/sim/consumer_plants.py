@@ -64,10 +64,10 @@ def whoever_owns_too_much_may_send_the_epoch_before(patch: MonkeyPatch) -> None:
 
 @plant("S12", hint=3)
 def a_static_member_that_returns_bumps_the_group_epoch(patch: MonkeyPatch) -> None:
-    real = member_update.MemberUpdate._calls_for_a_target
+    real = member_update.MemberUpdate._requires_target
     patch.setattr(
         member_update.MemberUpdate,
-        "_calls_for_a_target",
+        "_requires_target",
         lambda self: self.before.member_id != self.after.member_id or real(self),
     )
 

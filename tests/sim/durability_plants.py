@@ -77,7 +77,7 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
 
 @plant("S7", hint=6)
 def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
-    patch.setattr(expiry, "_wish", lambda group: lambda topic: False)  # KAFKA-13636
+    patch.setattr(expiry, "_needs_offsets", lambda group: lambda topic: False)  # KAFKA-13636
 
 
 @plant("S7", "S11", hint=3)

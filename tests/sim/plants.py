@@ -87,7 +87,7 @@ def what_follows_a_members_end_crashes(patch: MonkeyPatch) -> None:
     def crash(*arguments: Any) -> None:
         raise KeyError("a bug of ours")
 
-    patch.setattr(membership, "_go_on_without", crash)  # KAFKA-8896
+    patch.setattr(membership, "_rebalance_without", crash)  # KAFKA-8896
 
 
 @plant("S14", hint=1)

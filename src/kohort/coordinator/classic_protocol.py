@@ -14,7 +14,7 @@ from kohort.coordinator.classic.sync import sync as sync_with_classic_group
 from kohort.coordinator.consumer.classic_members import (
     heartbeat_of_classic_member,
     join_as_classic_member,
-    last_place,
+    last_consumer_member,
     sync_as_classic_member,
 )
 from kohort.coordinator.consumer.fencing import remove_by_leave_group
@@ -36,7 +36,7 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
     attempt = JoinAttempt(request, context, protocols_of(request.protocols), now)
     group = groups.consumer(request.group_id)
     if group is not None and group.members and not out_of_bounds(groups, request):
-        holder = last_place(groups, group, request, attempt.protocols)
+        holder = last_consumer_member(groups, group, request, attempt.protocols)
         if holder is None:
             join_as_classic_member(
                 groups, group, request, attempt.protocols, attempt.rebalance_timeout_ms, context, now, out

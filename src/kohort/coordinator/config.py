@@ -74,7 +74,7 @@ class Weights:
     def of(self, *ids: str | None) -> float | None:
         """Return the weight for a member's IDs (instance ID, client ID); None if no pattern matches."""
         for pattern, weight in self.patterns:
-            if any(_fits(pattern, one) for one in ids if one is not None):
+            if any(_fits(pattern, member_id) for member_id in ids if member_id is not None):
                 return weight
         return None
 

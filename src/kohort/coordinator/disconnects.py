@@ -1,7 +1,7 @@
 """Disconnected members: a process that dies closes its connections long before its session ends."""
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.membership import remove_lost
+from kohort.coordinator.classic.membership import remove_dead_member
 from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, RebalanceReason
@@ -45,6 +45,6 @@ def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, 
     group = groups.by_id[group_id]
     why = RebalanceReason(Cause.CONNECTION_LOST, member_id)
     if isinstance(group, ClassicGroup):
-        remove_lost(groups, group, why, now, out)
+        remove_dead_member(groups, group, why, now, out)
     else:
         remove_members(groups, group, [group.members[member_id]], why, now, out)

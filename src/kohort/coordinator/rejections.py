@@ -19,7 +19,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest
 TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 """Kafka fails to write the group's record in this case and has no better code; clients treat it as fatal."""
 
-_FOR_PEOPLE = frozenset(
+_NEEDS_OPERATOR = frozenset(
     {
         TOO_LARGE,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -69,7 +69,7 @@ def join_refused_because(
     out: Effects,
 ) -> None:
     """Record why a JoinGroup was rejected with `code`, if a change of configuration is required."""
-    if code not in _FOR_PEOPLE:
+    if code not in _NEEDS_OPERATOR:
         return
     match code:
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
@@ -92,7 +92,7 @@ def heartbeat_refused_because(
 ) -> None:
     """Record why a ConsumerGroupHeartbeat was rejected with `code`, if a change of configuration is required."""
     joins = request.member_epoch == 0 and code is ErrorCode.GROUP_ID_NOT_FOUND
-    if code in _FOR_PEOPLE or joins:  # a classic group that cannot become a consumer group
+    if code in _NEEDS_OPERATOR or joins:  # a classic group that cannot become a consumer group
         facts = MemberFacts(request.member_id, context.client_id, context.client_host, request.instance_id)
         out.events.append(MemberRefused(request.group_id, facts, code.name, reason))
 

@@ -120,7 +120,7 @@ def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.protocol = value.protocol
     group.leader_id = value.leader
     group.since = None if value.current_state_timestamp < 0 else value.current_state_timestamp
-    group.restore({one.member_id: _member(group, one) for one in value.members})
+    group.restore({stored.member_id: _member(group, stored) for stored in value.members})
 
 
 def _member(group: ClassicGroup, stored: MemberMetadata) -> Member:

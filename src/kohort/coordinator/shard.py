@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.join_phase import begin_and_proceed, turn_away
-from kohort.coordinator.classic.new_partitions import topics_grown
+from kohort.coordinator.classic.join_phase import begin_and_proceed, reject_parked_requests
+from kohort.coordinator.classic.new_partitions import partitions_added
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic_protocol import heartbeat, join, leave, sync
@@ -86,12 +86,12 @@ class GroupShard:
     @property
     def groups(self) -> Mapping[str, ClassicGroup]:
         """The classic groups by ID, for inspection."""
-        return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ClassicGroup)}
+        return {group_id: group for group_id, group in self._groups.by_id.items() if isinstance(group, ClassicGroup)}
 
     @property
     def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
         """The consumer groups by ID, for inspection."""
-        return {group_id: one for group_id, one in self._groups.by_id.items() if isinstance(one, ConsumerGroup)}
+        return {group_id: group for group_id, group in self._groups.by_id.items() if isinstance(group, ConsumerGroup)}
 
     def members(self, group_id: str) -> Collection[str]:
         """Return the IDs of a group's members; empty if the group does not exist."""
@@ -244,7 +244,7 @@ class GroupShard:
         old, self._groups.metadata = self._groups.metadata, image
         if self._loaded:
             topics_changed(self._groups, old, now, out)
-            topics_grown(self._groups, old, now, out)
+            partitions_added(self._groups, old, now, out)
         return out
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
@@ -296,7 +296,7 @@ class GroupShard:
             if isinstance(group, ConsumerGroup):
                 cancel_timers_of_consumer_group(group, out)
                 continue
-            turn_away(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
+            reject_parked_requests(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
             cancel_timers(group, out)
             group.transition_to(GroupState.DEAD)
         out.timers[OffsetExpiry()] = out.timers[HeldHeartbeatsDue()] = None

@@ -27,8 +27,8 @@ def are_readable(protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
 def subscribed_topics(metadata: Iterable[bytes]) -> set[str] | None:
     """Return all topics of these subscriptions; None if one of them is unreadable."""
     topics: set[str] = set()
-    for one in metadata:
-        subscription = read_subscription(one)
+    for encoded in metadata:
+        subscription = read_subscription(encoded)
         if subscription is None:
             return None
         topics.update(subscription.topics)
@@ -69,9 +69,9 @@ def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes
     pairs = [(read_subscription(old[name]), read_subscription(new[name])) for name in new]
     if any(before is None or after is None for before, after in pairs):
         return Cause.SUBSCRIPTION_CHANGED
-    if any(_wish(before) != _wish(after) for before, after in pairs):
+    if any(_topics_and_rack(before) != _topics_and_rack(after) for before, after in pairs):
         return Cause.SUBSCRIPTION_CHANGED
-    if all(_claim(before) == _claim(after) for before, after in pairs):
+    if all(_ownership(before) == _ownership(after) for before, after in pairs):
         return None
     return Cause.OWNED_CHANGED
 
@@ -84,11 +84,11 @@ def read_subscription(metadata: bytes) -> Subscription | None:
         return None
 
 
-def _wish(subscription: Subscription | None) -> object:
+def _topics_and_rack(subscription: Subscription | None) -> object:
     assert subscription is not None
     return (frozenset(subscription.topics), subscription.rack_id)
 
 
-def _claim(subscription: Subscription | None) -> object:
+def _ownership(subscription: Subscription | None) -> object:
     assert subscription is not None
     return (frozenset(subscription.owned_partitions), subscription.generation_id, subscription.user_data)

@@ -3,10 +3,10 @@
 from typing import assert_never
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.join_phase import initial_delay_passed, rebalance_timed_out
+from kohort.coordinator.classic.join_phase import initial_rebalance_delay_over, rebalance_timed_out
 from kohort.coordinator.classic.membership import pending_member_timed_out, session_timed_out
-from kohort.coordinator.classic.new_partitions import growth_due
-from kohort.coordinator.classic.sync import held_syncs_end, sync_timed_out
+from kohort.coordinator.classic.new_partitions import new_partitions_check_due
+from kohort.coordinator.classic.sync import held_syncs_due, sync_timed_out
 from kohort.coordinator.consumer.fencing import rebalance_timed_out as member_rebalance_timed_out
 from kohort.coordinator.consumer.fencing import session_timed_out as consumer_session_timed_out
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -19,7 +19,7 @@ from kohort.coordinator.timers import (
     GroupTimer,
     HeldHeartbeatsDue,
     HeldSyncsDue,
-    InitialDelay,
+    InitialRebalanceDelay,
     MemberRebalanceTimeout,
     NewPartitionsCheck,
     NotificationDue,
@@ -55,8 +55,8 @@ def _fire_of_classic_group(groups: Groups, timer: GroupTimer, group: ClassicGrou
             session_timed_out(groups, group, timer.member_id, now, out)
         case RebalanceTimeout():
             rebalance_timed_out(groups, group, now, out)
-        case InitialDelay():
-            initial_delay_passed(groups, group, now, out)
+        case InitialRebalanceDelay():
+            initial_rebalance_delay_over(groups, group, now, out)
         case SyncTimeout():
             sync_timed_out(groups, group, now, out)
         case PendingMemberTimeout():
@@ -65,9 +65,9 @@ def _fire_of_classic_group(groups: Groups, timer: GroupTimer, group: ClassicGrou
             if groups.prompt is not None:
                 groups.prompt.notification_due(group, now, out)
         case HeldSyncsDue():
-            held_syncs_end(groups, group, now, out)
+            held_syncs_due(groups, group, now, out)
         case NewPartitionsCheck():
-            growth_due(groups, group, now, out)
+            new_partitions_check_due(groups, group, now, out)
         case MemberRebalanceTimeout() | ExpressionRefresh() | TargetDue():
             pass  # belongs to an earlier consumer group with this ID
         case _:
@@ -93,7 +93,7 @@ def cancel_timers(group: ClassicGroup, out: Effects) -> None:
     """Cancel all timers that a classic group and its members may have."""
     group_id = group.group_id
     for timer in (
-        InitialDelay(group_id),
+        InitialRebalanceDelay(group_id),
         RebalanceTimeout(group_id),
         SyncTimeout(group_id),
         NotificationDue(group_id),

@@ -19,7 +19,7 @@ class RebalanceTimeout:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialDelay:
+class InitialRebalanceDelay:
     """End of the wait for more members in an empty group's first rebalance (group.initial.rebalance.delay.ms)."""
 
     group_id: str
@@ -96,7 +96,7 @@ class OffsetExpiry:
 GroupTimer = (
     SessionTimeout
     | RebalanceTimeout
-    | InitialDelay
+    | InitialRebalanceDelay
     | SyncTimeout
     | PendingMemberTimeout
     | MemberRebalanceTimeout

@@ -76,14 +76,14 @@ def test_a_slow_expression_lets_others_work_between_names() -> None:
     names = [f"t{number}." + "a" * 40 for number in range(50)] + ["ends-with-7"]
     resolution = Resolution(SLOW, names)
     slices = 1
-    while not resolution.go_on(10_000_000):
+    while not resolution.proceed(10_000_000):
         slices += 1
     assert resolution.found == {"ends-with-7"}
     assert slices > 2
 
 
 def test_a_usual_expression_is_resolved_in_one_slice() -> None:
-    assert Resolution("orders-.*", [f"orders-{number}" for number in range(10_000)]).go_on(10_000_000)
+    assert Resolution("orders-.*", [f"orders-{number}" for number in range(10_000)]).proceed(10_000_000)
 
 
 @given(st.text(max_size=30))

@@ -19,7 +19,7 @@ TOPICS = [Topic("x" * 200 + str(n), UUID(int=n + 1), TopicShape(1)) for n in ran
 def test_a_slow_expression_is_looked_up_in_slices() -> None:
     search = ExpressionSearch([SLOW, "x+7"], MetadataImage(TOPICS, 5))
     slices = 1
-    while not search.go_on():
+    while not search.proceed():
         slices += 1
     assert slices > 2
     found = search.found(99)

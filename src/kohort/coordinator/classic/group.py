@@ -184,7 +184,7 @@ class ClassicGroup:
     @property
     def all_process(self) -> bool:
         """Whether no rebalance is in progress, and none is about to follow because members must give up partitions."""
-        return self.state is GroupState.STABLE and self.rebalance.givers is None
+        return self.state is GroupState.STABLE and self.rebalance.revoking_members is None
 
     @property
     def notice(self) -> RebalanceNotice:

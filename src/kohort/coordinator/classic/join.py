@@ -51,7 +51,7 @@ def join(groups: ClassicGroups, attempt: JoinAttempt, out: Effects) -> None:
     error = _refusal(groups, group, attempt)
     if error:
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and group is not None:
-            _turn_away(groups, group, request.member_id, now, out)
+            _remove_excess_member(groups, group, request.member_id, now, out)
         member_id = "" if error is ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id
         out.replies[context.token] = join_refused(error, member_id, context.api_version)
         refusing = RefusingGroup(groups.config.max_size, "group.max.size", *_votes(group))
@@ -62,15 +62,15 @@ def join(groups: ClassicGroups, attempt: JoinAttempt, out: Effects) -> None:
         # As in Kafka, the group is recorded before a client receives its ID: a failover must not forget the request.
         out.records.append(empty_generation(group, 0, now))
     if request.member_id in group.pending:
-        _enter(groups, group, request.member_id, attempt, out)
+        _add_member(groups, group, request.member_id, attempt, out)
     elif request.member_id:
-        _join_again(groups, group, group.members[request.member_id], attempt, out)
+        _rejoin(groups, group, group.members[request.member_id], attempt, out)
     elif request.group_instance_id is not None:
         _join_static(groups, group, request.group_instance_id, attempt, out)
     elif context.api_version >= _MEMBER_ID_REQUIRED:
-        _hand_out_id(groups, group, attempt, out)
+        _issue_member_id(groups, group, attempt, out)
     else:
-        _enter(groups, group, f"{context.client_id}-{groups.fresh_id()}", attempt, out)
+        _add_member(groups, group, f"{context.client_id}-{groups.fresh_id()}", attempt, out)
 
 
 def _refusal(groups: ClassicGroups, group: ClassicGroup | None, attempt: JoinAttempt) -> ErrorCode:
@@ -139,7 +139,9 @@ def _has_room(groups: ClassicGroups, group: ClassicGroup, request: JoinGroupRequ
     return member_id in group.members or len(group.members) < groups.config.max_size
 
 
-def _turn_away(groups: ClassicGroups, group: ClassicGroup, member_id: str, now: Millis, out: Effects) -> None:
+def _remove_excess_member(
+    groups: ClassicGroups, group: ClassicGroup, member_id: str, now: Millis, out: Effects
+) -> None:
     """Remove a member that exceeds group.max.size; the join phase may complete without it."""
     group.pending.pop(member_id, None)
     out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
@@ -153,7 +155,7 @@ def _turn_away(groups: ClassicGroups, group: ClassicGroup, member_id: str, now: 
 # New members
 
 
-def _hand_out_id(groups: ClassicGroups, group: ClassicGroup, attempt: JoinAttempt, out: Effects) -> None:
+def _issue_member_id(groups: ClassicGroups, group: ClassicGroup, attempt: JoinAttempt, out: Effects) -> None:
     """Hand out an ID to join with (KIP-394), so that a client whose answer is lost leaves no ghost member."""
     if len(group.pending) >= groups.config.max_pending_members:
         oldest = next(iter(group.pending))
@@ -168,7 +170,7 @@ def _hand_out_id(groups: ClassicGroups, group: ClassicGroup, attempt: JoinAttemp
         groups.prompt.new_member_arrived(group, attempt.now, out)
 
 
-def _enter(groups: ClassicGroups, group: ClassicGroup, member_id: str, attempt: JoinAttempt, out: Effects) -> None:
+def _add_member(groups: ClassicGroups, group: ClassicGroup, member_id: str, attempt: JoinAttempt, out: Effects) -> None:
     """Add a new member and rebalance."""
     member = Member(
         member_id=member_id,
@@ -203,7 +205,7 @@ def _enter(groups: ClassicGroups, group: ClassicGroup, member_id: str, attempt: 
 # Known members
 
 
-def _join_again(groups: ClassicGroups, group: ClassicGroup, member: Member, attempt: JoinAttempt, out: Effects) -> None:
+def _rejoin(groups: ClassicGroups, group: ClassicGroup, member: Member, attempt: JoinAttempt, out: Effects) -> None:
     cause = change(attempt.request.protocol_type, member.protocols, attempt.protocols)
     if cause is None and group.state is not GroupState.PREPARING_REBALANCE:
         # The leader may know of a change that is not in its subscription, such as new partitions of a topic. While
@@ -256,7 +258,7 @@ def _join_static(
     member_id = f"{instance_id}-{groups.fresh_id()}"
     old_id = group.static_ids.get(instance_id)
     if old_id is None:
-        _enter(groups, group, member_id, attempt, out)
+        _add_member(groups, group, member_id, attempt, out)
         keep_new_id(group, instance_id, member_id, out)
         return
     old_leader_id = group.leader_id

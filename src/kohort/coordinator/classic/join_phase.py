@@ -16,7 +16,7 @@ from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason, RebalanceStarted
 from kohort.coordinator.timers import (
     HeldSyncsDue,
-    InitialDelay,
+    InitialRebalanceDelay,
     NotificationDue,
     RebalanceTimeout,
     SessionTimeout,
@@ -64,7 +64,7 @@ def proceed(groups: ClassicGroups, group: ClassicGroup, began: bool, now: Millis
         complete_if_all_joined(groups, group, now, out)
     elif rebalance.initial:
         rebalance.remaining_ms = max(group.rebalance_timeout_ms - rebalance.delay_ms, 0)
-        out.timers[InitialDelay(group.group_id)] = now + rebalance.delay_ms
+        out.timers[InitialRebalanceDelay(group.group_id)] = now + rebalance.delay_ms
         complete_if_all_joined(groups, group, now, out)
     elif group.all_have_joined:
         complete(groups, group, now, out)
@@ -95,7 +95,7 @@ def _have_returned(groups: ClassicGroups, group: ClassicGroup, now: Millis) -> b
     return groups.prompt is not None and groups.prompt.have_returned(group, members, now)
 
 
-def initial_delay_passed(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def initial_rebalance_delay_over(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Extend the initial delay in steps while members keep joining, up to the rebalance timeout."""
     rebalance = group.rebalance
     if group.state is not GroupState.PREPARING_REBALANCE or not rebalance.initial:
@@ -105,7 +105,7 @@ def initial_delay_passed(groups: ClassicGroups, group: ClassicGroup, now: Millis
         leg = min(groups.config.initial_rebalance_delay_ms, rebalance.remaining_ms)
         rebalance.remaining_ms = max(rebalance.remaining_ms - rebalance.delay_ms, 0)
         rebalance.delay_ms = leg
-        out.timers[InitialDelay(group.group_id)] = now + leg
+        out.timers[InitialRebalanceDelay(group.group_id)] = now + leg
     else:
         complete(groups, group, now, out)
 
@@ -122,7 +122,7 @@ def complete(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effec
     Static members stay in the group even if they have not joined: they may be restarting, and only their
     session timeout removes them (KAFKA-8220).
     """
-    out.timers[InitialDelay(group.group_id)] = out.timers[NotificationDue(group.group_id)] = None
+    out.timers[InitialRebalanceDelay(group.group_id)] = out.timers[NotificationDue(group.group_id)] = None
     out.timers[RebalanceTimeout(group.group_id)] = None
     _remove_absent(group, out)
     if groups.prompt is not None:
@@ -165,7 +165,9 @@ def _start_generation(groups: ClassicGroups, group: ClassicGroup, now: Millis, o
     out.timers[SyncTimeout(group.group_id)] = now + group.rebalance_timeout_ms
 
 
-def turn_away(groups: ClassicGroups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects) -> None:
+def reject_parked_requests(
+    groups: ClassicGroups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects
+) -> None:
     """Reject all parked requests of a rebalance that will not complete here, with `code(member_id)`."""
     for member_id, parked in group.rebalance.joining.items():
         groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)

@@ -59,13 +59,15 @@ def session_timed_out(groups: ClassicGroups, group: ClassicGroup, member_id: str
         # The member waits for our answer; the coordinator itself was late.
         expect_heartbeat(groups, group, member, now, out)
         return
-    remove_lost(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
+    remove_dead_member(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
 
 
-def remove_lost(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def remove_dead_member(
+    groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects
+) -> None:
     """Remove a member that is presumed dead."""
     _remove(groups, group, why, out)
-    _go_on_without(groups, group, why, now, out)
+    _rebalance_without(groups, group, why, now, out)
 
 
 def pending_member_timed_out(
@@ -94,7 +96,7 @@ def leave(
     errors: list[ErrorCode] = []
     gone: list[RebalanceReason] = []
     for identity in identities:
-        error, member_id = _who_leaves(group, identity)
+        error, member_id = _leaving_member(group, identity)
         errors.append(error)
         if group is not None and member_id is not None:
             gone.append(RebalanceReason(_cause(identity), member_id, identity.reason))
@@ -107,12 +109,12 @@ def leave(
             out.timers[PendingMemberTimeout(group.group_id, identity.member_id)] = None
     out.replies[context.token] = leave_response(identities, errors, context)
     if group is not None and gone:
-        _go_on_without(groups, group, gone[0], now, out)
+        _rebalance_without(groups, group, gone[0], now, out)
     elif group is not None:
         complete_if_all_joined(groups, group, now, out)
 
 
-def _who_leaves(group: ClassicGroup | None, identity: MemberIdentity) -> tuple[ErrorCode, str | None]:
+def _leaving_member(group: ClassicGroup | None, identity: MemberIdentity) -> tuple[ErrorCode, str | None]:
     """Return the error and the ID of the leaving member; no error and None for an ID that was never used."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID, None
@@ -134,8 +136,8 @@ def leave_response(
     if context.api_version < _BATCH:
         return LeaveGroupResponse(error_code=errors[0])
     members = [
-        MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-        for one, error in zip(identities, errors, strict=True)
+        MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)
+        for identity, error in zip(identities, errors, strict=True)
     ]
     return LeaveGroupResponse(members=members)
 
@@ -163,7 +165,9 @@ def _remove(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, ou
     out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
 
 
-def _go_on_without(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def _rebalance_without(
+    groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects
+) -> None:
     """Rebalance after a removal; in the join phase, complete it if it waited only for the removed member."""
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         begin_and_proceed(groups, group, why, now, out)

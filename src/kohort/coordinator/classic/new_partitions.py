@@ -17,7 +17,7 @@ from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_na
 from kohort.model import Millis
 
 
-def topics_grown(groups: ClassicGroups, old: MetadataImage, now: Millis, out: Effects) -> None:
+def partitions_added(groups: ClassicGroups, old: MetadataImage, now: Millis, out: Effects) -> None:
     """Schedule a check of the classic groups that read a topic which has more partitions than before."""
     if old is UNKNOWN or groups.prompt is None:
         return
@@ -36,17 +36,17 @@ def _has_grown(name: str, old: MetadataImage, new: MetadataImage) -> bool:
     return after.shape.partitions > before.shape.partitions
 
 
-def growth_due(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def new_partitions_check_due(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Ask the members to rejoin if partitions are still unassigned. Done once, as the assignor may intend it."""
     if groups.prompt is None:
         return
     if group.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         groups.prompt.check_new_partitions(group.group_id, now, out)
-    elif group.state is GroupState.STABLE and _leaves_out(groups, group):
+    elif group.state is GroupState.STABLE and _has_unassigned_partitions(groups, group):
         begin_and_proceed(groups, group, RebalanceReason(Cause.TOPICS_CHANGED), now, out)
 
 
-def _leaves_out(groups: ClassicGroups, group: ClassicGroup) -> bool:
+def _has_unassigned_partitions(groups: ClassicGroups, group: ClassicGroup) -> bool:
     topics = group.subscribed_topics()
     if not topics:
         return False  # the group has other members now, perhaps with another protocol type

@@ -34,7 +34,7 @@ class Rebalance:
     """Parked syncs by member ID; they wait for the leader's assignment."""
     notice: RebalanceNotice = field(default_factory=RebalanceNotice)
     """Notification of the members; unused if no heartbeats are held."""
-    givers: frozenset[str] | None = None
+    revoking_members: frozenset[str] | None = None
     """Members that must give up partitions, while the answers to all others wait for them to rejoin; None otherwise."""
     sync_due: set[str] = field(default_factory=set)
     """Members that know the generation and have not sent SyncGroup yet."""

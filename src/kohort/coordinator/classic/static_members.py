@@ -48,14 +48,15 @@ def keep_new_id(group: ClassicGroup, instance_id: str, new_id: str, out: Effects
     living member forever. This is KAFKA-10284 in a rebalance.
     """
     last = _last_written(group, out)
-    if last is None or all(one.group_instance_id != instance_id for one in last.members):
+    if last is None or all(stored.group_instance_id != instance_id for stored in last.members):
         return
     stored = copy(last)
     member = group.members.get(new_id)
     stored.members = [
-        _renamed(one, new_id, member) if one.group_instance_id == instance_id else one for one in last.members
+        _renamed(stored, new_id, member) if stored.group_instance_id == instance_id else stored
+        for stored in last.members
     ]
-    led = any(one.group_instance_id == instance_id and one.member_id == last.leader for one in last.members)
+    led = any(stored.group_instance_id == instance_id and stored.member_id == last.leader for stored in last.members)
     stored.leader = new_id if led else last.leader
     out.records.append(Record(GroupMetadataKey(group=group.group_id), stored))
 

@@ -33,7 +33,7 @@ def sync(groups: ClassicGroups, request: SyncGroupRequest, context: RequestConte
     group.rebalance.sync_due.discard(member_id)
     if not group.rebalance.sync_due:
         out.timers[SyncTimeout(group.group_id)] = None
-    if group.state is GroupState.STABLE and not _waits_for_givers(group, member_id):
+    if group.state is GroupState.STABLE and not _waits_for_revocation(group, member_id):
         # A late SyncGroup: the leader's arrived before, so the answer is available.
         out.replies[context.token] = synced(group, group.members[member_id].assignment)
         return
@@ -82,14 +82,16 @@ def _distribute(
 
     Members that the leader omitted get an empty assignment; assignments to unknown members are dropped.
     """
-    assignment = {one.member_id: bytes(one.assignment) for one in request.assignments}
+    assignment = {share.member_id: bytes(share.assignment) for share in request.assignments}
     assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
     out.records.append(generation(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
-    if groups.prompt is not None and (givers := _givers(group, assignment)):
-        group.rebalance.givers = givers
+    if groups.prompt is not None and (revoking_members := _revoking_members(group, assignment)):
+        group.rebalance.revoking_members = revoking_members
         groups.prompt.hold_syncs(group.group_id, now, out)
-    for member_id in [one for one in group.rebalance.syncing if not _waits_for_givers(group, one)]:
+    for member_id in list(group.rebalance.syncing):
+        if _waits_for_revocation(group, member_id):
+            continue
         _answer(groups, group, member_id, assignment[member_id], now, out)
 
 
@@ -101,30 +103,30 @@ def _answer(
     expect_heartbeat(groups, group, group.members[member_id], now, out)
 
 
-def _givers(group: ClassicGroup, assignment: Mapping[str, bytes]) -> frozenset[str]:
+def _revoking_members(group: ClassicGroup, assignment: Mapping[str, bytes]) -> frozenset[str]:
     """Return the members of a cooperative assignor that must give up partitions and rejoin: a rebalance is near.
 
     A member that is answered now would learn of that rebalance only by its next heartbeat, and the
     partitions that move would have no owner until then. So the answers to the others wait while they
     keep processing, and they rejoin as soon as the first giver does.
     """
-    givers = set()
+    revoking_members = set()
     for member in group.members.values():
         owned = owned_partitions(group.protocol_type or "", member.protocols)
         if owned and owned - assigned_partitions(group.protocol_type, assignment[member.member_id]):
-            givers.add(member.member_id)
-    return frozenset(givers)
+            revoking_members.add(member.member_id)
+    return frozenset(revoking_members)
 
 
-def _waits_for_givers(group: ClassicGroup, member_id: str) -> bool:
-    givers = group.rebalance.givers
-    return givers is not None and member_id not in givers
+def _waits_for_revocation(group: ClassicGroup, member_id: str) -> bool:
+    revoking_members = group.rebalance.revoking_members
+    return revoking_members is not None and member_id not in revoking_members
 
 
-def held_syncs_end(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
+def held_syncs_due(groups: ClassicGroups, group: ClassicGroup, now: Millis, out: Effects) -> None:
     """Answer the syncs that waited for members to give up partitions, because those take too long."""
-    if group.state is GroupState.STABLE and group.rebalance.givers is not None:
-        group.rebalance.givers = None
+    if group.state is GroupState.STABLE and group.rebalance.revoking_members is not None:
+        group.rebalance.revoking_members = None
         for member_id in list(group.rebalance.syncing):
             _answer(groups, group, member_id, group.members[member_id].assignment, now, out)
 

@@ -4,7 +4,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
-from kohort.coordinator.consumer.member import AWAY, JOINING, ConsumerMember, Subscription
+from kohort.coordinator.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember, Subscription
 from kohort.coordinator.consumer.migration import upgraded
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
@@ -23,7 +23,7 @@ def find_group(groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest) -
     group_id, group = request.group_id, groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    if request.member_epoch != JOINING:
+    if request.member_epoch != JOIN_EPOCH:
         what = "there is no group" if group is None else "no consumer group is"
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id}")
     if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
@@ -49,7 +49,7 @@ def find_member(
     known = group.members.get(member_id)
     if known is None and holder is None and len(group.members) >= groups.config.consumer_max_size:
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{group.group_id} has all members that it may have")
-    if request.member_epoch == JOINING:
+    if request.member_epoch == JOIN_EPOCH:
         return _joining(member_id, known, holder)
     if instance_id is not None:
         known = _static(member_id, instance_id, holder)
@@ -70,7 +70,7 @@ def _joining(member_id: str, known: ConsumerMember | None, holder: ConsumerMembe
     # Kafka also rejects the current holder, so a static member that loses its first response locks
     # itself out. A holder that uses the classic protocol never announces that it shuts down, so a
     # member that joins with its instance ID is its restarted process.
-    if holder.epoch != AWAY and holder.member_id != member_id and holder.classic is None:
+    if holder.epoch != STATIC_LEAVE_EPOCH and holder.member_id != member_id and holder.classic is None:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"instance id {holder.instance_id} belongs to {holder.member_id}"
         )
@@ -85,7 +85,7 @@ def _static(member_id: str, instance_id: str, holder: ConsumerMember | None) -> 
     return holder
 
 
-def find_leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+def find_leaving_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     """Return the member that leaves. Raises KafkaError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is not None:
         return _static(member_id, instance_id, group.static_member(instance_id))
@@ -111,14 +111,14 @@ def _fenced(member: ConsumerMember, epoch: int) -> KafkaError:
     return KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, sentence)
 
 
-def as_told(
+def updated_member(
     before: ConsumerMember, member_id: str, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerMember:
     """Return the member updated from the heartbeat, or `before` itself if nothing changes.
 
     Fields that the heartbeat omits keep their values.
     """
-    if _says_nothing(before, request, context):
+    if _changes_nothing(before, request, context):
         return before
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
     subscription = before.subscription
@@ -129,7 +129,7 @@ def as_told(
         )
         if subscription == before.subscription:
             subscription = before.subscription
-    after = before.copied()
+    after = before.copy()
     after.instance_id = request.instance_id or before.instance_id
     after.rack_id = request.rack_id or before.rack_id
     after.client_id, after.client_host = context.client_id, context.client_host
@@ -140,17 +140,17 @@ def as_told(
     if request.weight != -1:
         after.weight = request.weight
     after.classic = None
-    if before.epoch == AWAY or before.member_id != member_id:
+    if before.epoch == STATIC_LEAVE_EPOCH or before.member_id != member_id:
         # A static member restarted. The new process inherits the assignment, but none of the epochs
         # that the old process received.
-        after.member_id, after.epoch, after.previous_epoch = member_id, JOINING, JOINING
+        after.member_id, after.epoch, after.previous_epoch = member_id, JOIN_EPOCH, JOIN_EPOCH
     return before if after == before else after
 
 
-def _says_nothing(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> bool:
+def _changes_nothing(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> bool:
     """Return whether the heartbeat omits every optional field, as most heartbeats do."""
     return (
-        request.member_epoch != JOINING
+        request.member_epoch != JOIN_EPOCH
         and before.classic is None
         and request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
-from kohort.coordinator.consumer.member import JOINING, ClassicProtocolState, ConsumerMember, Subscription
+from kohort.coordinator.consumer.member import JOIN_EPOCH, ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.migration import assignment_of, partitions_by_id
 from kohort.coordinator.consumer.partitions import Partitions
@@ -25,7 +25,7 @@ from kohort.coordinator.timers import SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.messages.consumer_protocol import Subscription as Said
+from kohort.wire.messages.consumer_protocol import Subscription as ConsumerSubscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -52,7 +52,7 @@ def join_as_classic_member(
         _check_join(groups, group, request, protocols)
         member_id = request.member_id or f"{context.client_id}-{groups.fresh_id()}"
         if context.api_version >= _MEMBER_ID_REQUIRED and not request.member_id and request.group_instance_id is None:
-            _hand_out(groups, group, member_id)
+            _issue_member_id(groups, group, member_id)
             out.replies[context.token] = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, context.api_version)
             return
         before = _joining(group, request, member_id)
@@ -65,15 +65,17 @@ def join_as_classic_member(
         )
         join_refused_because(config, refusing, request, protocols, refused.code, context, out)
         return
-    said = read_subscription(next(iter(protocols.values())))
-    assert said is not None, "it was checked"
-    after = _as_said(before, member_id, request, protocols, said, context)
+    subscription = read_subscription(next(iter(protocols.values())))
+    assert subscription is not None, "it was checked"
+    after = _updated_member(before, member_id, request, protocols, subscription, context)
     after = replace(after, rebalance_timeout_ms=rebalance_timeout_ms)
-    beat = MemberUpdate(groups, group, before, before if after == before else after, {}, now, out)
-    epoch = beat.change_member()
-    target_epoch, target = beat.update_target(epoch)
-    owned = Partitions.of((topic_id, [n]) for topic_id, n in partitions_by_id(groups.metadata, said.owned_partitions))
-    moved = beat.move(target_epoch, target, owned)
+    update = MemberUpdate(groups, group, before, before if after == before else after, {}, now, out)
+    epoch = update.change_member()
+    target_epoch, target = update.update_target(epoch)
+    owned = Partitions.of(
+        (topic_id, [n]) for topic_id, n in partitions_by_id(groups.metadata, subscription.owned_partitions)
+    )
+    moved = update.move(target_epoch, target, owned)
     _expect_sync(group, moved, now, out)
     assert moved.classic is not None
     out.replies[context.token] = JoinGroupResponse(
@@ -85,7 +87,7 @@ def join_as_classic_member(
     )
 
 
-def last_place(
+def last_consumer_member(
     groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerMember | None:
     """Return the only member that uses the consumer protocol, if this join is its restarted process.
@@ -133,9 +135,9 @@ def _joining(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) ->
     instance_id = request.group_instance_id
     if instance_id is None:
         known = group.members.get(member_id)
-        if known is None and request.member_id and request.member_id not in group.handed_out:
+        if known is None and request.member_id and request.member_id not in group.pending_ids:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        group.handed_out.pop(member_id, None)
+        group.pending_ids.pop(member_id, None)
         return known or ConsumerMember(member_id)
     holder = group.static_member(instance_id)
     if holder is None and request.member_id:
@@ -145,32 +147,32 @@ def _joining(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) ->
     return holder or ConsumerMember(member_id)
 
 
-def _hand_out(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
-    if len(group.handed_out) >= groups.config.max_pending_members:
-        del group.handed_out[next(iter(group.handed_out))]
-    group.handed_out[member_id] = None
+def _issue_member_id(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
+    if len(group.pending_ids) >= groups.config.max_pending_members:
+        del group.pending_ids[next(iter(group.pending_ids))]
+    group.pending_ids[member_id] = None
 
 
-def _as_said(
+def _updated_member(
     before: ConsumerMember,
     member_id: str,
     request: JoinGroupRequest,
     protocols: Mapping[str, bytes],
-    said: Said,
+    subscription: ConsumerSubscription,
     context: RequestContext,
 ) -> ConsumerMember:
     after = replace(
         before,
         instance_id=request.group_instance_id or before.instance_id,
-        rack_id=said.rack_id or before.rack_id,
+        rack_id=subscription.rack_id or before.rack_id,
         client_id=context.client_id,
         client_host=context.client_host,
-        subscription=Subscription(frozenset(said.topics)),
+        subscription=Subscription(frozenset(subscription.topics)),
         weight=None,  # the classic protocol has no weight; an operator may set one
         classic=ClassicProtocolState(request.session_timeout_ms, tuple(protocols.items())),
     )
     if before.member_id != member_id:
-        after = replace(after, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+        after = replace(after, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     return after
 
 
@@ -178,7 +180,7 @@ def _expect_sync(group: ConsumerGroup, moved: ConsumerMember, now: Millis, out: 
     assert moved.classic is not None
     deadline = now + moved.classic.session_timeout_ms
     known = group.members.get(moved.member_id)
-    due_at = group.answers_due[moved.member_id] = now + max(moved.rebalance_timeout_ms, 0)
+    due_at = group.classic_deadlines[moved.member_id] = now + max(moved.rebalance_timeout_ms, 0)
     if known is None:
         out.timers[SessionTimeout(group.group_id, moved.member_id)] = min(deadline, due_at)
     else:
@@ -210,7 +212,7 @@ def sync_as_classic_member(
         out.replies[context.token] = sync_refused(refused.code)
         return
     member.session_deadline = now + classic.session_timeout_ms
-    group.answers_due.pop(member.member_id, None)
+    group.classic_deadlines.pop(member.member_id, None)
     out.replies[context.token] = SyncGroupResponse(
         protocol_type=CONSUMER,
         protocol_name=classic.protocol,
@@ -232,7 +234,7 @@ def heartbeat_of_classic_member(
     if request.generation_id != member.epoch:
         return ErrorCode.ILLEGAL_GENERATION
     member.session_deadline = now + classic.session_timeout_ms
-    if _is_behind(groups, group, member, now) or _has_something_to_do(group, member):
+    if _is_behind(groups, group, member, now) or _must_rejoin(group, member):
         _expect_join(group, member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
@@ -257,7 +259,7 @@ def _is_behind(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMem
     return member.epoch < group.target_epoch or (group.epoch > group.target_epoch and is_due(groups, group, now))
 
 
-def _has_something_to_do(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether the member must give up partitions, or all partitions that it waits for are free."""
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return not group.taken(group.target_of(member.member_id) - member.assigned)
@@ -265,4 +267,4 @@ def _has_something_to_do(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _expect_join(group: ConsumerGroup, member: ConsumerMember, now: Millis) -> None:
-    group.answers_due.setdefault(member.member_id, now + max(member.rebalance_timeout_ms, 0))
+    group.classic_deadlines.setdefault(member.member_id, now + max(member.rebalance_timeout_ms, 0))

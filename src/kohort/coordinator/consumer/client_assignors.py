@@ -14,7 +14,7 @@ from kohort.coordinator.config import EVEN, Weights
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.planned_group import PlannedGroup
-from kohort.coordinator.consumer.planning import ComingMember, is_drained, member_shape
+from kohort.coordinator.consumer.planning import UpdatedMember, is_drained, member_shape
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import AssignorError, ErrorCode, KafkaError
 from kohort.model import UUID, Millis
@@ -64,7 +64,7 @@ class MemberComputedTargets:
         before = self._offers.pop(member_id, ())
         if offers:
             self._offers[member_id] = tuple(offers)
-        if [one.name for one in before] != [one.name for one in offers]:
+        if [offer.name for offer in before] != [offer.name for offer in offers]:
             self._found = None
 
     def knows(self, member_id: str, offers: list[OfferedAssignor]) -> bool:
@@ -81,10 +81,10 @@ class MemberComputedTargets:
         return self._asked is not None and self._asked.epoch == epoch
 
     def waits(
-        self, group: PlannedGroup, epoch: int, coming: ComingMember | None, weights: Weights, now: Millis
+        self, group: PlannedGroup, epoch: int, updated: UpdatedMember | None, weights: Weights, now: Millis
     ) -> bool:
         """Return whether a member computes the target of this epoch, so that the server's assignor must not."""
-        if not self._offers or self._common(group, coming, weights) is None:
+        if not self._offers or self._common(group, updated, weights) is None:
             return False
         asked = self._asked
         return asked is None or asked.epoch != epoch or asked.member_id not in group.members or now < asked.until
@@ -158,11 +158,11 @@ class MemberComputedTargets:
         """Record that a server assignor computed the current target."""
         self.made_by = self.failure = None
 
-    def _common(self, group: PlannedGroup, coming: ComingMember | None, weights: Weights) -> str | None:
+    def _common(self, group: PlannedGroup, updated: UpdatedMember | None, weights: Weights) -> str | None:
         """Return the assignor that all members offer and most members prefer."""
-        if coming is not None:
-            members = {one: member for one, member in group.members.items() if one != coming.replaces}
-            return self._in_common(members | {coming.member.member_id: coming.member}, weights)
+        if updated is not None:
+            members = {one: member for one, member in group.members.items() if one != updated.replaces}
+            return self._in_common(members | {updated.member.member_id: updated.member}, weights)
         # Cached, because every heartbeat asks for it until the target is computed.
         key = len(group.members), group.epoch
         if self._found is None or self._found[0] != key:
@@ -175,7 +175,7 @@ class MemberComputedTargets:
             return None
         if all(is_drained(member, weights) for member in members.values()):
             return None  # no member can get partitions; client-side assignors need not handle that case
-        named = [[one.name for one in offer or ()] for offer in offers]
+        named = [[offered.name for offered in offer or ()] for offer in offers]
         common = set(named[0]).intersection(*named)
         votes = [next(name for name in names if name in common) for names in named] if common else []
         return max(sorted(common), key=votes.count, default=None)
@@ -190,7 +190,7 @@ class MemberComputedTargets:
             for topic_id in topic_ids:
                 topic = image.by_id[topic_id]
                 topics[topic_id] = TopicToAssign(topic_id=topic_id, name=topic.name, partitions=topic.shape.partitions)
-            [offer] = [one for one in self._offers[member_id] if one.name == assignor][:1]
+            [offer] = [candidate for candidate in self._offers[member_id] if candidate.name == assignor][:1]
             members.append(
                 MemberToAssign(
                     member_id=member_id,

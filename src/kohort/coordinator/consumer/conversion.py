@@ -1,13 +1,13 @@
 """Replace a classic group with a consumer group, empty or upgraded, when a consumer-protocol member joins."""
 
-from kohort.coordinator.classic.join_phase import turn_away
+from kohort.coordinator.classic.join_phase import reject_parked_requests
 from kohort.coordinator.classic.records import tombstone
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.timers import InitialDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
+from kohort.coordinator.timers import InitialRebalanceDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 
@@ -26,23 +26,23 @@ def admit(groups: ConsumerGroups, group: ConsumerGroup, replaced: str | None, no
     if classic is not None:
         if classic.stored is not None:
             out.records.append(tombstone(classic))
-        for timer in (InitialDelay(group_id), RebalanceTimeout(group_id), SyncTimeout(group_id)):
+        for timer in (InitialRebalanceDelay(group_id), RebalanceTimeout(group_id), SyncTimeout(group_id)):
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
         # The waiting members rejoin and get their answers from the consumer group. A replaced
         # member must not rejoin: two processes with one instance ID would fence each other forever.
         fenced, again = ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS
-        turn_away(groups, classic, lambda member_id: fenced if member_id == replaced else again, out)
+        reject_parked_requests(groups, classic, lambda member_id: fenced if member_id == replaced else again, out)
     groups.adopt(group)
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
         write_upgraded(group, now, out)
     rebalances = classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-    return rebalances or _leaves_out(groups, group)
+    return rebalances or _has_unassigned_partitions(groups, group)
 
 
-def _leaves_out(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+def _has_unassigned_partitions(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
     """Return whether the upgraded group's targets lack partitions.
 
     This happens if a topic grew while the group's broker was away.

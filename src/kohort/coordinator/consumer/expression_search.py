@@ -24,7 +24,7 @@ class ExpressionSearch:
         self._current: tuple[str, Resolution] | None = None
         self._found: dict[str, frozenset[str]] = {}
 
-    def go_on(self) -> bool:
+    def proceed(self) -> bool:
         """Search for one slice, or to the end of one expression; return True when the search is complete."""
         if self._current is None:
             if not self._waiting:
@@ -32,7 +32,7 @@ class ExpressionSearch:
             expression = self._waiting.pop()
             self._current = expression, Resolution(expression, self.image.matchable)
         expression, resolution = self._current
-        if resolution.go_on(SLICE):
+        if resolution.proceed(SLICE):
             self._found[expression] = resolution.found
             self._current = None
         return self._current is None and not self._waiting

@@ -35,7 +35,7 @@ def check(expression: str) -> None:
 def resolve(expression: str, topic_names: Iterable[str]) -> frozenset[str]:
     """Return the topics whose whole name matches. `expression` must have passed `check`."""
     resolution = Resolution(expression, topic_names)
-    while not resolution.go_on(1 << 62):
+    while not resolution.proceed(1 << 62):
         pass
     return resolution.found
 
@@ -50,7 +50,7 @@ class Resolution:
         self.found: frozenset[str] = frozenset()
         """Names that matched so far."""
 
-    def go_on(self, steps: int) -> bool:
+    def proceed(self, steps: int) -> bool:
         """Match names until `steps` could have been executed; return True when all names were tried.
 
         A step is one instruction of the compiled expression for one byte. It takes about 2 ns for

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kohort.coordinator.consumer import records
-from kohort.coordinator.consumer.admission import find_leaver
+from kohort.coordinator.consumer.admission import find_leaving_member
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
-from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.migration import downgrade_without, stays_with_classic_members
 from kohort.coordinator.consumer.partitions import NOTHING
-from kohort.coordinator.consumer.rebalance_events import tell_move
+from kohort.coordinator.consumer.rebalance_events import add_move_events
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Cause, GroupSettled, MemberGone, RebalanceReason
@@ -30,9 +30,9 @@ def leave(
     group = groups.consumer(request.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
-    member = find_leaver(group, request.member_id, request.instance_id)
-    if request.member_epoch == AWAY and request.instance_id is not None:
-        _let_go(groups, group, member, out)
+    member = find_leaving_member(group, request.member_id, request.instance_id)
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is not None:
+        _static_member_left(groups, group, member, out)
     else:
         remove_members(groups, group, [member], RebalanceReason(Cause.MEMBER_LEFT, member.member_id), now, out)
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -47,13 +47,13 @@ def session_timed_out(groups: ConsumerGroups, group: ConsumerGroup, member_id: s
     if member.session_deadline <= now and is_held:
         # The member waits for a held response, and this coordinator itself was late.
         member.session_deadline = now + groups.settings(group.group_id).session_timeout_ms
-    due_at = group.answers_due.get(member_id)
+    due_at = group.classic_deadlines.get(member_id)
     if due_at is not None and due_at <= now:
         remove_members(groups, group, [member], RebalanceReason(Cause.REBALANCE_TIMEOUT, member_id), now, out)
     elif member.session_deadline <= now:
         remove_members(groups, group, [member], RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
     else:
-        at = member.look_again_at(now) if due_at is None else min(due_at, member.session_deadline)
+        at = member.next_check_at(now) if due_at is None else min(due_at, member.session_deadline)
         out.timers[SessionTimeout(group.group_id, member_id)] = at
 
 
@@ -82,7 +82,7 @@ def remove_by_leave_group(
         try:
             # An admin client may give only the instance ID, without knowing which member holds it.
             by_name_alone = holder is not None and not identity.member_id
-            member = holder if by_name_alone else find_leaver(group, identity.member_id, instance_id)
+            member = holder if by_name_alone else find_leaving_member(group, identity.member_id, instance_id)
             assert member is not None
             gone[member.member_id] = member
             errors.append(ErrorCode.NONE)
@@ -130,14 +130,14 @@ def remove_members(
         out.events.append(GroupSettled(group_id, epoch, ""))
 
 
-def _let_go(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
+def _static_member_left(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, out: Effects) -> None:
     """Mark a static member as away. It keeps its partitions.
 
     Its session continues, and removes the member if it does not return in time.
     """
-    away = replace(member, epoch=AWAY, state=MemberState.STABLE, revoking=NOTHING)
+    away = replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, revoking=NOTHING)
     # Epoch 0 for each partition: the restarted process has owned them from the beginning, and the
     # old one commits no more.
     out.records.append(records.current(group.group_id, away, lambda topic_id, partition: 0))
     out.timers[MemberRebalanceTimeout(group.group_id, member.member_id)] = None
-    tell_move(group, member, away, groups.metadata, out)
+    add_move_events(group, member, away, groups.metadata, out)

@@ -51,31 +51,31 @@ class ConsumerGroup:
     """
 
     __slots__ = (
-        "_arrived",
-        "answers_due",
+        "_stable_at",
         "assignors",
+        "classic_deadlines",
         "classic_members",
         "classic_protocols",
         "computing",
-        "concerned",
         "epoch",
         "group_id",
-        "handed_out",
         "has_partition_metadata",
-        "made",
         "members",
         "metadata_hash",
         "moving",
         "offsets",
         "owners",
+        "pending_ids",
         "planning",
+        "retargeted",
         "search",
         "static_ids",
         "target_at",
         "target_epoch",
         "targets",
+        "targets_to_write",
         "topics",
-        "unseen",
+        "unreported",
         "written_at",
     )
 
@@ -101,7 +101,7 @@ class ConsumerGroup:
         """Member ID by instance ID."""
         self.targets: dict[str, Partitions] = {}
         """Target assignment by member ID. A member without an entry should own nothing."""
-        self.made: dict[str, Partitions] = {}
+        self.targets_to_write: dict[str, Partitions] = {}
         """Targets that are about to be written. Replay uses these objects, which the plan shares."""
         self.owners = Owners()
         """Owner of each partition, including partitions that the owner must revoke."""
@@ -112,13 +112,13 @@ class ConsumerGroup:
         """Number of members that use the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
         """Number of classic members that support each client-side assignor."""
-        self.answers_due: dict[str, Millis] = {}
+        self.classic_deadlines: dict[str, Millis] = {}
         """Deadline by which a classic member must rejoin or sync, by member ID; soft state."""
-        self.unseen: dict[str, UnreportedAssignment] = {}
+        self.unreported: dict[str, UnreportedAssignment] = {}
         """Assignments that members have not reported yet, by member ID; soft state."""
-        self.handed_out: dict[str, None] = {}
+        self.pending_ids: dict[str, None] = {}
         """Member IDs that were given to classic members for their second join (KIP-394), oldest first; soft state."""
-        self.concerned: dict[str, None] = {}
+        self.retargeted: dict[str, None] = {}
         """Members whose target changed since the group was last settled, at most MOST_WEIGHED; soft state."""
         self.moving: dict[str, None] = {}
         """Members whose assignment differs from their target, or that still have partitions to revoke."""
@@ -130,7 +130,7 @@ class ConsumerGroup:
         self.computing = MemberComputedTargets()
         self.search: ExpressionSearch | None = None
         """A search for all expressions that takes more than one slice, or None."""
-        self._arrived: Counter[int] = Counter()
+        self._stable_at: Counter[int] = Counter()
         """Number of stable members by epoch."""
 
     @property
@@ -140,7 +140,7 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
             return ConsumerGroupState.ASSIGNING
-        if self._arrived[self.target_epoch] < len(self.members):
+        if self._stable_at[self.target_epoch] < len(self.members):
             return ConsumerGroupState.RECONCILING
         return ConsumerGroupState.STABLE
 
@@ -155,9 +155,9 @@ class ConsumerGroup:
         """Return a member's target assignment."""
         return self.targets.get(member_id, NOTHING)
 
-    def arrived(self, epoch: int) -> int:
+    def stable_at(self, epoch: int) -> int:
         """Return the number of stable members at an epoch."""
-        return self._arrived[epoch]
+        return self._stable_at[epoch]
 
     def taken(self, wanted: Partitions) -> Partitions:
         """Return the partitions of `wanted` that have an owner."""
@@ -197,21 +197,21 @@ class ConsumerGroup:
 
     # Reasons for the last rebalance
 
-    def concern(self, member_ids: Iterable[str]) -> None:
+    def note_new_targets(self, member_ids: Iterable[str]) -> None:
         """Note members whose target changes, at most MOST_WEIGHED in total."""
-        room = MOST_WEIGHED - len(self.concerned)
+        room = MOST_WEIGHED - len(self.retargeted)
         if room > 0:
-            self.concerned.update(dict.fromkeys(islice(member_ids, room)))
+            self.retargeted.update(dict.fromkeys(islice(member_ids, room)))
 
     def weighed(self) -> tuple[Weighed, ...]:
-        """Return what the assignor weighed for the members noted by `concern`, as of the last target.
+        """Return what the assignor weighed for the members noted by `note_new_targets`, as of the last target.
 
         The notes are cleared, so call this once per rebalance.
         """
-        concerned, self.concerned = self.concerned, {}
+        retargeted, self.retargeted = self.retargeted, {}
         if self.computing.made_by is not None:
             return ()
-        reasons = ((member_id, self.planning.why(member_id)) for member_id in concerned)
+        reasons = ((member_id, self.planning.why(member_id)) for member_id in retargeted)
         return tuple(Weighed(member_id, reason) for member_id, reason in reasons if reason is not None)
 
     def why(self, member_id: str) -> str | None:
@@ -225,7 +225,7 @@ class ConsumerGroup:
 
     # Written by replay
 
-    def aim(self, member_id: str) -> None:
+    def update_moving(self, member_id: str) -> None:
         """Update `moving` for a member, after the member or its target changed."""
         member = self.members.get(member_id)
         if member is not None and (member.revoking or member.assigned != self.target_of(member_id)):
@@ -242,7 +242,7 @@ class ConsumerGroup:
         member_id = member.member_id
         old = self.members.get(member_id)
         self.members[member_id] = member
-        self._name(old, member)
+        self._update_static_ids(old, member)
         if old is not None and not (old.assigned is member.assigned and old.revoking is member.revoking):
             self.owners.release(member_id, (old.assigned | old.revoking) - (member.assigned | member.revoking))
         return self._count(old, member)
@@ -254,9 +254,9 @@ class ConsumerGroup:
             return ()
         self.moving.pop(member_id, None)
         self.computing.left(member_id)
-        self.answers_due.pop(member_id, None)
-        self.unseen.pop(member_id, None)
-        self._name(old, None)
+        self.classic_deadlines.pop(member_id, None)
+        self.unreported.pop(member_id, None)
+        self._update_static_ids(old, None)
         self.owners.release(member_id, old.assigned | old.revoking)
         return self._count(old, None)
 
@@ -281,10 +281,10 @@ class ConsumerGroup:
 
     def _count(self, old: ConsumerMember | None, new: ConsumerMember | None) -> Collection[str]:
         if old is not None and old.state is MemberState.STABLE:
-            _subtract(self._arrived, old.epoch)
+            _subtract(self._stable_at, old.epoch)
         if new is not None and new.state is MemberState.STABLE:
-            self._arrived[new.epoch] += 1
-        if old is not None and new is not None and old.describes_as(new):
+            self._stable_at[new.epoch] += 1
+        if old is not None and new is not None and old.requests_same_as(new):
             return ()
         if old is not None and old.server_assignor is not None:
             _subtract(self.assignors, old.server_assignor)
@@ -305,7 +305,7 @@ class ConsumerGroup:
             for name, _ in member.classic.protocols:
                 self.classic_protocols[name] += by
 
-    def _name(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+    def _update_static_ids(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         # A member may change its instance ID. The old ID must no longer refer to it (KAFKA-20747).
         if old is not None and old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
             del self.static_ids[old.instance_id]

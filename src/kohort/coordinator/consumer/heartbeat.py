@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kohort.assignor.server import Target
-from kohort.coordinator.consumer.admission import as_told, find_group, find_member
+from kohort.coordinator.consumer.admission import find_group, find_member, updated_member
 from kohort.coordinator.consumer.conversion import admit
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
-from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING, ConsumerMember
+from kohort.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.request_checks import check_request
@@ -123,7 +123,7 @@ def _heartbeat(
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response. Raises KafkaError before any effect."""
     check_request(request, context.api_version, groups.assignors, groups.config.max_subscription_bytes)
-    if request.member_epoch in (LEAVING, AWAY):
+    if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
         return leave(groups, request, now, out)
     if groups.metadata is UNKNOWN:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator does not know the topics yet")
@@ -131,21 +131,21 @@ def _heartbeat(
     member_id = request.member_id or groups.fresh_id()
     owned = _owned(request)
     before = find_member(groups, group, member_id, request, owned)
-    after = as_told(before, member_id, request, context)
-    fresh = look_up(groups, group, before, after, now)
+    after = updated_member(before, member_id, request, context)
+    resolved = look_up(groups, group, before, after, now)
 
     replaced = before.member_id if before.member_id != member_id else None
-    cut_short = admit(groups, group, replaced, now, out)
-    beat = MemberUpdate(groups, group, before, after, fresh, now, out, cut_short)
-    epoch = beat.change_member()
+    needs_target = admit(groups, group, replaced, now, out)
+    update = MemberUpdate(groups, group, before, after, resolved, now, out, needs_target)
+    epoch = update.change_member()
     if request.asks_anew is not None and request.offered_assignors:
-        epoch = beat.compute_anew(request.asks_anew)
-    computed, refused = _computed(beat, request, epoch)
-    target_epoch, target = beat.update_target(epoch, computed)
-    moved = beat.move(target_epoch, target, owned)
-    response = _answer(beat, request, moved)
+        epoch = update.compute_anew(request.asks_anew)
+    computed, refused = _computed(update, request, epoch)
+    target_epoch, target = update.update_target(epoch, computed)
+    moved = update.move(target_epoch, target, owned)
+    response = _answer(update, request, moved)
     response.refused = refused
-    if beat.coming is None and computed is None and is_due(groups, group, now):
+    if update.changed_member is None and computed is None and is_due(groups, group, now):
         weights = groups.settings(group.group_id).weights
         response.computation = group.computing.ask(
             group, groups.metadata, weights, member_id, now, again=_is_full(request)
@@ -154,35 +154,37 @@ def _heartbeat(
 
 
 def _computed(
-    beat: MemberUpdate, request: ConsumerGroupHeartbeatRequest, epoch: int
+    update: MemberUpdate, request: ConsumerGroupHeartbeatRequest, epoch: int
 ) -> tuple[Mapping[str, Target] | None, str | None]:
     """Return the targets that change according to a member's computation, or the reason why it is rejected."""
-    member_id, computing = beat.after.member_id, beat.group.computing
+    member_id, computing = update.after.member_id, update.group.computing
     if request.offered_assignors is not None or _is_full(request):
         computing.offered(member_id, request.offered_assignors or [])
     if request.computed is None:
         return None, None
     try:
-        return computing.take(beat.group, beat.groups.metadata, member_id, request.computed, epoch, beat.now), None
+        return computing.take(
+            update.group, update.groups.metadata, member_id, request.computed, epoch, update.now
+        ), None
     except KafkaError as refused:
         return None, refused.sentence
     except AssignorError as refused:
         why = Refused(computing.asked_assignor, member_id, str(refused))
-        beat.out.events.append(TargetRefused(beat.group.group_id, epoch, why))
+        update.out.events.append(TargetRefused(update.group.group_id, epoch, why))
         # The member itself reported that its assignor failed, so it does not need the reason.
         return None, str(refused) if request.computed.error is None else None
 
 
 def _answer(
-    beat: MemberUpdate, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember
+    update: MemberUpdate, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response to the member, and restart its session."""
-    group_id, member_id = beat.group.group_id, moved.member_id
-    settings = beat.groups.settings(group_id)
-    deadline = beat.now + settings.session_timeout_ms
-    known = beat.group.members.get(member_id)
+    group_id, member_id = update.group.group_id, moved.member_id
+    settings = update.groups.settings(group_id)
+    deadline = update.now + settings.session_timeout_ms
+    known = update.group.members.get(member_id)
     if known is None:
-        beat.out.timers[SessionTimeout(group_id, member_id)] = deadline
+        update.out.timers[SessionTimeout(group_id, member_id)] = deadline
     else:
         known.session_deadline = deadline
     response = ConsumerGroupHeartbeatResponse(
@@ -191,8 +193,8 @@ def _answer(
     response.takes_offers = request.offered_assignors is not None
     response.takes_weights = request.weight != -1
     # The member joins, or did not receive the last response.
-    missed = request.member_epoch == JOINING or request.member_epoch != beat.before.epoch
-    if missed or _is_full(request) or moved.assigned != beat.before.assigned:
+    missed = request.member_epoch == JOIN_EPOCH or request.member_epoch != update.before.epoch
+    if missed or _is_full(request) or moved.assigned != update.before.assigned:
         response.assignment = Assignment(
             topic_partitions=[
                 TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
@@ -204,7 +206,7 @@ def _answer(
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
     reported = request.topic_partitions
-    return None if reported is None else Partitions.of((one.topic_id, one.partitions) for one in reported)
+    return None if reported is None else Partitions.of((topic.topic_id, topic.partitions) for topic in reported)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

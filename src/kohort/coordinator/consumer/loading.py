@@ -30,11 +30,11 @@ def resume(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effec
         classic = member.classic
         deadline = now + (session_timeout_ms if classic is None else classic.session_timeout_ms)
         member.session_deadline = deadline
-        out.timers[SessionTimeout(group.group_id, member.member_id)] = member.look_again_at(now)
+        out.timers[SessionTimeout(group.group_id, member.member_id)] = member.next_check_at(now)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             timer = MemberRebalanceTimeout(group.group_id, member.member_id)
             out.timers[timer] = now + max(member.rebalance_timeout_ms, 0)
-    lost = _contradict(group)
+    lost = _inconsistent_members(group)
     if lost:
         why = RebalanceReason(Cause.RECORDS_LOST, lost[0].member_id, "the log lost records of the group")
         # Removing the members writes the next epoch, which must be higher than any recorded epoch.
@@ -46,7 +46,7 @@ def resume(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effec
         out.timers[ExpressionRefresh(group.group_id)] = now
 
 
-def _contradict(group: ConsumerGroup) -> list[ConsumerMember]:
+def _inconsistent_members(group: ConsumerGroup) -> list[ConsumerMember]:
     """Return the members whose records are inconsistent."""
     members = group.members.values()
     newest = min(group.epoch, group.target_epoch)
@@ -55,12 +55,16 @@ def _contradict(group: ConsumerGroup) -> list[ConsumerMember]:
         for member in members
         if member.epoch > newest or group.target_epoch > group.epoch or member.rebalance_timeout_ms < 0
     }
-    lost |= _share(group, ((one.member_id, one.assigned | one.revoking) for one in members))
-    lost |= _share(group, group.targets.items())
+    lost |= _members_with_shared_partitions(
+        group, ((member.member_id, member.assigned | member.revoking) for member in members)
+    )
+    lost |= _members_with_shared_partitions(group, group.targets.items())
     return list(lost.values())
 
 
-def _share(group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]) -> dict[str, ConsumerMember]:
+def _members_with_shared_partitions(
+    group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]
+) -> dict[str, ConsumerMember]:
     """Return the members that claim a partition that another member claims too, by member ID."""
     by_topic: defaultdict[UUID, list[tuple[str, frozenset[int]]]] = defaultdict(list)
     for member_id, claimed in claims:
@@ -71,6 +75,6 @@ def _share(group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]) -> di
         times = Counter(chain.from_iterable(partitions for _, partitions in claimants))
         if len(times) < sum(len(partitions) for _, partitions in claimants):
             for member_id, partitions in claimants:
-                if member_id in group.members and any(times[one] > 1 for one in partitions):
+                if member_id in group.members and any(times[number] > 1 for number in partitions):
                     found[member_id] = group.members[member_id]
     return found

@@ -31,7 +31,7 @@ class PartitionExtent:
 
 def weighed_topics(groups: ConsumerGroups) -> frozenset[str]:
     """Return the topics of groups whose assignor uses loads."""
-    weighing = (one for one in groups.by_id.values() if isinstance(one, ConsumerGroup) and one.planning.weighs)
+    weighing = (group for group in groups.by_id.values() if isinstance(group, ConsumerGroup) and group.planning.weighs)
     return frozenset[str]().union(*(group.topics.counts for group in weighing))
 
 
@@ -47,7 +47,7 @@ def loads_measured(
     for group in list(groups.by_id.values()):
         if isinstance(group, ConsumerGroup) and group.members and group.planning.weighs is not None:
             for name in group.topics.counts & extents.keys():
-                _tell(group, name, extents[name])
+                _pass_loads(group, name, extents[name])
             if group.target_epoch == group.epoch and is_due(groups, group, now):
                 changed = group.planning.weighed()
                 if changed:
@@ -56,7 +56,7 @@ def loads_measured(
                     )
 
 
-def _tell(group: ConsumerGroup, topic: str, extents: Sequence[PartitionExtent]) -> None:
+def _pass_loads(group: ConsumerGroup, topic: str, extents: Sequence[PartitionExtent]) -> None:
     if group.planning.weighs is Load.LAG:
         stored = group.offsets.get(topic, {})
         group.planning.weigh(topic, [_lag(stored.get(n), extent) for n, extent in enumerate(extents)])

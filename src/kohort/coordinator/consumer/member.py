@@ -11,14 +11,14 @@ from kohort.coordinator.events import MemberFacts
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
-JOINING = 0
+JOIN_EPOCH = 0
 """Member epoch of a member that joins, or rejoins after it was fenced."""
-LEAVING = -1
+LEAVE_EPOCH = -1
 """Member epoch of a member that leaves permanently."""
-AWAY = -2
+STATIC_LEAVE_EPOCH = -2
 """Member epoch of a static member that leaves, and will return within its session."""
 
-_SHORTEST_LOOK_MS: Millis = 1_000
+_MIN_CHECK_INTERVAL_MS: Millis = 1_000
 """Minimum interval between two checks of a classic member's deadlines, for short rebalance timeouts."""
 
 
@@ -97,20 +97,20 @@ class ConsumerMember:
         """Identity of the member, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
-    def copied(self) -> ConsumerMember:
+    def copy(self) -> ConsumerMember:
         """Return a copy, which may be modified until it is shared. `dataclasses.replace` takes four times as long."""
         return ConsumerMember(*_values(self))
 
-    def standing(
+    def with_assignment(
         self, epoch: int, previous_epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
     ) -> ConsumerMember:
         """Return a copy of the member with another epoch, state and assignment."""
-        moved = self.copied()
+        moved = self.copy()
         moved.epoch, moved.previous_epoch, moved.state = epoch, previous_epoch, state
         moved.assigned, moved.revoking = assigned, revoking
         return moved
 
-    def describes_as(self, other: ConsumerMember) -> bool:
+    def requests_same_as(self, other: ConsumerMember) -> bool:
         """Return whether both values request the same, by identity of their fields.
 
         This suits two successive values of one member, which share these objects.
@@ -121,7 +121,7 @@ class ConsumerMember:
             and self.classic is other.classic
         )
 
-    def look_again_at(self, now: Millis) -> Millis:
+    def next_check_at(self, now: Millis) -> Millis:
         """Return the time of the next check of its deadlines: the end of the session, or earlier for a classic member.
 
         A classic member is asked to rejoin in the response to a heartbeat, which sets no timer. So
@@ -129,7 +129,7 @@ class ConsumerMember:
         """
         if self.classic is None:
             return self.session_deadline
-        return min(self.session_deadline, now + max(self.rebalance_timeout_ms, _SHORTEST_LOOK_MS))
+        return min(self.session_deadline, now + max(self.rebalance_timeout_ms, _MIN_CHECK_INTERVAL_MS))
 
     @property
     def must_revoke(self) -> bool:
@@ -146,4 +146,4 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
 
-_values = attrgetter(*(one.name for one in fields(ConsumerMember)))
+_values = attrgetter(*(member_field.name for member_field in fields(ConsumerMember)))

@@ -14,10 +14,10 @@ from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup, UnreportedAssignment
 from kohort.coordinator.consumer.groups import ConsumerGroups
-from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.coordinator.consumer.planning import ComingMember
-from kohort.coordinator.consumer.rebalance_events import tell_coming, tell_move, will_be_settled
+from kohort.coordinator.consumer.planning import UpdatedMember
+from kohort.coordinator.consumer.rebalance_events import add_join_events, add_move_events, will_be_settled
 from kohort.coordinator.consumer.reconcile import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import keep_fresh
@@ -28,11 +28,11 @@ from kohort.coordinator.events import Cause, GroupSettled, RebalanceReason
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
 from kohort.model import UUID, Millis
 
-_PATIENCE = 2
+_REPORT_INTERVALS = 2
 """Number of heartbeat intervals within which a member must report the partitions that it was assigned."""
 _LONGEST_REASON = 255
 """Maximum length of a reason, in characters, as for the reasons of classic members (KIP-800)."""
-_BEFORE_ITS_LIFE = 0
+_INHERITED = 0
 """Epoch in which a static member got the partitions that it inherited from its old process."""
 
 
@@ -46,49 +46,50 @@ class MemberUpdate:
     """The recorded member. A new member is not in the group; a returning static member has its old ID here."""
     after: ConsumerMember
     """The member with the reported changes."""
-    fresh: dict[str, ResolvedExpression]
+    resolved: dict[str, ResolvedExpression]
     """Expressions that were resolved for this member."""
     now: Millis
     out: Effects
-    cut_short: bool = False
+    needs_target: bool = False
     """Whether the group was until now a classic group that needs a new target.
 
     It was in a rebalance, or not all partitions had an owner.
     """
-    coming: ComingMember | None = field(init=False)
+    changed_member: UpdatedMember | None = field(init=False)
     epoch: int = field(init=False)
     """Group epoch; the next one once the member's changes require a new target."""
 
     def __post_init__(self) -> None:
-        self.coming = None
+        self.changed_member = None
         self.epoch = self.group.epoch
         self.group.written_at = self.now
         if self.after is not self.before or self.after.member_id not in self.group.members:
-            topics = self.group.topics.topics_of(self.after.subscription, self.fresh)
+            topics = self.group.topics.topics_of(self.after.subscription, self.resolved)
             replaces = self.before.member_id if self.before.member_id != self.after.member_id else None
-            self.coming = ComingMember(self.after, topics, replaces)
+            self.changed_member = UpdatedMember(self.after, topics, replaces)
 
     def change_member(self) -> int:
         """Write the member's changes, and return the group epoch: the next one if they require a new target."""
         group, before, after, out = self.group, self.before, self.after, self.out
-        if self.coming is None:
+        if self.changed_member is None:
             return group.epoch
         group_id = group.group_id
-        tell_coming(group, before, after, out)
-        if self.coming.replaces is not None:
-            self._replace(self.coming.replaces)
+        add_join_events(group, before, after, out)
+        if self.changed_member.replaces is not None:
+            self._replace(self.changed_member.replaces)
         out.records.append(records.member_metadata(group_id, after))
         old, new = before.subscription, after.subscription
-        dropped = [old] if self._ousted is None else [old, self._ousted.subscription]
-        for expression, times in Counter(one.expression for one in dropped if one.expression is not None).items():
+        dropped = [old] if self._replaced_member is None else [old, self._replaced_member.subscription]
+        expressions = Counter(one.expression for one in dropped if one.expression is not None)
+        for expression, times in expressions.items():
             if expression != new.expression and group.topics.expressions[expression] == times:
                 out.records.append(records.no_expression(group_id, expression))
-        out.records += [records.resolved_expression(group_id, name, found) for name, found in self.fresh.items()]
+        out.records += [records.resolved_expression(group_id, name, found) for name, found in self.resolved.items()]
         if old.expression != new.expression:
-            keep_fresh(self.groups, group, after, self.fresh, self.now, out)
-        if not self._calls_for_a_target():
+            keep_fresh(self.groups, group, after, self.resolved, self.now, out)
+        if not self._requires_target():
             return group.epoch
-        self.epoch = bump(self.groups, group, self._why(), out, group.topics.changes(dropped, new, self.fresh))
+        self.epoch = bump(self.groups, group, self._reason(), out, group.topics.changes(dropped, new, self.resolved))
         return self.epoch
 
     def compute_anew(self, reason: str) -> int:
@@ -105,12 +106,12 @@ class MemberUpdate:
         return self.epoch
 
     @property
-    def _ousted(self) -> ConsumerMember | None:
+    def _replaced_member(self) -> ConsumerMember | None:
         """The member whose ID a returning static member now uses, if any.
 
         That member is removed, and its partitions need a new owner.
         """
-        if self.coming is None or self.coming.replaces is None:
+        if self.changed_member is None or self.changed_member.replaces is None:
             return None
         return self.group.members.get(self.after.member_id)
 
@@ -123,18 +124,18 @@ class MemberUpdate:
         topic_ids = group.topics.ids_of(self.before.subscription, self.groups.metadata)
         group.planning.rename(self.before, self.after.member_id, topic_ids)
 
-    def _calls_for_a_target(self) -> bool:
+    def _requires_target(self) -> bool:
         """Return whether the member's changes may change anyone's target."""
         old, new = self.before.subscription, self.after.subscription
         if (
-            self.cut_short
+            self.needs_target
             or old.names != new.names
-            or self._ousted is not None
+            or self._replaced_member is not None
             or self.before.weight != self.after.weight
         ):
             return True
         if old.expression != new.expression:
-            found = self.fresh.get(new.expression or "")
+            found = self.resolved.get(new.expression or "")
             if found is None:
                 # Another member uses the same expression, or the search takes several slices. In
                 # the latter case, the topics require a new target later.
@@ -146,7 +147,7 @@ class MemberUpdate:
             self.groups, self.group, asked, asks
         )
 
-    def _why(self) -> RebalanceReason:
+    def _reason(self) -> RebalanceReason:
         """Return the reason for the new epoch, for the recorder."""
         member_id = self.after.member_id
         if not self.group.members:
@@ -171,9 +172,9 @@ class MemberUpdate:
         """
         group = self.group
         if computed is None:
-            changed = update_target(self.groups, group, epoch, self.coming, self.now, self.out)
+            changed = update_target(self.groups, group, epoch, self.changed_member, self.now, self.out)
         else:
-            group.planning.begin_anew()
+            group.planning.reset()
             changed = write_target(self.groups, group, epoch, computed, self.now, self.out)
         target_epoch = group.target_epoch if changed is None else epoch
         if changed is not None and self.after.member_id in changed:
@@ -184,17 +185,17 @@ class MemberUpdate:
         """Reconcile the member with its target, and write its new state."""
         group, after, out = self.group, self.after, self.out
         if owned is not None:
-            group.unseen.pop(after.member_id, None)
-        if self.coming is None:
+            group.unreported.pop(after.member_id, None)
+        if self.changed_member is None:
             subscribed = group.topics.ids_of(after.subscription, self.groups.metadata)
         else:
-            subscribed = self.groups.metadata.ids_of(self.coming.topics)
+            subscribed = self.groups.metadata.ids_of(self.changed_member.topics)
         if after.is_at(target_epoch) and after.assigned.of_topics(subscribed) is after.assigned:
             return after
         wanted = target.of_topics(subscribed)
         if self._must_report_first(wanted):
             return after
-        owes = self._without_gone(after)
+        owes = self._without_deleted_topics(after)
         moved = reconcile(owes, wanted, target_epoch=target_epoch, owned=owned, taken=group.taken)
         if moved is owes and after.revoking:
             moved = withdraw(after, subscribed)
@@ -205,7 +206,7 @@ class MemberUpdate:
             gives = moved.state is MemberState.UNREVOKED_PARTITIONS
             until = self.now + max(moved.rebalance_timeout_ms, 0) if gives else None
             out.timers[MemberRebalanceTimeout(group.group_id, moved.member_id)] = until
-        tell_move(group, self.before, moved, self.groups.metadata, out)
+        add_move_events(group, self.before, moved, self.groups.metadata, out)
         self._expect_report(moved)
         if target_epoch == self.epoch and will_be_settled(group, self.before, moved, self.epoch):
             asked, asks = self.before.server_assignor, moved.server_assignor
@@ -213,7 +214,7 @@ class MemberUpdate:
             out.events.append(GroupSettled(group.group_id, self.epoch, assignor, group.weighed()))
         return moved
 
-    def _without_gone(self, member: ConsumerMember) -> ConsumerMember:
+    def _without_deleted_topics(self, member: ConsumerMember) -> ConsumerMember:
         """Return the member without pending revocations of deleted topics, because no member waits for them.
 
         A client that never learned the name of such a topic cannot report its revocation.
@@ -229,19 +230,19 @@ class MemberUpdate:
         nothing. The group would then wait for the member, and the member for the group, until its
         rebalance timeout ends.
         """
-        unseen, assigned = self.group.unseen.get(self.after.member_id), self.after.assigned
-        if unseen is None:
+        unreported, assigned = self.group.unreported.get(self.after.member_id), self.after.assigned
+        if unreported is None:
             return False  # unknown after a failover, so the member gets its assignment as usual
-        return self.now < unseen.until and assigned & wanted == unseen.reported != assigned
+        return self.now < unreported.until and assigned & wanted == unreported.reported != assigned
 
     def _expect_report(self, moved: ConsumerMember) -> None:
-        is_same = self.before.member_id == moved.member_id and self.before.epoch != AWAY
+        is_same = self.before.member_id == moved.member_id and self.before.epoch != STATIC_LEAVE_EPOCH
         has = self.before.assigned if is_same else NOTHING
         if moved.classic is not None or moved.assigned <= has:
             return
-        known = self.group.unseen.get(moved.member_id)
-        until = self.now + _PATIENCE * self.groups.settings(self.group.group_id).heartbeat_interval_ms
-        self.group.unseen[moved.member_id] = UnreportedAssignment(has if known is None else known.reported, until)
+        known = self.group.unreported.get(moved.member_id)
+        until = self.now + _REPORT_INTERVALS * self.groups.settings(self.group.group_id).heartbeat_interval_ms
+        self.group.unreported[moved.member_id] = UnreportedAssignment(has if known is None else known.reported, until)
 
 
 def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) -> Callable[[UUID, int], int]:
@@ -256,7 +257,7 @@ def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) 
         if partition not in kept.by_topic.get(topic_id, ()):
             return moved.epoch
         if before.member_id != moved.member_id:
-            return _BEFORE_ITS_LIFE
+            return _INHERITED
         owner = group.owner(topic_id, partition)
         return moved.epoch if owner is None else owner.since_epoch
 

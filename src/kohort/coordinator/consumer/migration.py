@@ -34,7 +34,7 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.messages.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment
-from kohort.wire.messages.consumer_protocol import Subscription as Said
+from kohort.wire.messages.consumer_protocol import Subscription as ConsumerSubscription
 
 # From classic to consumer
 
@@ -58,16 +58,18 @@ def upgraded(groups: ConsumerGroups, classic: ClassicGroup) -> ConsumerGroup:
         # If a custom assignor assigned a partition to two members, only the first one keeps it.
         given[member.member_id] = _first_taken(_assigned(groups, classic, member), taken)
     for member in classic.members.values():
-        said = _said(classic, member)
-        if said is None:
+        subscription = _subscription_of(classic, member)
+        if subscription is None:
             raise _stays_classic(classic, f"the subscription of {member.member_id} cannot be read")
         owned = given[member.member_id]
         # A cooperative member keeps its reported partitions until it rejoins: it may not know yet
         # that it lost them.
-        still = _first_taken(partitions_by_id(groups.metadata, said.owned_partitions), taken)
-        group.put(_upgraded_member(classic, member, said, owned, still))
+        not_revoked = _first_taken(partitions_by_id(groups.metadata, subscription.owned_partitions), taken)
+        group.put(_upgraded_member(classic, member, subscription, owned, not_revoked))
         group.targets[member.member_id] = owned
-        group.give(member.member_id, ((topic_id, number, classic.generation) for topic_id, number in owned | still))
+        group.give(
+            member.member_id, ((topic_id, number, classic.generation) for topic_id, number in owned | not_revoked)
+        )
     return group
 
 
@@ -79,26 +81,30 @@ def _first_taken(wanted: Iterable[tuple[UUID, int]], taken: set[tuple[UUID, int]
 
 
 def _upgraded_member(
-    classic: ClassicGroup, member: Member, said: Said, owned: Partitions, still: Partitions
+    classic: ClassicGroup,
+    member: Member,
+    subscription: ConsumerSubscription,
+    owned: Partitions,
+    not_revoked: Partitions,
 ) -> ConsumerMember:
     return ConsumerMember(
         member.member_id,
         instance_id=member.instance_id,
-        rack_id=said.rack_id,
+        rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscription=Subscription(frozenset(said.topics)),
+        subscription=Subscription(frozenset(subscription.topics)),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicProtocolState(member.session_timeout_ms, tuple(member.protocols.items())),
         epoch=classic.generation,
         previous_epoch=classic.generation,
-        state=MemberState.UNREVOKED_PARTITIONS if still else MemberState.STABLE,
+        state=MemberState.UNREVOKED_PARTITIONS if not_revoked else MemberState.STABLE,
         assigned=owned,
-        revoking=still,
+        revoking=not_revoked,
     )
 
 
-def _said(classic: ClassicGroup, member: Member) -> Said | None:
+def _subscription_of(classic: ClassicGroup, member: Member) -> ConsumerSubscription | None:
     """Return the member's subscription for the group's assignor, or None if it cannot be read."""
     return read_subscription(member.protocols.get(classic.protocol or "", next(iter(member.protocols.values()))))
 
@@ -110,8 +116,8 @@ def _assigned(groups: ConsumerGroups, classic: ClassicGroup, member: Member) -> 
         raise _stays_classic(classic, f"the assignment of {member.member_id} cannot be read") from None
     # When librdkafka leads, it returns each member's own user data to it, whatever the assignor.
     # Kafka rejects such groups.
-    said = _said(classic, member)
-    if assignment.user_data and (said is None or assignment.user_data != said.user_data):
+    subscription = _subscription_of(classic, member)
+    if assignment.user_data and (subscription is None or assignment.user_data != subscription.user_data):
         raise _stays_classic(classic, "its assignor sends user data to members, which would be lost")
     return set(partitions_by_id(groups.metadata, assignment.partitions))
 
@@ -140,7 +146,7 @@ def write_upgraded(group: ConsumerGroup, now: Millis, out: Effects) -> None:
         assert member.classic is not None
         out.records.append(records.current(group_id, member, _since(group)))
         member.session_deadline = now + member.classic.session_timeout_ms
-        out.timers[SessionTimeout(group_id, member.member_id)] = member.look_again_at(now)
+        out.timers[SessionTimeout(group_id, member.member_id)] = member.next_check_at(now)
         if member.revoking:
             out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = now + max(member.rebalance_timeout_ms, 0)
 
@@ -236,8 +242,8 @@ def downgrade_for(
     subscription. A classic group has no target, so partitions that a member still waits for would
     stay without an owner.
     """
-    said = read_subscription(side.protocols[0][1])
-    same = said is not None and holder.subscription == Subscription(frozenset(said.topics))
+    subscription = read_subscription(side.protocols[0][1])
+    same = subscription is not None and holder.subscription == Subscription(frozenset(subscription.topics))
     others = [member for member in group.members.values() if member is not holder]
     settled = group.epoch == group.target_epoch and not group.moving
     settled = settled and all(member.is_at(group.epoch) for member in others)

@@ -69,7 +69,7 @@ class Partitions:
         return hash(frozenset(self.by_topic.items()))
 
     def __iter__(self) -> Iterator[tuple[UUID, int]]:
-        return ((topic_id, one) for topic_id, partitions in self.by_topic.items() for one in partitions)
+        return ((topic_id, partition) for topic_id, partitions in self.by_topic.items() for partition in partitions)
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))

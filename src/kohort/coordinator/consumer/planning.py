@@ -19,7 +19,7 @@ from kohort.model import UUID, Millis
 
 
 @dataclass(frozen=True, slots=True)
-class ComingMember:
+class UpdatedMember:
     """A member in its state after the records of this request are replayed."""
 
     member: ConsumerMember
@@ -37,11 +37,11 @@ class Planning:
         "_failure",
         "_members",
         "_plan",
-        "_told",
+        "_plan_topics",
         "_topics",
         "_weights",
-        "crowd_since",
         "failed_at",
+        "series_began_at",
     )
 
     def __init__(self) -> None:
@@ -51,10 +51,10 @@ class Planning:
         """Topic names that changed, or whose subscriptions began or ended, since the last update."""
         self._plan: Plan | None = None
         self._assignor = ""
-        self._told: dict[str, Topic] = {}
+        self._plan_topics: dict[str, Topic] = {}
         """Topics that the plan has received."""
         self._weights = EVEN
-        self.crowd_since: Millis = 0
+        self.series_began_at: Millis = 0
         """Time of the first in the current series of targets, each within the interval of the last (KIP-1263)."""
         self.failed_at: Millis = 0
         """Time of the last failure of a user-defined assignor."""
@@ -92,7 +92,7 @@ class Planning:
         self._plan.remove_member(new)  # another member may have had this ID
         self._plan.rename_member(old.member_id, new)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Discard the plan because the targets are no longer its own. The next update starts from the log."""
         self._plan = None
 
@@ -101,11 +101,11 @@ class Planning:
         """Whether there is a plan. There is none after a failover, and none while members compute the target."""
         return self._plan is not None
 
-    def is_of_another(self, assignor: str) -> bool:
+    def is_of_another_assignor(self, assignor: str) -> bool:
         """Return whether the plan belongs to an assignor other than `assignor`."""
         return self._plan is not None and self._assignor != assignor
 
-    def weighs_as(self, weights: Weights) -> bool:
+    def has_weights(self, weights: Weights) -> bool:
         """Return whether the plan uses these member weights, or there is no plan."""
         return self._plan is None or self._weights == weights
 
@@ -127,9 +127,9 @@ class Planning:
 
     def weigh(self, topic: str, loads: Sequence[float]) -> None:
         """Pass the load of each partition of a topic to the plan."""
-        told = self._told.get(topic)
-        if told is not None and isinstance(self._plan, LoadAware):
-            self._plan.set_loads(told.topic_id, enumerate(loads))
+        known = self._plan_topics.get(topic)
+        if known is not None and isinstance(self._plan, LoadAware):
+            self._plan.set_loads(known.topic_id, enumerate(loads))
 
     def weighed(self) -> Mapping[str, Target]:
         """Return the targets that change because of `weigh`, by member ID. No other change may be pending."""
@@ -141,7 +141,7 @@ class Planning:
         group: PlannedGroup,
         assignor: ServerAssignor,
         image: MetadataImage,
-        coming: ComingMember | None,
+        updated: UpdatedMember | None,
         weights: Weights = EVEN,
     ) -> Mapping[str, Target]:
         """Compute the target; return the members whose target changed, each with its complete new target.
@@ -152,9 +152,9 @@ class Planning:
             self._weights = weights
             self._members.update(dict.fromkeys(group.members))
         if self._plan is None or self._assignor != assignor.name:
-            self._begin(group, assignor, image, coming)
+            self._start_plan(group, assignor, image, updated)
         else:
-            self._tell(self._plan, group, image, coming)
+            self._update_plan(self._plan, group, image, updated)
         assert self._plan is not None
         changed = self._plan.update()
         self._failure = None
@@ -166,46 +166,48 @@ class Planning:
         self._failure, self.failed_at = problem, now
         return is_new
 
-    def _begin(
-        self, group: PlannedGroup, assignor: ServerAssignor, image: MetadataImage, coming: ComingMember | None
+    def _start_plan(
+        self, group: PlannedGroup, assignor: ServerAssignor, image: MetadataImage, updated: UpdatedMember | None
     ) -> None:
         """Create a plan from the recorded targets, for another assignor or for a group that was just loaded."""
         plan = assignor.plan()
-        self._told = {}
+        self._plan_topics = {}
         self._topics.update(group.topics.counts)
         self._members.update(dict.fromkeys(group.members))
-        self._tell(plan, group, image, coming)
+        self._update_plan(plan, group, image, updated)
         targets = {member_id: target.by_topic for member_id, target in group.targets.items()}
-        if coming is not None and coming.replaces is not None:
-            targets[coming.member.member_id] = targets.pop(coming.replaces, {})
+        if updated is not None and updated.replaces is not None:
+            targets[updated.member.member_id] = targets.pop(updated.replaces, {})
         plan.restore(targets)
         self._plan, self._assignor = plan, assignor.name
 
-    def _tell(self, plan: Plan, group: PlannedGroup, image: MetadataImage, coming: ComingMember | None) -> None:
-        wanted = group.topics.counts.keys() | (coming.topics if coming is not None else ())
-        for name in sorted(self._topics | (coming.topics if coming is not None else frozenset())):
-            self._tell_topic(plan, name, image.by_name.get(name) if name in wanted else None)
+    def _update_plan(
+        self, plan: Plan, group: PlannedGroup, image: MetadataImage, updated: UpdatedMember | None
+    ) -> None:
+        wanted = group.topics.counts.keys() | (updated.topics if updated is not None else ())
+        for name in sorted(self._topics | (updated.topics if updated is not None else frozenset())):
+            self._update_topic(plan, name, image.by_name.get(name) if name in wanted else None)
         for member_id in self._members:
             member = group.members.get(member_id)
-            if member is None or (coming is not None and member_id == coming.replaces):
+            if member is None or (updated is not None and member_id == updated.replaces):
                 plan.remove_member(member_id)
             else:
                 plan.set_member(member_id, self._shape(member, group.topics.ids_of(member.subscription, image)))
-        if coming is not None:
-            plan.set_member(coming.member.member_id, self._shape(coming.member, image.ids_of(coming.topics)))
+        if updated is not None:
+            plan.set_member(updated.member.member_id, self._shape(updated.member, image.ids_of(updated.topics)))
         self._topics.clear()
         self._members.clear()
 
-    def _tell_topic(self, plan: Plan, name: str, topic: Topic | None) -> None:
-        old = self._told.get(name)
+    def _update_topic(self, plan: Plan, name: str, topic: Topic | None) -> None:
+        old = self._plan_topics.get(name)
         if old == topic:
             return
         if old is not None and (topic is None or topic.topic_id != old.topic_id):
             plan.remove_topic(old.topic_id)
-            del self._told[name]
+            del self._plan_topics[name]
         if topic is not None:
             plan.set_topic(topic.topic_id, topic.shape)
-            self._told[name] = topic
+            self._plan_topics[name] = topic
 
     def _shape(self, member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberShape:
         return member_shape(member, topic_ids, self._weights)

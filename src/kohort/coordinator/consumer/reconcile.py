@@ -66,4 +66,4 @@ def _arrived(member: ConsumerMember, epoch: int, state: MemberState, assigned: P
     if (member.epoch, member.state, member.assigned, member.revoking) == (epoch, state, assigned, NOTHING):
         return member
     previous = member.epoch if member.epoch != epoch else member.previous_epoch
-    return member.standing(epoch, previous, state, assigned, NOTHING)
+    return member.with_assignment(epoch, previous, state, assigned, NOTHING)

@@ -22,14 +22,14 @@ def topics_changed(groups: ConsumerGroups, old: MetadataImage, now: Millis, out:
         return
     names = sorted(changed_names(old, groups.metadata))
     renamed = [name for name in names if (name in old.by_name) != (name in groups.metadata.by_name)]
-    concerned: dict[str, list[str]] = {}
+    changed_names_of: dict[str, list[str]] = {}
     for name in names:
         for group_id in groups.by_topic.get(name, ()):
-            concerned.setdefault(group_id, []).append(name)
-    for group_id in dict.fromkeys([*concerned, *(groups.with_expressions if renamed else ())]):
+            changed_names_of.setdefault(group_id, []).append(name)
+    for group_id in dict.fromkeys([*changed_names_of, *(groups.with_expressions if renamed else ())]):
         group = groups.consumer(group_id)
         assert group is not None
-        group.topics_changed(concerned.get(group_id, ()))
+        group.topics_changed(changed_names_of.get(group_id, ()))
         written = len(out.records)
         if renamed and group_id in groups.with_expressions:
             topics_renamed(groups, group, renamed, now, out)
@@ -70,6 +70,6 @@ def _why_computed_anew(groups: ConsumerGroups, group: ConsumerGroup, weights: We
         # After a failover, the assignor of the current target is unknown. Another rebalance moves
         # little.
         return Cause.ASSIGNOR_CHANGED if group.epoch == group.target_epoch else None
-    if planning.is_of_another(chosen_assignor(groups, group)):
+    if planning.is_of_another_assignor(chosen_assignor(groups, group)):
         return Cause.ASSIGNOR_CHANGED
-    return None if planning.weighs_as(weights) else Cause.WEIGHT_CHANGED
+    return None if planning.has_weights(weights) else Cause.WEIGHT_CHANGED

@@ -65,8 +65,8 @@ def replay_consumer_group(groups: ConsumerGroups, key: ConsumerGroupKey, value: 
             assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
             before = group.members.get(key.member_id)
             _put_current(group, key.member_id, value)
-            _tell_freed(groups, group, before, key.member_id)
-            _has_moved(groups, group, key.member_id)
+            _news_for_waiting_members(groups, group, before, key.member_id)
+            _update_moving(groups, group, key.member_id)
         case ConsumerGroupMetadataKey():
             assert isinstance(value, ConsumerGroupMetadataValue)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash % HASH_RANGE
@@ -79,12 +79,12 @@ def replay_consumer_group(groups: ConsumerGroups, key: ConsumerGroupKey, value: 
         case ConsumerGroupTargetAssignmentMetadataKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
             group.target_epoch, group.target_at = value.assignment_epoch, value.assignment_timestamp
-            group.made = {}
+            group.targets_to_write = {}
             _news(groups, group)
         case ConsumerGroupTargetAssignmentMemberKey():
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
             _put_target(group, key.member_id, value)
-            group.aim(key.member_id)
+            group.update_moving(key.member_id)
         case ConsumerGroupRegularExpressionKey():
             assert isinstance(value, ConsumerGroupRegularExpressionValue)
             resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp)
@@ -111,7 +111,7 @@ def _forget(groups: ConsumerGroups, group: ConsumerGroup, key: ConsumerGroupKey)
             group.target_epoch, group.target_at = FIRST_EPOCH, 0
         case ConsumerGroupTargetAssignmentMemberKey():
             group.targets.pop(key.member_id, None)
-            group.aim(key.member_id)
+            group.update_moving(key.member_id)
         case ConsumerGroupCurrentMemberAssignmentKey():
             member = group.members.get(key.member_id)
             if member is not None:
@@ -132,15 +132,17 @@ def _news(groups: ConsumerGroups, group: ConsumerGroup) -> None:
         groups.prompt.news_for_group(group.group_id)
 
 
-def _has_moved(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
+def _update_moving(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
     """Update `moving`. If it becomes empty, wake held heartbeats of members for which only the epoch is new."""
     moved = member_id in group.moving
-    group.aim(member_id)
+    group.update_moving(member_id)
     if moved and not group.moving:
         _news(groups, group)
 
 
-def _tell_freed(groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str) -> None:
+def _news_for_waiting_members(
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember | None, member_id: str
+) -> None:
     """Notify held heartbeats that wait for partitions that a member may have released."""
     prompt = groups.prompt
     if before is None or prompt is None or not prompt.waits_for_partitions:
@@ -156,7 +158,7 @@ def _put_metadata(
 ) -> None:
     subscription = Subscription(frozenset(value.subscribed_topic_names), value.subscribed_topic_regex or None)
     old = group.members.get(member_id)
-    member = ConsumerMember(member_id) if old is None else old.copied()
+    member = ConsumerMember(member_id) if old is None else old.copy()
     member.instance_id, member.rack_id = value.instance_id, value.rack_id
     member.client_id, member.client_host = value.client_id, value.client_host
     member.subscription = group.topics.shared(subscription)
@@ -172,13 +174,13 @@ def _put_metadata(
 def _classic(value: ClassicMemberMetadata | None) -> ClassicProtocolState | None:
     if value is None or not value.supported_protocols:
         return None
-    protocols = tuple((one.name, bytes(one.metadata)) for one in value.supported_protocols)
+    protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in value.supported_protocols)
     return ClassicProtocolState(value.session_timeout_ms, protocols)
 
 
 def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
-    target = Partitions.of((one.topic_id, one.partitions) for one in value.topic_partitions)
-    made = group.made.pop(member_id, None)
+    target = Partitions.of((topic.topic_id, topic.partitions) for topic in value.topic_partitions)
+    made = group.targets_to_write.pop(member_id, None)
     if made == target:
         target = made
     if target:
@@ -192,7 +194,7 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
     given, owed = value.assigned_partitions, value.partitions_pending_revocation
     assigned = _partitions(given)
     target = group.targets.get(member_id)
-    moved = member.standing(
+    moved = member.with_assignment(
         value.member_epoch,
         value.previous_member_epoch,
         _STATES.get(value.state, MemberState.UNKNOWN),
@@ -210,7 +212,7 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
 
 
 def _partitions(topics: Collection[TopicPartitions]) -> Partitions:
-    return Partitions.of([(one.topic_id, one.partitions) for one in topics]) if topics else NOTHING
+    return Partitions.of([(topic.topic_id, topic.partitions) for topic in topics]) if topics else NOTHING
 
 
 _STATES = {state.value: state for state in MemberState}

@@ -5,7 +5,7 @@ The checks and their order are those of Apache Kafka 4.3.
 
 from collections.abc import Collection
 
-from kohort.coordinator.consumer.member import AWAY, JOINING, LEAVING
+from kohort.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from kohort.coordinator.rejections import TOO_LARGE, too_large
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -27,7 +27,7 @@ def check_request(
     `max_subscription` limits a member's subscription, in characters. Kafka limits it by the size of
     a record.
     """
-    needs_id = api_version >= _MEMBER_MAKES_ITS_ID or request.member_epoch > 0 or request.member_epoch == LEAVING
+    needs_id = api_version >= _MEMBER_MAKES_ITS_ID or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
     if needs_id and not request.member_id.strip():
         raise _invalid("the member id is empty")
     _check_not_empty(request.group_id, "group id")
@@ -35,11 +35,11 @@ def check_request(
     _check_not_empty(request.rack_id, "rack id")
     _check_length(request.group_id, "GroupId")
     _check_length(request.member_id, "MemberId")
-    if request.member_epoch == JOINING:
+    if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
-    elif request.member_epoch == AWAY and request.instance_id is None:
+    elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise _invalid("only a static member, with its instance id, can leave temporarily (epoch -2)")
-    elif request.member_epoch < AWAY:
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("the member epoch must be at least -2")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
@@ -52,7 +52,7 @@ def check_request(
     if request.weight != -1 and not (request.weight == 0 or _LEAST_WEIGHT <= request.weight <= _LARGEST_WEIGHT):
         raise _invalid(f"a weight is 0, or between {_LEAST_WEIGHT:g} and {_LARGEST_WEIGHT:g}, not {request.weight:g}")
     offered = request.offered_assignors
-    if offered and sum(len(one.name) + len(one.user_data or b"") for one in offered) > max_subscription:
+    if offered and sum(len(offer.name) + len(offer.user_data or b"") for offer in offered) > max_subscription:
         raise _invalid(f"the offered assignors and their user data are longer than {max_subscription} bytes")
 
 

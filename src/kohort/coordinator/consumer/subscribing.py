@@ -35,7 +35,7 @@ def look_up(
         return {}
     check(expression)
     search = ExpressionSearch([expression], groups.metadata)
-    return search.found(now) if search.go_on() else {}
+    return search.found(now) if search.proceed() else {}
 
 
 def keep_fresh(
@@ -64,7 +64,7 @@ def refresh(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effe
     if group.search is None or group.search.image is not groups.metadata:
         group.search = ExpressionSearch(sorted(group.topics.expressions), groups.metadata)
     timer = ExpressionRefresh(group.group_id)
-    if not group.search.go_on():
+    if not group.search.proceed():
         out.timers[timer] = now
         return
     found, group.search = group.search.found(now), None
@@ -93,13 +93,13 @@ def topics_renamed(
 def take(groups: ConsumerGroups, group: ConsumerGroup, found: Mapping[str, ResolvedExpression], out: Effects) -> None:
     """Write the expressions whose matches changed. A change requires a new target."""
     resolved = group.topics.resolved
-    fresh = {
-        expression: one
-        for expression, one in found.items()
+    new_matches = {
+        expression: match
+        for expression, match in found.items()
         if group.topics.expressions[expression]
-        and (expression not in resolved or resolved[expression].topics != one.topics)
+        and (expression not in resolved or resolved[expression].topics != match.topics)
     }
-    out.records += [records.resolved_expression(group.group_id, name, one) for name, one in fresh.items()]
-    changes = group.topics.changes_by(fresh)
-    if any(fresh_one.topics or name in resolved for name, fresh_one in fresh.items()):
+    out.records += [records.resolved_expression(group.group_id, name, match) for name, match in new_matches.items()]
+    changes = group.topics.changes_by(new_matches)
+    if any(match.topics or name in resolved for name, match in new_matches.items()):
         bump(groups, group, RebalanceReason(Cause.TOPICS_CHANGED), out, changes)

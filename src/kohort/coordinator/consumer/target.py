@@ -8,7 +8,7 @@ from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.coordinator.consumer.planning import ComingMember
+from kohort.coordinator.consumer.planning import UpdatedMember
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.events import Refused, TargetRefused
 from kohort.errors import AssignorError
@@ -16,7 +16,7 @@ from kohort.model import Millis
 
 
 def update_target(
-    groups: ConsumerGroups, group: ConsumerGroup, epoch: int, coming: ComingMember | None, now: Millis, out: Effects
+    groups: ConsumerGroups, group: ConsumerGroup, epoch: int, updated: UpdatedMember | None, now: Millis, out: Effects
 ) -> Mapping[str, Partitions] | None:
     """Compute and write the target for a group epoch, which may be one that `out` is about to write.
 
@@ -27,17 +27,17 @@ def update_target(
     if group.target_epoch >= epoch or not is_due(groups, group, now):
         return None
     weights = groups.settings(group.group_id).weights
-    if group.computing.waits(group, epoch, coming, weights, now):
+    if group.computing.waits(group, epoch, updated, weights, now):
         return None
-    before = None if coming is None else group.members.get(coming.replaces or coming.member.member_id)
+    before = None if updated is None else group.members.get(updated.replaces or updated.member.member_id)
     name = chosen_assignor(
         groups,
         group,
         None if before is None else before.server_assignor,
-        None if coming is None else coming.member.server_assignor,
+        None if updated is None else updated.member.server_assignor,
     )
     try:
-        changed = group.planning.update(group, groups.assignors[name], groups.metadata, coming, weights)
+        changed = group.planning.update(group, groups.assignors[name], groups.metadata, updated, weights)
     except AssignorError as problem:
         # The assignor is user-defined. The members keep their partitions, and it is called again
         # after the interval.
@@ -55,12 +55,12 @@ def write_target(
     targets = {
         member_id: Partitions(by_topic) if by_topic else NOTHING for member_id, by_topic in sorted(changed.items())
     }
-    group.concern(targets)
-    group.made = targets
+    group.note_new_targets(targets)
+    group.targets_to_write = targets
     out.records += [records.target(group.group_id, member_id, target) for member_id, target in targets.items()]
     out.records.append(records.target_epoch(group.group_id, epoch, now))
     if now > group.target_at + groups.settings(group.group_id).assignment_interval_ms:
-        group.planning.crowd_since = now
+        group.planning.series_began_at = now
     return targets
 
 
@@ -102,5 +102,5 @@ def due_at(groups: ConsumerGroups, group: ConsumerGroup) -> Millis:
     if since == 0 or interval == 0:
         return 0
     if groups.prompt is not None and since == group.target_at:
-        interval = groups.prompt.assignment_interval_ms(interval, since - group.planning.crowd_since)
+        interval = groups.prompt.assignment_interval_ms(interval, since - group.planning.series_began_at)
     return since + interval

@@ -25,7 +25,7 @@ class ResolvedExpression:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _UsedSubscription:
     """A distinct subscription, and the number of members that have it."""
 
     subscription: Subscription
@@ -39,7 +39,7 @@ class _Asked:
 class SubscribedTopics:
     """The subscriptions of a group's members. Most members of a group share one subscription."""
 
-    __slots__ = ("_asked", "_digest", "_stale", "_told", "counts", "expressions", "resolved")
+    __slots__ = ("_digest", "_hashed", "_stale", "_used", "counts", "expressions", "resolved")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -48,9 +48,9 @@ class SubscribedTopics:
         """Number of members that use each expression."""
         self.resolved: dict[str, ResolvedExpression] = {}
         """Topics that each expression matched. An entry may be missing temporarily while the log is loaded."""
-        self._asked: dict[Subscription, _Asked] = {}
+        self._used: dict[Subscription, _UsedSubscription] = {}
         self._digest = 0
-        self._told: dict[str, Topic] = {}
+        self._hashed: dict[str, Topic] = {}
         """Topics whose digests are in the sum."""
         self._stale: set[str] = set()
         """Names whose digests may have to be added to the sum, removed from it or replaced."""
@@ -59,8 +59,8 @@ class SubscribedTopics:
 
     def shared(self, subscription: Subscription) -> Subscription:
         """Return the object that other members with an equal subscription share."""
-        asked = self._asked.get(subscription)
-        return subscription if asked is None else asked.subscription
+        used = self._used.get(subscription)
+        return subscription if used is None else used.subscription
 
     def replace(self, before: Subscription, after: Subscription) -> Collection[str]:
         """Replace one member's subscription. Return the topics whose first subscription began or last one ended."""
@@ -76,11 +76,11 @@ class SubscribedTopics:
         else:
             self.resolved[expression] = resolution
         changed: set[str] = set()
-        for asked in self._asked.values():
-            if asked.subscription.expression == expression:
-                topics = self.topics_of(asked.subscription)
-                changed |= self._count(topics, 1) | self._count(asked.topics, -1)
-                asked.topics, asked.ids = topics, None
+        for used in self._used.values():
+            if used.subscription.expression == expression:
+                topics = self.topics_of(used.subscription)
+                changed |= self._count(topics, 1) | self._count(used.topics, -1)
+                used.topics, used.ids = topics, None
         return changed
 
     def _add(self, subscription: Subscription) -> set[str]:
@@ -88,12 +88,12 @@ class SubscribedTopics:
             return set()
         if subscription.expression is not None:
             self.expressions[subscription.expression] += 1
-        asked = self._asked.get(subscription)
-        if asked is not None:
-            asked.members += 1
+        used = self._used.get(subscription)
+        if used is not None:
+            used.members += 1
             return set()
-        asked = self._asked[subscription] = _Asked(subscription, self.topics_of(subscription), 1)
-        return self._count(asked.topics, 1)
+        used = self._used[subscription] = _UsedSubscription(subscription, self.topics_of(subscription), 1)
+        return self._count(used.topics, 1)
 
     def _drop(self, subscription: Subscription) -> set[str]:
         if subscription == NO_SUBSCRIPTION:
@@ -101,12 +101,12 @@ class SubscribedTopics:
         if subscription.expression is not None:
             self.expressions[subscription.expression] -= 1
             self.expressions += Counter()
-        asked = self._asked[subscription]
-        asked.members -= 1
-        if asked.members:
+        used = self._used[subscription]
+        used.members -= 1
+        if used.members:
             return set()
-        del self._asked[subscription]
-        return self._count(asked.topics, -1)
+        del self._used[subscription]
+        return self._count(used.topics, -1)
 
     def _count(self, topics: Iterable[str], by: int) -> set[str]:
         changed = set()
@@ -126,36 +126,36 @@ class SubscribedTopics:
     def topics_changed(self, names: Collection[str]) -> Collection[Subscription]:
         """Note that these topics changed. Return the subscriptions that contain one of them."""
         self._stale.update(names)
-        concerned = [asked for asked in self._asked.values() if not asked.topics.isdisjoint(names)]
-        for asked in concerned:
-            asked.ids = None
-        return {asked.subscription for asked in concerned}
+        using = [used for used in self._used.values() if not used.topics.isdisjoint(names)]
+        for used in using:
+            used.ids = None
+        return {used.subscription for used in using}
 
     def topics_of(
-        self, subscription: Subscription, fresh: Mapping[str, ResolvedExpression] | None = None
+        self, subscription: Subscription, new_matches: Mapping[str, ResolvedExpression] | None = None
     ) -> frozenset[str]:
-        """Return the topic names of a subscription. Matches in `fresh` take precedence over recorded ones."""
+        """Return the topic names of a subscription. Matches in `new_matches` take precedence over recorded ones."""
         if subscription.expression is None:
             return subscription.names
-        resolution = (fresh or {}).get(subscription.expression) or self.resolved.get(subscription.expression)
+        resolution = (new_matches or {}).get(subscription.expression) or self.resolved.get(subscription.expression)
         return subscription.names if resolution is None else subscription.names | resolution.topics
 
     def ids_of(self, subscription: Subscription, image: MetadataImage) -> frozenset[UUID]:
         """Return the IDs of the existing topics of a subscription."""
-        asked = self._asked.get(subscription)
-        if asked is None:
+        used = self._used.get(subscription)
+        if used is None:
             return image.ids_of(self.topics_of(subscription))
-        if asked.ids is None:
-            asked.ids = image.ids_of(asked.topics)
-        return asked.ids
+        if used.ids is None:
+            used.ids = image.ids_of(used.topics)
+        return used.ids
 
     def digest(self, image: MetadataImage) -> int:
         """Return the sum of the digests of all subscribed topics that exist."""
         for name in self._stale:
-            old = self._told.pop(name, None)
+            old = self._hashed.pop(name, None)
             new = image.by_name.get(name) if name in self.counts else None
             if new is not None:
-                self._told[name] = new
+                self._hashed[name] = new
             self._digest += (new.digest if new is not None else 0) - (old.digest if old is not None else 0)
         self._stale.clear()
         self._digest %= HASH_RANGE
@@ -170,29 +170,29 @@ class SubscribedTopics:
                 digest += topic.digest if not before else -topic.digest
         return digest % HASH_RANGE
 
-    def changes_by(self, fresh: Mapping[str, ResolvedExpression]) -> Counter[str]:
+    def changes_by(self, new_matches: Mapping[str, ResolvedExpression]) -> Counter[str]:
         """Return how the counts will change if these expressions match these topics."""
         changes: Counter[str] = Counter()
-        for asked in self._asked.values() if fresh else ():
-            if asked.subscription.expression in fresh:
-                changes.update(self.topics_of(asked.subscription, fresh))
-                changes.subtract(asked.topics)
+        for used in self._used.values() if new_matches else ():
+            if used.subscription.expression in new_matches:
+                changes.update(self.topics_of(used.subscription, new_matches))
+                changes.subtract(used.topics)
         return changes
 
     def changes(
         self,
         dropped: Collection[Subscription],
         added: Subscription = NO_SUBSCRIPTION,
-        fresh: Mapping[str, ResolvedExpression] | None = None,
+        new_matches: Mapping[str, ResolvedExpression] | None = None,
     ) -> Counter[str]:
         """Return how the counts will change if members drop these subscriptions, and one of them adds another."""
         changes: Counter[str] = Counter()
-        if added in self._asked and all(one is NO_SUBSCRIPTION for one in dropped):
+        if added in self._used and all(one is NO_SUBSCRIPTION for one in dropped):
             return changes  # common when many members join at once
-        if added not in self._asked:
-            changes.update(self.topics_of(added, fresh))
+        if added not in self._used:
+            changes.update(self.topics_of(added, new_matches))
         for subscription, members in Counter(dropped).items():
-            asked = self._asked.get(subscription)
-            if asked is not None and asked.members == members and subscription != added:
-                changes.subtract(asked.topics)
+            used = self._used.get(subscription)
+            if used is not None and used.members == members and subscription != added:
+                changes.subtract(used.topics)
         return changes

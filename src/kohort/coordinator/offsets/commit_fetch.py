@@ -34,7 +34,7 @@ _MANY_GROUPS = 8
 """First version of OffsetFetch that names several groups."""
 _NO_OFFSET = -1
 _DEFAULT_RETENTION = -1
-_END_OF_TIME = 2**63 - 1
+_LATEST_EXPIRY = 2**63 - 1
 
 
 def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext, now: Millis, out: Effects) -> None:
@@ -59,7 +59,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     limit = groups.config.offset_metadata_max_bytes
     # An expiry time from the client, below version 5, takes precedence over offsets.retention.minutes (KIP-211).
     retention = request.retention_time_ms
-    expires_at = -1 if retention == _DEFAULT_RETENTION else min(now + max(retention, 0), _END_OF_TIME)
+    expires_at = -1 if retention == _DEFAULT_RETENTION else min(now + max(retention, 0), _LATEST_EXPIRY)
     records = out.records
     topics = []
     for topic in request.topics:
@@ -140,8 +140,8 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
-                    for one in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -196,12 +196,12 @@ def _fetch_one_group(groups: Groups, request: OffsetFetchRequest) -> list[Offset
             name=name,
             partitions=[
                 OffsetFetchResponsePartition(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    metadata=one.metadata,
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
                 )
-                for one in _positions(offsets.get(name, _NOTHING), indexes, NO_TOPIC_ID)
+                for partition in _positions(offsets.get(name, _NOTHING), indexes, NO_TOPIC_ID)
             ],
         )
         for name, indexes in wanted

@@ -34,14 +34,14 @@ def _delete(group: Group | None, out: Effects) -> ErrorCode:
     if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     out.records += [Record(record.key, None) for stored in group.offsets.values() for record in stored.values()]
-    out.records += the_end(group)
+    out.records += deletion_records(group)
     if isinstance(group, ClassicGroup):
         for member_id in group.pending:
             out.timers[PendingMemberTimeout(group.group_id, member_id)] = None
     return ErrorCode.NONE
 
 
-def the_end(group: Group) -> list[Record]:
+def deletion_records(group: Group) -> list[Record]:
     """Return the records that delete an empty group."""
     return no_group(group) if isinstance(group, ConsumerGroup) else [tombstone(group)]
 
@@ -57,7 +57,7 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
     topics = []
     is_subscribed = group.is_subscribed if isinstance(group, ConsumerGroup) else group.is_subscribed()
     for topic in request.topics:
-        indexes = [one.partition_index for one in topic.partitions]
+        indexes = [partition.partition_index for partition in topic.partitions]
         subscribed = is_subscribed(topic.name)
         if not subscribed:
             out.records += _tombstones(group, topic.name, indexes)

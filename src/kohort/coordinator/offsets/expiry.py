@@ -7,7 +7,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.groups import Group, Groups
-from kohort.coordinator.offsets.deletion import the_end
+from kohort.coordinator.offsets.deletion import deletion_records
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import Millis
@@ -17,28 +17,28 @@ from kohort.wire.group_log.group_records import OffsetCommitValue
 def expire(groups: Groups, now: Millis, out: Effects) -> None:
     """Write tombstones for all expired offsets, and for groups without members that have no offsets left."""
     for group in groups.by_id.values():
-        is_wanted = _wish(group)
+        is_needed = _needs_offsets(group)
         expired = [
             record
             for topic, stored in group.offsets.items()
-            if not is_wanted(topic)
+            if not is_needed(topic)
             for record in stored.values()
             if _has_expired(group, record, groups.config.offsets_retention_ms, now)
         ]
         out.records += [Record(record.key, None) for record in expired]
         left = sum(map(len, group.offsets.values())) - len(expired)
-        if not left and _is_deserted(group):
-            out.records += the_end(group)
+        if not left and _has_no_members(group):
+            out.records += deletion_records(group)
     out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
 
 
-def _is_deserted(group: Group) -> bool:
+def _has_no_members(group: Group) -> bool:
     if isinstance(group, ConsumerGroup):
         return not group.members
     return group.state is GroupState.EMPTY and not group.pending
 
 
-def _wish(group: Group) -> Callable[[str], bool]:
+def _needs_offsets(group: Group) -> Callable[[str], bool]:
     """Return a predicate for topics whose offsets the group may still need.
 
     During a rebalance it holds for every topic: otherwise members that are about to rejoin would find

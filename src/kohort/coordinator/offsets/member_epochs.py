@@ -45,7 +45,7 @@ def _had_all(
     partitions that it owned all the time.
     """
     topic_id = _topic_id(groups, topic)
-    owners = (group.owner(topic_id, one.partition_index) for one in topic.partitions)
+    owners = (group.owner(topic_id, partition.partition_index) for partition in topic.partitions)
     return all(o is not None and o.member_id == member.member_id and o.since_epoch <= epoch for o in owners)
 
 

@@ -127,11 +127,11 @@ class PromptHeartbeats:
 
     def generation_ended(self, group: ClassicGroupFacts, members: Iterable[Identity], now: Millis) -> None:
         """Record the members of the last generation, which may return when the group is empty."""
-        group.former_members.generation_ended((lasting_name(*one) for one in members), now)
+        group.former_members.generation_ended((lasting_name(*identity) for identity in members), now)
 
     def have_returned(self, group: ClassicGroupFacts, members: Iterable[Identity], now: Millis) -> bool:
         """Return whether all former members are among these, so that the initial rebalance delay may end."""
-        return group.former_members.have_returned((lasting_name(*one) for one in members), now)
+        return group.former_members.have_returned((lasting_name(*identity) for identity in members), now)
 
     def hold_syncs(self, group_id: str, now: Millis, out: Effects) -> None:
         """Limit the wait of SyncGroups for the members of a cooperative group that must give up partitions."""

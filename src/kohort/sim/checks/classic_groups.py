@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from kohort.assignor.user_data import Claim, decode_claim
 from kohort.coordinator import GroupState, Timer
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.timers import InitialDelay, RebalanceTimeout, SyncTimeout
+from kohort.coordinator.timers import InitialRebalanceDelay, RebalanceTimeout, SyncTimeout
 from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
 from kohort.sim.violation import Violation
@@ -42,7 +42,7 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
     if group.pending.keys() & members.keys():
         raise Violation("S15", f"an id of {name} is both pending and a member's")
     if state is GroupState.PREPARING_REBALANCE:
-        ends = InitialDelay(name) in timers or RebalanceTimeout(name) in timers
+        ends = InitialRebalanceDelay(name) in timers or RebalanceTimeout(name) in timers
         if not ends:
             raise Violation("L4", f"nothing will end PreparingRebalance of {name}")
         if members and not (rebalance.initial or group.pending or members.keys() - rebalance.joining.keys()):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import AWAY, ConsumerMember
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Record
 from kohort.coordinator.topic_metadata import MetadataImage
@@ -199,7 +199,7 @@ def returns_unchanged(group: ConsumerGroup | None, request: ConsumerGroupHeartbe
     if group is None or request.member_epoch != 0 or request.instance_id is None:
         return False
     holder = group.static_member(request.instance_id)
-    if holder is None or holder.epoch != AWAY:
+    if holder is None or holder.epoch != STATIC_LEAVE_EPOCH:
         return False
     return (
         frozenset(request.subscribed_topic_names or ()) == holder.subscription.names
