@@ -47,7 +47,7 @@ def request(key: int, version: int, body: bytes = b"", *, correlation_id: int = 
 class Peer:
     """A blocking connection to a broker; whatever takes longer than `timeout` fails the test."""
 
-    def __init__(self, bootstrap: str, timeout: float = 10.0) -> None:
+    def __init__(self, bootstrap: str, timeout: float = 30.0) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout)
 
@@ -95,7 +95,7 @@ class Peer:
         (error,) = struct.unpack_from(">h", rest, 4 + 4 + 2 + len(name))
         assert error == 0
         # Apache Kafka's controller answers before its broker leads the partitions.
-        until(10.0, "the new topic has leaders", lambda: self._list_offsets(name)[0] == 0)
+        until(30.0, "the new topic has leaders", lambda: self._list_offsets(name)[0] == 0)
 
     def produce(self, topic: str, records: bytes | None, *, acks: int = -1) -> tuple[int, int]:
         """Produce v3 to partition 0; its error code and base offset."""
