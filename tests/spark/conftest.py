@@ -47,6 +47,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             # Small jobs, each run once: the second compiler and planning anew cost more than they bring.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.adaptive.enabled": "false",
+            # Each query runs over few rows, once: to compile it costs more than to interpret it.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(home),
             "spark.sql.warehouse.dir": str(home / "warehouse"),

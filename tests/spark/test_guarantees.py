@@ -11,7 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -88,13 +88,25 @@ def plain_files(home: Path) -> Store:
 STATIC = {"staticMembership": "true"}  # who comes back need not wait for its own session to end
 
 
-def test_a_driver_that_dies_at_every_step_is_exactly_once_in_postgresql(bootstrap: str, home: Path, dsn: str) -> None:
+EVERY_STEP = ("planned", "reading", "copied", "written", "marked")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(["written"], id="the sink is done"),
+        pytest.param(EVERY_STEP, id="every step", marks=pytest.mark.long("starts Spark for each step")),
+    ],
+)
+def test_a_driver_that_dies_is_exactly_once_in_postgresql(
+    bootstrap: str, home: Path, dsn: str, steps: Sequence[str]
+) -> None:
     topic = Topic(bootstrap, 3)
     topic.produce(rows(1_000, 3))
     table = f"t{uuid.uuid4().hex}"
     store = stores.postgres(dsn, table)
     queries = Queries(topic, home, sink="postgres", dsn=stores.in_schema(dsn, table), table=table)
-    for step in ("planned", "reading", "copied", "written", "marked"):
+    for step in steps:
         assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
         assert sum(store.read().values()) < 1_000
     assert queries.run("never", **STATIC) == 0, queries.log("never")
@@ -141,6 +153,7 @@ def test_an_executor_that_dies_is_replaced_and_its_rows_come_once(bootstrap: str
     assert stores.parquet(home).read() == dict.fromkeys(topic.written, 1)
 
 
+@pytest.mark.long("starts Spark; tests/spark/test_broker_dies.py kills brokers without")
 def test_a_broker_that_dies_in_the_middle_of_a_batch_and_comes_back_costs_nothing(home: Path) -> None:
     (port,) = free_ports(1)
     options = ("--data", str(home / "data"), "--listen", f"127.0.0.1:{port}")
