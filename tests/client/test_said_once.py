@@ -101,6 +101,7 @@ async def test_a_broker_that_is_away_costs_a_few_lines_and_not_one_a_second(
             [line] = said(caplog, "a broker answers again after ")
             assert line.endswith(f" s: bootstrap_servers=127.0.0.1:{port}")
             assert len(said(caplog)) <= 16
+            await consumer.close()  # while there is a broker to say goodbye to
 
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])

@@ -20,7 +20,7 @@ INTERVAL_S = 0.05
 SESSION_MS = 60_000
 PATIENCE_S = 30.0
 MOST_CPU_S = 2.0
-"""CPU time that the broker spends on others before it answers: time by the clock would count the machine's other load."""
+"""CPU time that the broker spends on others before it answers; a clock would count the machine's other load, too."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Clients of four makes in one consumer group (KIP-848): Java, librdkafka, franz-go and ours.
 
-KOHORT_MIXED_MINUTES says for how long (default: half a minute), KOHORT_MIXED_SEED in which order members come and go,
-KOHORT_MIXED_KILLS=0 leaves out the kills.
+KOHORT_MIXED_MINUTES says for how long, KOHORT_MIXED_SEED in which order members come and go, KOHORT_MIXED_KILLS=0
+leaves out the kills.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tests.interop.mixed.checks import commits_going_back, owned_twice, read_aga
 from tests.interop.mixed.consumer_churn import ConsumerGroupChurn
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import CONSUMER_KINDS, KINDS, Kind
+from tests.interop.mixed.lengths import for_some_seconds, patient
 from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
 
-MINUTES = float(os.environ.get("KOHORT_MIXED_MINUTES", "0"))
 SEED = int(os.environ.get("KOHORT_MIXED_SEED", "1"))
 KILLS = os.environ.get("KOHORT_MIXED_KILLS", "1") != "0"
 
 PARTITIONS = 12
 RECORDS_PER_S = 200
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
+pytestmark = [pytest.mark.interop, patient]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in CONSUMER_KINDS], ids=lambda kind: kind.name)
@@ -54,10 +54,15 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
     assert violations(group, producer, read_group_log(any_broker.bootstrap, fresh)) == []
 
 
+@for_some_seconds
 def test_members_of_four_clients_share_a_consumer_group(
-    any_broker: Broker, fresh: str, tmp_path: Path, kafka_tools: None, remark: Callable[[str], None]
+    any_broker: Broker,
+    fresh: str,
+    tmp_path: Path,
+    kafka_tools: None,
+    remark: Callable[[str], None],
+    seconds: float,
 ) -> None:
-    seconds = 60 * MINUTES or 30.0
     kinds = kinds_here(remark, CONSUMER_KINDS)
     group = new_group(any_broker, fresh, tmp_path, kinds)
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)

@@ -18,12 +18,12 @@ from tests.interop.kohort import KohortBroker
 from tests.interop.mixed.checks import commits_going_back, owned_twice, unread, wrong_records
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.kinds import KINDS, Choices, Kind
+from tests.interop.mixed.lengths import for_some_seconds, patient
 from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
 from tests.interop.test_running_migration import type_of
 
-MINUTES = float(os.environ.get("KOHORT_MIXED_MINUTES", "0"))
 SEED = int(os.environ.get("KOHORT_MIXED_SEED", "1"))
 PARTITIONS = 12
 
@@ -35,7 +35,7 @@ SPOKEN = {
     "librdkafka": (COOPERATIVE, CONSUMER),  # it refuses a list of both kinds
 }
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
+pytestmark = [pytest.mark.interop, patient]
 
 
 @dataclass
@@ -56,8 +56,9 @@ class MigratingGroup(MixedGroup):
         self._wait_for_leavers()
 
 
+@for_some_seconds
 def test_eager_cooperative_and_consumer_members_share_a_group_that_migrates(
-    kohort_broker: KohortBroker, fresh: str, tmp_path: Path, kafka_tools: None
+    kohort_broker: KohortBroker, fresh: str, tmp_path: Path, kafka_tools: None, seconds: float
 ) -> None:
     # Not at Apache Kafka, which migrates no group that librdkafka leads.
     bootstrap = kohort_broker.bootstrap
@@ -75,7 +76,7 @@ def test_eager_cooperative_and_consumer_members_share_a_group_that_migrates(
             group._join(kind, CONSUMER)
         group.settle()
         types.append(type_of(bootstrap, fresh))
-        group.churn("", 60 * MINUTES or 20.0)
+        group.churn("", seconds)
         group.consumer_members_leave()
         for kind in kinds[:2]:
             group._join(kind, EAGER if EAGER in SPOKEN[kind.name] else COOPERATIVE)

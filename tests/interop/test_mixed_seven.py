@@ -1,8 +1,8 @@
 """Clients of seven makes in one group that never comes to rest; and the five of them that rebalance cooperatively.
 
 Java, librdkafka, kafka-python, aiokafka, kafkajs, franz-go and ours.
-KOHORT_MIXED_MINUTES says for how long (default: half a minute, two where Apache Kafka takes part), KOHORT_MIXED_SEED
-in which order members come and go, KOHORT_MIXED_KILLS=0 leaves out the kills.
+KOHORT_MIXED_MINUTES says for how long, KOHORT_MIXED_SEED in which order members come and go, KOHORT_MIXED_KILLS=0
+leaves out the kills.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ from tests.interop.mixed.checks import (
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import COOPERATIVE_KINDS, KINDS, Kind
+from tests.interop.mixed.lengths import for_some_seconds, patient
 from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
 
-MINUTES = float(os.environ.get("KOHORT_MIXED_MINUTES", "0"))
 SEED = int(os.environ.get("KOHORT_MIXED_SEED", "1"))
 KILLS = os.environ.get("KOHORT_MIXED_KILLS", "1") != "0"
 
 PARTITIONS = 12
 RECORDS_PER_S = 200
 
-# The first use of franz-go compiles it, and Go's library with it.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600 + 120 * MINUTES)]
+pytestmark = [pytest.mark.interop, patient]
 
 
 @pytest.mark.long("one case per client; they are all in the shared group below")
@@ -70,16 +69,15 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
     assert violations(group, producer, log, found) == []
 
 
+@for_some_seconds
 def test_members_of_seven_clients_share_a_group(
     any_broker: Broker,
     fresh: str,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
     kafka_tools: None,
     remark: Callable[[str], None],
+    seconds: float,
 ) -> None:
-    both = request.config.getoption("--broker") != "kohort"
-    seconds = 60 * MINUTES or (120.0 if both else 30.0)
     group = new_group(any_broker, fresh, tmp_path, kinds_here(remark))
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
     try:
@@ -111,16 +109,15 @@ def test_members_of_seven_clients_share_a_group(
     assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
 
 
+@for_some_seconds
 def test_members_of_five_clients_share_a_cooperative_group(
     any_broker: Broker,
     fresh: str,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
     kafka_tools: None,
     remark: Callable[[str], None],
+    seconds: float,
 ) -> None:
-    both = request.config.getoption("--broker") != "kohort"
-    seconds = 60 * MINUTES or (60.0 if both else 20.0)
     group = new_group(any_broker, fresh, tmp_path, kinds_here(remark, COOPERATIVE_KINDS))
     producer = NumberedProducer(any_broker.bootstrap, fresh, PARTITIONS, RECORDS_PER_S, SEED)
     try:
